@@ -176,9 +176,9 @@ impl Histogram {
         Some(last)
     }
 
-    /// The midpoint of the percentile's bucket; 0 when empty.
+    /// The midpoint of the percentile's bucket, not beyond the least and the greatest value; 0 when empty.
     pub fn percentile(&self, percent: f64) -> u64 {
-        self.percentile_bucket(percent).map_or(0, midpoint)
+        self.percentile_bucket(percent).map_or(0, |b| midpoint(b).max(self.min()).min(self.max()))
     }
 }
 
@@ -226,6 +226,13 @@ mod tests {
         assert!((a.stddev() - both.stddev()).abs() < 1e-6 * both.stddev());
     }
 
+    #[test]
+    fn no_percentile_lies_beyond_the_greatest_or_the_least_value() {
+        let mut h = Histogram::new();
+        h.add(9_362_036);
+        assert!(midpoint(bucket_of(9_362_036)) > h.max(), "the middle of the bucket is above it");
+        assert_eq!(h.percentile(99.9), 9_362_036);
+    }
     #[test]
     fn percentiles_of_a_known_set() {
         let mut h = Histogram::new();

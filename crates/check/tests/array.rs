@@ -481,3 +481,14 @@ fn bad_settings_of_an_array_are_told_with_their_place() {
     let error = plan(of("raid5", 3, "z-ssd-small", "", &set), job).check().err().unwrap();
     assert!(error.to_string().contains("--set stack.md.stripe_cache=0"), "{error}");
 }
+
+/// Linux does not poll a bio-based device, so that Select-ISR has nothing to look at.
+#[test]
+fn select_isr_over_an_array_is_said_to_be_none() {
+    let topology = drives("z-ssd-flashshare-small", 3) + &array("raid5", 3, "");
+    let chosen = vec!["system=selectisr".to_string()];
+    let system = system(&topology, &Common { chosen, ..common("interrupt") }).unwrap();
+    let result = run(system, "[a]\nrw=randread\nnumber_ios=50\nworkload_attr=latency\n");
+    let told = |w: &&String| w.contains("job 'a'") && w.contains("an array is bio-based");
+    assert_eq!(result.warnings.iter().filter(told).count(), 1, "{:?}", result.warnings);
+}

@@ -225,7 +225,7 @@ workload_attr=throughput
     assert!(merged > 100 && ordered > 300, "{merged} merged, {ordered} in order");
 }
 
-/// A critical job over two drives has its completions by interrupt: it looks at the queue of one.
+/// A critical job over two drives has its completions by interrupt, and a warning says so: it looks at the queue of one.
 #[test]
 fn a_critical_job_over_two_drives_ends() {
     let job = "[a]\nioengine=libaio\niodepth=8\nrw=randread\nfilename=/dev/nvme0n1:/dev/nvme1n1\n\
@@ -248,6 +248,14 @@ fn a_critical_job_over_two_drives_ends() {
     let result = plan.prepare().unwrap().start().unwrap().to_end();
     result.verdict().unwrap();
     assert_eq!(result.threads[0].dirs[0].total_ios, 500);
+    let told = result.warnings.iter().filter(|w| w.contains("job 'a'") && w.contains("Select-ISR"));
+    assert_eq!(told.count(), 1, "{:?}", result.warnings);
+
+    // One drive, and nothing to tell.
+    let one =
+        case("[a]\nrw=randread\nnumber_ios=100\nworkload_attr=latency\n", &["system=selectisr"]);
+    let warnings = one.run().unwrap().result.warnings;
+    assert!(warnings.iter().all(|w| !w.contains("Select-ISR")), "{warnings:?}");
 }
 
 #[test]

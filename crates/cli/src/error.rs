@@ -58,6 +58,11 @@ pub enum WordError {
         "--client-memory {text}: must be at least {least}M with --max-connections {connections}"
     )]
     ClientMemory { text: String, least: u64, connections: u32 },
+    #[error(
+        "--set {0}: this is a setting of a modelled host, and a served drive's host is this machine: leave it out; \
+         wordline run has it"
+    )]
+    HostsSetting(String),
     #[error("nobody could reach the drive: give --nbd unix:PATH or tcp:HOST:PORT, or --fuse DIR")]
     NoListener,
     #[error("--time-scale: must be 0 to 1000000")]

@@ -99,6 +99,24 @@ fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<System, Failure> {
     combine(device, &parts, None)
 }
 
+/// Sections of the modelled host. A served drive's host is the machine that it is served on.
+const OF_THE_HOST: [&str; 5] = ["stack", "testbed", "fs", "flashshare", "app"];
+
+/// Overrides of the modelled host would do nothing. Of a system the drive's half remains.
+fn drive_alone(overrides: &[String]) -> Result<(), WordError> {
+    let key = |text: &str| text.split(['.', '=']).next().unwrap_or_default().trim().to_string();
+    if let Some(text) = overrides.iter().find(|text| OF_THE_HOST.contains(&&*key(text))) {
+        return Err(WordError::HostsSetting(text.clone()));
+    }
+    if let Some(text) = overrides.iter().rev().find(|text| key(text) == "system") {
+        remark(&format!(
+            "note: --set {text}: the drive's half of it is served (arbitration, guard, cache). Software queues and \
+             interrupts are those of the kernel that the clients run on"
+        ));
+    }
+    Ok(())
+}
+
 /// Makes the image if there is none.
 fn make(args: &ServeArgs) -> Result<(), Failure> {
     let path = args.image.as_path();
@@ -178,6 +196,7 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
         ImageIoArg::Uring => ImageIo::Uring,
     };
     image_io.check().map_err(served)?;
+    drive_alone(&args.overrides)?;
     make(&args)?;
     let (system, profile) = system_of(&Image::open(&args.image, false).map_err(served)?, &args)?;
     let every = Duration::from_secs_f64(args.stats_interval);

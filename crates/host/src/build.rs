@@ -75,15 +75,25 @@ fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Dis
     }
 }
 
-/// The job looks for its completions by Select-ISR. What a thread of its own submits or reaps comes by
-/// interrupt.
-fn selects(stack: &StackConfig, job: &ThreadSpec) -> bool {
+/// Select-ISR is for the job: it is on, and the job is latency-critical and waits for I/O.
+pub(crate) fn may_select(select_isr: bool, job: &ThreadSpec) -> bool {
     let engine = matches!(job.engine, Engine::Pvsync2 | Engine::Libaio | Engine::IoUring);
-    let others = job.reaper
-        || job.engine == Engine::IoUring && job.sqthread_poll
-        // It looks at the queue of one drive.
-        || job.disks.len() > 1;
-    stack.flashshare.select_isr && engine && !others && job.class.workload() == Workload::Latency
+    select_isr && engine && job.class.workload() == Workload::Latency
+}
+
+/// Why the job's completions come by interrupt although Select-ISR is for it.
+pub(crate) fn not_selected(job: &ThreadSpec, of_array: bool) -> Option<&'static str> {
+    [
+        (job.reaper, "a thread of its own takes up its completions (io_submit_mode=offload)"),
+        (
+            job.engine == Engine::IoUring && job.sqthread_poll,
+            "a thread of the kernel submits for it (sqthread_poll)",
+        ),
+        (job.disks.len() > 1, "a task looks at the queue of one drive, and the job has several"),
+        (of_array, "an array is bio-based, which Linux does not poll"),
+    ]
+    .iter()
+    .find_map(|&(so, why)| so.then_some(why))
 }
 
 /// Threads and the cores that they are given.
@@ -221,7 +231,8 @@ impl<S: Source> Host<S> {
             let knows = matches!(thread.spec.engine, Engine::Pvsync2 | Engine::IoUring);
             thread.may_poll = knows && thread.spec.hipri;
             thread.unmarked = stack.kernel && thread.spec.class.workload() != Workload::None;
-            thread.selects = selects(stack, &thread.spec) && disk.array.is_none();
+            thread.selects = may_select(stack.flashshare.select_isr, &thread.spec)
+                && not_selected(&thread.spec, disk.array.is_some()).is_none();
             thread.polls_at(disk);
             placing.threads.push(thread);
         }

@@ -171,6 +171,16 @@ impl<S: Source> Host<S> {
     pub fn core_of(&self, thread: u32) -> u32 {
         self.threads[thread].core
     }
+    /// Jobs that Select-ISR is for and that have their completions by interrupt, and why.
+    pub fn not_selected(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.threads.iter().filter(|t| t.source.is_some()).filter_map(|t| {
+            let home = t.spec.disks.first().copied().unwrap_or(0);
+            let of_array = self.block.disks[home].array.is_some();
+            let meant = crate::build::may_select(self.block.flashshare.select_isr, &t.spec);
+            let why = crate::build::not_selected(&t.spec, of_array)?;
+            meant.then_some((&*t.spec.name, why))
+        })
+    }
     /// What the host knows of a disk.
     pub fn disk(&self, disk: u16) -> &DriveInfo {
         &self.block.disks[disk].info

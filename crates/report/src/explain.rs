@@ -370,11 +370,14 @@ fn strides(m: &Machine) -> Vec<String> {
     section("strides", &items)
 }
 
-/// One drive of several.
-/// A line for a drive, and of a bridge one for each drive behind it.
+/// Lines of one drive of several, and of a bridge those of each drive behind it.
 fn with_members(d: &wordline_sim::DriveResult) -> Vec<String> {
     let members = d.members.iter().flat_map(with_members);
-    of_drive(d).into_iter().chain(members).collect()
+    // Of each drive, as ways of several caches do not add up.
+    let partitions = d.cache.iter().flat_map(|c| &c.partitions);
+    let partitions = partitions
+        .flat_map(|p| section(&format!("{}, cache, {}", d.name, p.name), &cache_partition(p)));
+    of_drive(d).into_iter().chain(partitions).chain(members).collect()
 }
 
 fn of_drive(d: &wordline_sim::DriveResult) -> Vec<String> {

@@ -1319,6 +1319,13 @@ impl World {
                 array.name
             ));
         }
+        for (job, why) in self.hosts[0].host.not_selected() {
+            let text =
+                format!("job '{job}' has its completions by interrupt, not by Select-ISR: {why}");
+            if !warnings.contains(&text) {
+                warnings.push(text);
+            }
+        }
         let marked = |t: &ThreadStats| {
             let others = t.result.dirs.iter().flat_map(|d| &d.classes).map(|c| c.class);
             let all = others.chain([t.result.class]);

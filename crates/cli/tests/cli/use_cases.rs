@@ -666,3 +666,17 @@ fn a_drive_has_the_flash_software_of_its_profile() {
     assert_eq!(owners("--array raid0 --drives 2"), ("fssd".to_string(), true));
     assert_eq!(owners("--ftl pblk"), ("pblk".to_string(), false));
 }
+
+#[test]
+fn the_parts_of_each_drives_cache_are_shown() {
+    let place = Place::new();
+    let run = place.run(
+        "run --device z-ssd-flashshare-small --drives 2 --stack interrupt --system cacheopt --name=a \
+                  --rw=randread --number_ios=200 --size=1m --filename=/dev/nvme0n1:/dev/nvme1n1",
+    ).ok();
+    let out = run.out;
+    for drive in ["nvme0n1", "nvme1n1"] {
+        let line = format!("  {drive}, cache, ");
+        assert_eq!(out.lines().filter(|l| l.starts_with(&line)).count(), 2, "{out}");
+    }
+}

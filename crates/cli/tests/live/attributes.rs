@@ -85,6 +85,34 @@ fn a_process_and_what_it_starts_have_an_attribute() {
     assert!(status == Some(2) && said.contains("does not answer"), "{said}");
 }
 
+/// The latency-critical reader's 99th percentile in ns by `wordline run`: the two programs of the test below as jobs, with
+/// what `system` means for the drive. The server has a queue for each class, and so have these jobs.
+fn modelled(system: &[&str]) -> f64 {
+    let mut command = wordline();
+    command.args([
+        "run",
+        "--device",
+        "z-ssd-flashshare-small",
+        "--ftl",
+        "default",
+        "--stack",
+        "none",
+    ]);
+    command.args(["--precondition", "fill", "--set", "queues.in_flight=1"]);
+    system.iter().for_each(|set| {
+        command.args(["--set", set]);
+    });
+    command.args(["--output-format=json", "--time_based", "--runtime=50ms", "--size=240m"]);
+    command.args(["--name=bulk", "--rw=randread", "--bs=32k", "--ioengine=libaio", "--iodepth=3"]);
+    command.args(["--workload_attr=throughput", "--name=wait", "--rw=randread", "--bs=4k"]);
+    let out = command.arg("--workload_attr=latency").output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let result: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let rows = result["wordline"]["machine"]["classes"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["class"].to_string().contains("latency"));
+    row.expect("a row of the latency-critical reads")["p99_ns"].as_f64().unwrap()
+}
+
 /// Two programs, one that waits for each small read and one that reads in bulk: what the class of the first
 /// does to its tail is what the model says. A drive that works on one command at a time has a queue, and one that
 /// is short enough for the guard to leave it alone.
@@ -144,4 +172,16 @@ fn a_critical_program_waits_less_beside_a_throughput_program() {
     let [[median, _], [median_of_class, _]] = [tails[0], tails[1]];
     assert!(median_of_class < 0.8 * median, "{tails:?}");
     assert!(tails[1][1] < 0.6 * tails[0][1], "{tails:?}");
+    // Without classes the drive takes a burst of one queue before it looks at the other.
+    let classes = [
+        "queues.arbitration=weighted-urgent",
+        "queues.guard.counts=passed",
+        "cache.partition.latency_ways=4",
+    ];
+    for ([_, served], system) in tails.into_iter().zip([&[][..], &classes]) {
+        let modelled = modelled(system);
+        println!("99th percentile: {served} ns served, {modelled} ns in virtual time");
+        // What a client needs between two requests is fifty times shorter to the model, and not nothing.
+        assert!((0.75..1.25).contains(&(served / modelled)), "{served} and {modelled} ns");
+    }
 }

@@ -28,6 +28,13 @@ fn unusable_images_sizes_and_sockets() {
     assert!(refused(&place, &["--nbd", "unix:/no/such/folder/s"]).contains("no such folder"));
     assert!(refused(&place, &["--nbd", "tcp:0.0.0.0:0"]).contains("--tls FOLDER"));
     assert!(refused(&place, &["--tls", "/no/such"]).contains("server-cert.pem"));
+    for set in ["flashshare.bypass=true", "stack.scheduler=kyber", "testbed.cost.block=1us"] {
+        let said = refused(&place, &["--set", set]);
+        assert!(
+            said.contains(&format!("--set {set}: this is a setting of a modelled host")),
+            "{said}"
+        );
+    }
     assert!(refused(&place, &["--time-scale", "-1"]).contains("--time-scale"));
     for seconds in ["nan", "0", "-1", "0.01", "86401", "1e300", "inf"] {
         let said = refused(&place, &["--stats", "line", "--stats-interval", seconds]);
