@@ -549,6 +549,11 @@ fsync=1
             .set("ftl.firmware.protected=false")
             .set("ftl.firmware.checkpoint_sectors=20000"),
         classes().set("flashshare.marked_by=chworkload_attr"),
+        // What is old is written anew, all of it in 86 ms.
+        Case::new("z-ssd-small", SMALL)
+            .age(Age::Filled)
+            .set("cache=none")
+            .set("ftl.firmware.refresh_days=0.000001"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -86,6 +86,7 @@ impl Firmware {
             for s in ids {
                 let opened = self.space.open(s % groups, Mode::Native, true, false);
                 debug_assert_eq!(opened, Some(s));
+                self.refresh.opened(s);
                 for lun in self.space.luns_of(s) {
                     let block = self.space.block(s, lun);
                     self.space.pages[block] = g.pages;
@@ -314,12 +315,14 @@ impl Firmware {
             }
         }
         self.gc.victim = None;
+        self.refresh.ended();
         for block in self.space.blocks_of(s) {
             if self.space.failed.clear(block as usize) {
                 self.counters.blocks_retired += u64::from(self.space.bad.set(block as usize));
             }
             if !self.space.is_bad(block) && self.space.pages[block] > 0 {
                 self.space.pages[block] = 0;
+                self.refresh.erased(block);
                 self.space.erases[block] += 1;
                 self.counters.erases += 1;
             }

@@ -335,6 +335,9 @@ impl Firmware {
             };
             self.counters.map_read_sectors += 1;
             self.count_read(ppa, true);
+            if self.refresh.counts_reads() {
+                self.unit_is_read(ppa);
+            }
             let op = Op::MapRead { page, ppa };
             let ppa = Ppa(ppa);
             self.issue(op, |op| Action::Read { op, ppa, sectors: 1, class, payload: 1 });

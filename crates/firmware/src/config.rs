@@ -43,7 +43,7 @@ pub struct FirmwareConfig {
     /// whole superblock whenever no more than `gc_reserve` are free.
     pub paced: bool,
     /// Superblocks' worth of free units below which the collector works. Absent: the reserve, two a
-    /// group of LUNs or a twentieth of what is spare, and one where wear is levelled.
+    /// group of LUNs or a twentieth of what is spare, and one where wear is levelled or data are written anew.
     pub gc_start: Option<u32>,
     /// Free superblocks that are the collector's. Absent: 2.
     pub gc_reserve: Option<u32>,
@@ -51,6 +51,11 @@ pub struct FirmwareConfig {
     /// moved, while there is room; users' data go to superblocks erased seldom, the collector's to others.
     /// 0: off.
     pub wear_spread: u32,
+    /// Reads of a block since its erasure after which what is in use in its superblock is written anew, before reads
+    /// disturb it. 0: off.
+    pub read_limit: u32,
+    /// Days within which all that is on flash is written anew, before it fades. 0: off.
+    pub refresh_days: f64,
     /// Units that the collector has in memory. Absent: two a LUN, one that is read and one that is programmed.
     pub gc_units: Option<u32>,
     /// Units that the collector may owe users before they wait, and so the most that it reads at a time. Absent: one
@@ -90,6 +95,8 @@ impl Default for FirmwareConfig {
             gc_start: None,
             gc_reserve: None,
             wear_spread: 0,
+            read_limit: 0,
+            refresh_days: 0.0,
             gc_units: None,
             gc_lag: None,
             gc_erases: 1,
@@ -123,6 +130,8 @@ pub(crate) struct Plan {
     pub idle: u64,
     /// Sectors that the collector may owe.
     pub lag: u32,
+    /// From one step of what is written anew for its age to the next; zero: there are none.
+    pub tick: Span,
     /// So many superblocks that users opened last are young.
     pub young: u64,
     /// Pages of the map on flash.
@@ -211,10 +220,20 @@ impl Plan {
         if !(0.0..=100.0).contains(&c.hot_share) {
             return Err(bad("hot_share", "must be 0 to 100 percent"));
         }
-        if c.wear_spread > 0 && !c.paced {
-            let why = "needs a collector that keeps pace, since to move what is cold frees nothing: set \
+        if !(c.refresh_days.is_finite() && c.refresh_days >= 0.0) {
+            return Err(bad("refresh_days", "must be 0 or more"));
+        }
+        // What moves data that stay in use, and so frees nothing.
+        let moves = [
+            ("wear_spread", c.wear_spread > 0),
+            ("read_limit", c.read_limit > 0),
+            ("refresh_days", c.refresh_days > 0.0),
+        ];
+        let moves = moves.iter().find(|(_, on)| *on).map(|(key, _)| *key);
+        if let Some(key) = moves.filter(|_| !c.paced) {
+            let why = "needs a collector that keeps pace, since to move what stays in use frees nothing: set \
                        ftl.firmware.paced to true, or it to 0";
-            return Err(bad("wear_spread", why));
+            return Err(bad(key, why));
         }
         if c.idle_after == Span::ZERO {
             return Err(bad("idle_after", "must be above 0"));
@@ -309,7 +328,7 @@ impl Plan {
             Some(blocks) => u64::from(blocks) * block,
             // With that many users have one open in each group.
             None => {
-                let more = if c.wear_spread > 0 { block } else { 0 };
+                let more = if moves.is_some() { block } else { 0 };
                 (low + more + beside + (folds.max(2 * groups) * block).max(spare / 20)).min(spare)
             }
         };
@@ -322,10 +341,10 @@ impl Plan {
             );
             return Err(bad("gc_start", why));
         }
-        // A superblock is moved for its wear only where that leaves the room above the lower mark.
-        if c.wear_spread > 0 && start <= low + beside + block {
+        // A superblock that stays in use is moved only where that leaves the room above the lower mark.
+        if let Some(key) = moves.filter(|_| start <= low + beside + block) {
             let (start, least) = (start / block, (low + beside) / block + 1);
-            let why = format!("is {start} superblocks, and levelling wear needs more than {least}");
+            let why = format!("is {start} superblocks, and {key} needs more than {least}");
             return Err(bad("gc_start", why));
         }
         if folds > 0 && start < low + beside + folds * block {
@@ -340,6 +359,14 @@ impl Plan {
             }
             Some(_) => return Err(bad("idle_free", "must be 0 to 100 percent")),
         };
+        let tick = match c.refresh_days > 0.0 {
+            true => crate::refresh::tick(c.refresh_days, u64::from(g.lines * g.units_per_line()))
+                .ok_or_else(|| {
+                let why = "must leave 1 us for each write unit of the drive at least";
+                bad("refresh_days", why)
+            })?,
+            false => Span::ZERO,
+        };
         let young = (f64::from(space.superblocks.count()) * c.hot_share / 100.0).ceil() as u64;
         Ok(Plan {
             sectors,
@@ -351,6 +378,7 @@ impl Plan {
             low,
             idle,
             lag: gc_lag * unit,
+            tick,
             young,
             pages,
             entries,

@@ -81,7 +81,7 @@ impl Firmware {
         self.space.room + self.gc.drained_units + through
     }
     /// Users have no superblock, and get none before one is freed.
-    fn is_scarce(&self) -> bool {
+    pub(crate) fn is_scarce(&self) -> bool {
         let none = self.space.free_count <= self.plan.reserve
             && self.streams[HOST].superblocks.iter().all(Option::is_none)
             && self.space.slc_room == 0;
@@ -126,7 +126,7 @@ impl Firmware {
     fn is_owing(&self) -> bool {
         let owes = self.gc.debt > u64::from(self.gc.reserved) * PARTS;
         let of_buffer = |v: Collecting| self.space.superblocks[v.superblock].slc;
-        let folds = self.gc.victim.is_some_and(of_buffer);
+        let folds = self.gc.victim.is_some_and(of_buffer) || self.refresh.has_victim();
         let idle = self.gc.idle && (self.coming() < self.plan.idle || folds || self.lacks_room());
         owes || idle || self.is_scarce()
     }
@@ -135,14 +135,15 @@ impl Firmware {
         self.gc.fold && !self.has_room()
     }
     /// A superblock may be moved that frees nothing.
-    fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.coming() >= self.plan.low + self.plan.beside + u64::from(self.space.places())
     }
     /// A victim is to be begun.
     pub(crate) fn is_wanted(&self) -> bool {
         // Held, it begins all the same where users would have to wait for it.
         let may = !self.gc.held || self.is_scarce() || self.gc_lags();
-        (self.is_short() || self.gc.idle && self.gc.fold || self.gc.empty) && may
+        let wanted = self.is_short() || self.gc.idle && self.gc.fold || self.gc.empty;
+        (wanted || self.refreshes()) && may
     }
     /// Space is to be made, and can be.
     pub(crate) fn is_short(&self) -> bool {
@@ -175,22 +176,26 @@ impl Firmware {
     /// Chooses a victim: one that makes space only if that is short.
     pub(crate) fn begin(&mut self, short: bool) -> bool {
         let fold = self.next_to_fold();
-        let cold = if short && fold.is_none() { self.cold() } else { None };
-        if fold.is_none() && !short {
+        let may = fold.is_none() && self.refresh.waits() && !self.is_scarce();
+        let refreshed = if may { self.next_to_refresh() } else { None };
+        let first = fold.or(refreshed);
+        let cold = if short && first.is_none() { self.cold() } else { None };
+        if first.is_none() && !short {
             return false;
         }
-        let Some(s) = fold.or(cold).or_else(|| self.choose()) else {
+        let Some(s) = first.or(cold).or_else(|| self.choose()) else {
             self.gc.barren = true;
             // There is nothing to wait for.
             return std::mem::take(&mut self.gc.debt) > 0;
         };
-        let frees = cold.is_none() && !self.space.is_static(s);
+        let frees = cold.is_none() && refreshed.is_none() && !self.space.is_static(s);
         let superblock = &mut self.space.superblocks[s];
         superblock.state = State::Victim;
         let used = superblock.valid;
         let all = u64::from(superblock.size * self.g.sectors_per_unit);
         let (moved, of) = self.gc.share;
         self.counters.lines_levelled += u64::from(cold.is_some());
+        self.counters.lines_refreshed += u64::from(refreshed.is_some());
         self.counters.lines_folded += u64::from(superblock.slc);
         if frees {
             self.gc.share = (used.into(), all);
@@ -260,7 +265,7 @@ impl Firmware {
         coldest.filter(|((wear, _), _)| most - wear > spread).map(|(_, s)| s)
     }
     /// Ageing may be about to fill the last unit of one.
-    fn filling(&self) -> [Option<SuperblockId>; STREAMS] {
+    pub(crate) fn filling(&self) -> [Option<SuperblockId>; STREAMS] {
         self.streams.each_ref().map(|stream| {
             let (at, end) = stream.place;
             (at < end).then(|| self.space.superblock_of(at))
@@ -325,8 +330,11 @@ impl Firmware {
             let (ppa, sectors, valid) = self.used_run(first);
             if valid > 0 {
                 let room = self.free[1].len() as u32 - self.gc.reserved;
-                if valid > room || !self.is_owing() {
+                if valid > room || !(self.is_owing() || v.next < self.refresh.until()) {
                     break;
+                }
+                if self.refresh.counts_reads() {
+                    self.unit_is_read(ppa);
                 }
                 v.reads += 1;
                 self.gc.reserved += valid;
@@ -348,6 +356,7 @@ impl Firmware {
         debug_assert_eq!(self.space.superblocks[s].valid, 0);
         self.space.superblocks[s].state = State::Drained;
         self.gc.victim = None;
+        self.refresh.ended();
         self.gc.drained_units += self.space.worth(s);
         let pages = self.untold(s);
         self.gc.drained.push(Drained { superblock: s, turn: 0, pages, next: 0, erasing: 0 });
@@ -568,6 +577,7 @@ impl Firmware {
     pub(crate) fn erased(&mut self, s: SuperblockId, block: BlockId, ok: bool) {
         self.space.erases[block] += 1;
         self.space.pages[block] = 0;
+        self.refresh.erased(block);
         self.counters.erases += 1;
         if !ok {
             self.counters.erase_errors += 1;

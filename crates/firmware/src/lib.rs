@@ -15,6 +15,7 @@ mod config;
 mod gc;
 mod map;
 mod recover;
+mod refresh;
 mod space;
 mod state;
 mod write;
@@ -26,6 +27,7 @@ use cached::Cached;
 use config::Plan;
 use gc::Gc;
 use map::{Map, Where};
+use refresh::Refresh;
 use space::{Space, State, SuperblockId, Unit};
 use std::collections::VecDeque;
 use wordline_base::{BadValue, BitMap, Ctx, IdVec, Kind, Lpn, PageData, Slab, Stamps, Time};
@@ -94,6 +96,7 @@ pub struct Firmware {
     /// What is not durable, where a power cut empties the buffer.
     order: Order,
     gc: Gc,
+    refresh: Refresh,
     /// Pages of the map with sectors trimmed since they were written; the next page to write, and user
     /// sectors since the last.
     trimmed: BitMap,
@@ -157,6 +160,7 @@ impl Firmware {
             waiting: Commands::default(),
             order: Order::default(),
             gc: Gc::default(),
+            refresh: Refresh::new(config, &plan, &space),
             actions: VecDeque::new(),
             counters: Counters::default(),
             read_only: false,
@@ -309,7 +313,8 @@ impl Firmware {
     }
     /// There is something to do for an idle collector.
     fn idle_work(&self) -> bool {
-        self.plan.idle > 0 && self.coming() < self.plan.idle || self.gc.fold
+        let refreshes = self.refresh.has_victim() || self.refreshes();
+        self.plan.idle > 0 && self.coming() < self.plan.idle || self.gc.fold || refreshes
     }
     /// Sets the timer, if there is something to do for an idle collector.
     fn wait_for_idle(&mut self, ctx: &mut Ctx) {
@@ -329,6 +334,8 @@ impl Translation for Firmware {
             self.adopt_stamps(&mut ctx.stamps);
         }
         self.last_command = ctx.now;
+        self.start_refresh(ctx);
+        self.refresh_goes_on();
         self.wait_for_idle(ctx);
         self.work(&mut ctx.stamps);
     }
@@ -347,7 +354,7 @@ impl Translation for Firmware {
         false
     }
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
-        if self.plan.idle > 0 || self.plan.has_slc() {
+        if self.plan.idle > 0 || self.plan.has_slc() || self.refresh.is_on() {
             self.user_came(ctx);
         }
         let before = out.len();
@@ -360,13 +367,20 @@ impl Translation for Firmware {
         };
         let unit = self.g.sectors_per_unit;
         split(ctx, &mut self.counters, unit, lpn, sectors, newest, out);
+        let mut due = false;
         for piece in &out[before..] {
             let Some(ppa) = piece.place.ppa() else { continue };
+            if self.refresh.counts_reads() {
+                due |= self.unit_is_read(ppa.0);
+            }
             let lun = self.space.lun_of(self.space.unit_of(ppa.0));
             let s = self.space.superblock_of(ppa.0);
             self.space.superblocks[s].reads += 1;
             self.lun_reads[lun] += 1;
             self.reads += 1;
+        }
+        if due {
+            self.work(&mut ctx.stamps);
         }
     }
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, _: u32) {
@@ -421,7 +435,10 @@ impl Translation for Firmware {
             self.wait_for_idle(ctx);
         }
     }
-    fn on_timer(&mut self, ctx: &mut Ctx, _: u32) {
+    fn on_timer(&mut self, ctx: &mut Ctx, which: u32) {
+        if which == refresh::TIMER {
+            return self.age_ticks(ctx);
+        }
         self.timer = false;
         let until = self.last_command + self.config.idle_after;
         if self.waiting.is_empty() && ctx.now >= until {

@@ -339,6 +339,10 @@ impl Space {
             superblock.state = State::Closed;
         }
     }
+    /// An open superblock takes no more units.
+    pub fn seal(&mut self, s: SuperblockId) {
+        self.give(s, self.superblocks[s].left);
+    }
     /// A program failed in the block.
     pub fn fail(&mut self, s: SuperblockId, block: BlockId) {
         if !self.failed.set(block as usize) {

@@ -612,6 +612,7 @@ impl Firmware {
     fn open_in(&mut self, stream: Stream, group: u32, mode: Mode) {
         let opened = self.space.open(group, mode, !is_own(stream), self.config.wear_spread > 0);
         self.counters.lines_opened += u64::from(opened.is_some());
+        opened.into_iter().for_each(|s| self.refresh.opened(s));
         if stream == MAPS
             && let Some(s) = opened
         {

@@ -125,6 +125,7 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
             c.gc_stale_sectors,
             c.flushes_waited,
             c.lines_levelled,
+            c.lines_refreshed,
             c.folded_sectors,
             c.lines_folded,
             c.map_hits,

@@ -7,7 +7,9 @@ use common::{Drive, Times, ctx, geometry, with_slc};
 use wordline_base::{Ctx, Lpn, Rng, Span, Time};
 use wordline_firmware::{Allocation, Firmware, FirmwareConfig, Victim};
 use wordline_nand::Geometry;
-use wordline_translation::{Place, Source, Translation, WindowLimits, steady_by_overwriting};
+use wordline_translation::{
+    Piece, Place, Source, Translation, WindowLimits, steady_by_overwriting,
+};
 
 /// alpha is the space that is not free by users' sectors, b the sectors of a superblock.
 fn greedy(alpha: f64, b: u32) -> f64 {
@@ -106,7 +108,8 @@ fn write_alone(
         ftl.write(ctx, tag, Lpn(draw(&mut rng)), 1, false, Source::Host);
         drive.drain(ftl, ctx.now);
         while !drive.ended.contains_key(&tag) {
-            assert!(drive.tick(ftl, ctx, &mut rng), "write {tag} hangs");
+            let next = drive.next().unwrap_or_else(|| panic!("write {tag} hangs"));
+            drive.pass(ftl, ctx, &mut rng, next);
         }
         assert!(drive.ended[&tag], "write {tag} fails");
         drive.ended.clear();
@@ -691,4 +694,132 @@ fn ageing_leaves_the_buffer_in_the_state_that_is_documented() {
     let c = *ftl.counters();
     let causes: f64 = c.causes().iter().map(|(_, n)| n).sum();
     assert!(c.folded_sectors > 0 && (c.waf() - 1.0 - causes).abs() < 1e-9);
+}
+
+/// A drive that was filled, and the flash below it.
+fn filled(g: &Geometry, config: FirmwareConfig) -> (Firmware, Ctx, Drive) {
+    let mut ftl = firmware(g, 20.0, config);
+    let mut ctx = ctx(ftl.sectors());
+    ftl.fill(&mut ctx.stamps).unwrap();
+    ftl.settle();
+    let mut drive = Drive::new(g, &vec![false; (g.lines * g.luns) as usize]);
+    drive.adopt(&ftl);
+    drive.times = TIMES;
+    ftl.start(&mut ctx);
+    drive.drain(&mut ftl, ctx.now);
+    (ftl, ctx, drive)
+}
+
+/// Reads of a block since its erasure are bounded by the limit and the quarter in which its superblock is moved, and by
+/// those that come while the last of it is; without a limit they go on for ever.
+#[test]
+fn a_block_that_is_read_often_is_written_anew() {
+    let g = geometry(4, 8, 40, 16, 8);
+    let limit = 2_000;
+    let run = |read_limit: u32| {
+        let config = FirmwareConfig { read_limit, ..FirmwareConfig::default() };
+        let (mut ftl, mut ctx, mut drive) = filled(&g, config);
+        let mut rng = Rng::from_seed(3);
+        let (mut pieces, mut most) = (Vec::<Piece>::new(), 0);
+        let mut reads = std::collections::BTreeMap::new();
+        for _ in 0..100_000 {
+            // Sectors of one unit are nine reads of ten.
+            let sectors = if rng.below(10) > 0 { 8 } else { ftl.sectors() };
+            let lpn = rng.below(sectors) as u32;
+            pieces.clear();
+            ftl.read(&mut ctx, Lpn(lpn), 1, &mut pieces);
+            drive.drain(&mut ftl, ctx.now);
+            let end = ctx.now + TIMES.read;
+            drive.pass(&mut ftl, &mut ctx, &mut rng, end);
+            if let Some(ppa) = pieces[0].place.ppa() {
+                let block = drive.block_of(ppa.0);
+                let n = reads.entry((block, drive.erases[block])).or_insert(0);
+                *n += 1;
+                most = most.max(*n);
+                ftl.read_done(&mut ctx, ppa, 1);
+                drive.drain(&mut ftl, ctx.now);
+            }
+        }
+        ftl.check_invariants().unwrap();
+        let c = *ftl.counters();
+        println!(
+            "limit {read_limit}: {most} reads of a block at most, {} lines anew",
+            c.lines_refreshed
+        );
+        (most, c)
+    };
+    let (most, c) = run(0);
+    assert!(most > 80_000 && c.lines_refreshed == 0 && c.gc_sectors == 0);
+    let (most, c) = run(limit);
+    let moved = (g.units_per_line() * g.sectors_per_unit) as f64;
+    // What the collector has begun takes a superblock's time at most.
+    let last = (TIMES.program + TIMES.read) * u64::from(g.pages) + TIMES.erase;
+    let bound = limit + limit / 4 + (last.0 / TIMES.read.0) as u32;
+    assert!(most <= bound, "{most} reads of a block, {bound} are the bound");
+    let lines = c.lines_refreshed as f64;
+    assert!(
+        (90_000.0 / f64::from(bound)..90_000.0 / f64::from(limit)).contains(&lines),
+        "{lines} lines"
+    );
+    assert!((0.9..=1.0).contains(&(c.gc_sectors as f64 / lines / moved)), "{c:?}");
+    assert_eq!(c.lost_sectors, 0);
+}
+
+/// All that is on flash is written once in `refresh_days`, at an even rate, while nobody writes.
+#[test]
+fn data_are_written_anew_before_they_are_too_old() {
+    let g = geometry(4, 8, 40, 16, 8);
+    // 20 ms for each of 5,120 units.
+    let period = Span::from_ms(20) * u64::from(g.lines * g.units_per_line());
+    let refresh_days = period.0 as f64 / 86_400e9;
+    let (mut ftl, mut ctx, mut drive) =
+        filled(&g, FirmwareConfig { refresh_days, ..FirmwareConfig::default() });
+    let mut rng = Rng::from_seed(3);
+    let mut written = Vec::new();
+    let sectors = ftl.sectors() as u32;
+    let place =
+        |ftl: &Firmware| -> Vec<_> { (0..sectors).map(|lpn| ftl.newest_at(Lpn(lpn))).collect() };
+    let at_first = place(&ftl);
+    let end = ctx.now + period;
+    while ctx.now < end {
+        let next = ctx.now + Span::from_ms(20);
+        drive.pass(&mut ftl, &mut ctx, &mut rng, next);
+        written.push((ctx.now, ftl.counters().gc_sectors));
+    }
+    ftl.check_invariants().unwrap();
+    let c = *ftl.counters();
+    let anew = at_first.iter().zip(place(&ftl)).filter(|&(before, now)| *before != now).count();
+    println!(
+        "{} lines, {} sectors of {sectors}, {anew} elsewhere",
+        c.lines_refreshed, c.gc_sectors
+    );
+    // All but the superblock that is being moved.
+    let line = g.units_per_line() * g.sectors_per_unit;
+    assert!(anew as u32 + line >= sectors, "{anew} of {sectors} sectors lie elsewhere");
+    assert!(c.gc_sectors <= u64::from(sectors + line), "{} sectors were moved", c.gc_sectors);
+    // A quarter of it in each quarter of the time.
+    for quarter in 1..4 {
+        let at = Time(1) + Span(period.0 * quarter / 4);
+        let by = written.iter().rev().find(|(now, _)| *now <= at).map_or(0, |(_, n)| *n);
+        let even = u64::from(sectors) * quarter / 4;
+        assert!(
+            by.abs_diff(even) <= u64::from(2 * line),
+            "{by} sectors by quarter {quarter}, {even} are even"
+        );
+    }
+}
+
+/// Users who write without a pause beside it wait no longer than the pace allows.
+#[test]
+fn no_write_waits_longer_for_what_is_written_anew() {
+    let g = geometry(4, 8, 200, 64, 8);
+    let config = FirmwareConfig { refresh_days: 3e-4, ..FirmwareConfig::default() };
+    let (mut ftl, mut ctx, ..) = aged(&g, 12.0, config, 2);
+    let sectors = ftl.sectors();
+    let (most, _) = write_alone(&mut ftl, &mut ctx, 100_000, |rng| rng.below(sectors / 4) as u32);
+    let moves = ftl.most_moves().ceil() as u64;
+    let bound = (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
+    let lines = ftl.counters().lines_refreshed;
+    println!("longest {most:?}, bound {bound:?}, {lines} lines written anew");
+    assert!(lines > 3 && most <= bound);
 }

@@ -53,6 +53,8 @@ wordline_base::counters! {
         lines_freed_empty,
         /// Lines moved to even out wear.
         lines_levelled,
+        /// Lines written anew because they were read often or had lain long.
+        lines_refreshed,
         /// Metadata units written without data beside them.
         emeta_forced,
         /// Units padded to let the collector end when users waited for it.

@@ -105,7 +105,8 @@ impl Kind {
         let share = rng.pick(&[0, 0, 20_000_000]);
         let bad = (0..lines * luns).map(|_| rng.chance(share)).collect();
         let wear_spread = if config.paced { rng.pick(&[0, 0, 1, 3]) } else { 0 };
-        let config = FirmwareConfig { wear_spread, ..config };
+        let read_limit = if config.paced { rng.pick(&[0, 0, 20, 300]) } else { 0 };
+        let config = FirmwareConfig { wear_spread, read_limit, ..config };
         Kind { g, config, over_provisioning: 55.0, bad }
     }
     pub fn make(&self) -> Firmware {
@@ -233,7 +234,7 @@ impl Drive {
             self.asked[block as usize] = (b.programmed > 0).then_some(b.slc);
         }
     }
-    fn block_of(&self, ppa: u32) -> BlockId {
+    pub fn block_of(&self, ppa: u32) -> BlockId {
         self.g.line_of(Ppa(ppa)) * self.g.luns + self.g.lun_of(Ppa(ppa))
     }
     /// Takes what the FTL wants done.
@@ -314,6 +315,24 @@ impl Drive {
         self.end(lun, ftl, ctx, rng);
         self.drain(ftl, at);
         true
+    }
+    /// Lets time pass: operations end and timers ring in their order.
+    pub fn pass(&mut self, ftl: &mut Firmware, ctx: &mut Ctx, rng: &mut Rng, until: Time) {
+        loop {
+            let timer = ctx.queue.next_time().unwrap_or(Time::NEVER);
+            let next = self.next().unwrap_or(Time::NEVER);
+            if timer.min(next) > until {
+                break;
+            }
+            if next <= timer {
+                self.tick(ftl, ctx, rng);
+            } else if let Some((at, event)) = ctx.queue.pop() {
+                ctx.now = ctx.now.max(at);
+                ftl.on_timer(ctx, event.index());
+                self.drain(ftl, ctx.now);
+            }
+        }
+        ctx.now = ctx.now.max(until);
     }
     fn end(&mut self, lun: LunId, ftl: &mut Firmware, ctx: &mut Ctx, rng: &mut Rng) {
         let Pending { op, ppa, work, .. } = self.queues[lun].pop_front().expect("an operation");

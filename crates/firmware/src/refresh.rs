@@ -1,0 +1,237 @@
+//! What flash loses by being read often and by lying long is written anew before it is lost.
+//!
+//! A superblock is refreshed by moving what is in use of it, as the collector does; it frees nothing. *Reads*:
+//! a block that was read `read_limit` times since its erasure makes its superblock due, and what is in use is
+//! moved while that block is read another quarter of the limit. *Age*: a clock ticks once for each unit of the
+//! drive in `refresh_days`, and each tick moves a place of the superblock that is due. One is due as soon as it and
+//! all that are older could otherwise not be moved before they are so old.
+
+use crate::Firmware;
+use crate::config::{FirmwareConfig, Plan};
+use crate::gc::Collecting;
+use crate::space::{Space, State, SuperblockId};
+use std::collections::VecDeque;
+use wordline_base::{Ctx, IdVec, Kind, Span};
+use wordline_nand::BlockId;
+
+/// The index of the timer that is the clock of age.
+pub(crate) const TIMER: u32 = 1;
+const DAY_NS: f64 = 86_400e9;
+
+/// Why the victim is moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Why {
+    Reads,
+    Age,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Refresh {
+    /// Reads after which a block's superblock is due; 0: they are not counted.
+    limit: u32,
+    /// Reads of each block since its erasure.
+    reads: IdVec<BlockId, u32>,
+    /// Superblocks with a block that was read too often, and whether each is among them.
+    due: VecDeque<SuperblockId>,
+    is_due: IdVec<SuperblockId, bool>,
+    /// From one tick to the next; zero: there is no clock.
+    tick: Span,
+    /// Ticks in `refresh_days`.
+    period: i64,
+    now: i64,
+    runs: bool,
+    /// The tick at which each superblock was opened.
+    opened: IdVec<SuperblockId, i64>,
+    /// The oldest one is due.
+    old: Option<SuperblockId>,
+    /// The victim is refreshed, its places before this one by now.
+    victim: Option<(Why, u32)>,
+}
+
+impl Refresh {
+    pub fn new(config: &FirmwareConfig, plan: &Plan, space: &Space) -> Refresh {
+        let blocks = space.g.lines * space.g.luns;
+        let mut refresh = Refresh { limit: config.read_limit, ..Refresh::default() };
+        if refresh.limit > 0 {
+            refresh.reads = IdVec::filled(0, blocks);
+            refresh.is_due = IdVec::filled(false, space.superblocks.count());
+        }
+        if plan.tick > Span::ZERO {
+            refresh.tick = plan.tick;
+            refresh.period = i64::from(space.g.lines * space.g.units_per_line());
+            refresh.opened = IdVec::filled(0, space.superblocks.count());
+        }
+        refresh
+    }
+    #[inline]
+    pub fn counts_reads(&self) -> bool {
+        self.limit > 0
+    }
+    pub fn is_on(&self) -> bool {
+        self.limit > 0 || self.period > 0
+    }
+    /// There is something to move.
+    pub fn waits(&self) -> bool {
+        !self.due.is_empty() || self.old.is_some()
+    }
+    pub fn has_victim(&self) -> bool {
+        self.victim.is_some()
+    }
+    /// The victim's places before this one are to be moved by now.
+    pub fn until(&self) -> u32 {
+        self.victim.map_or(0, |(_, until)| until)
+    }
+    pub fn ended(&mut self) {
+        self.victim = None;
+    }
+    pub fn erased(&mut self, block: BlockId) {
+        if self.counts_reads() {
+            self.reads[block] = 0;
+        }
+    }
+    pub fn opened(&mut self, s: SuperblockId) {
+        if self.period > 0 {
+            self.opened[s] = self.now;
+        }
+    }
+}
+
+/// The time from one tick to the next for data that are written anew within so many days.
+pub(crate) fn tick(days: f64, units: u64) -> Option<Span> {
+    let tick = days * DAY_NS / units.max(1) as f64;
+    (1_000.0..1e15).contains(&tick).then_some(Span(tick as u64))
+}
+
+impl Firmware {
+    /// Sectors of a unit are read. True: there is something to move that was not due before.
+    pub(crate) fn unit_is_read(&mut self, ppa: u32) -> bool {
+        let s = self.space.superblock_of(ppa);
+        let block = self.space.block(s, self.space.lun_of(self.space.unit_of(ppa)));
+        let r = &mut self.refresh;
+        r.reads[block] += 1;
+        let n = r.reads[block];
+        if n < r.limit {
+            return false;
+        }
+        // Whatever is moved is to be over before this block, which may have its turn next, is read much more.
+        let (beyond, quarter) = (n - r.limit, (r.limit / 4).max(1));
+        let mut new = false;
+        if let (Some((Why::Reads, until)), Some(v)) = (&mut r.victim, &self.gc.victim) {
+            let places = u64::from(self.space.places_of(v.superblock));
+            let now = (u64::from(beyond) * places / u64::from(quarter)).min(places) as u32;
+            new = now > *until;
+            *until = now.max(*until);
+        }
+        let state = self.space.superblocks[s].state;
+        if state == State::Open && beyond % quarter == 0 {
+            self.seal(s);
+        }
+        let may = self.space.superblocks[s].state == State::Closed && !self.space.is_static(s);
+        if may && !self.refresh.is_due[s] {
+            self.refresh.is_due[s] = true;
+            self.refresh.due.push_back(s);
+            new = true;
+        }
+        new
+    }
+    /// An open superblock takes no more units, if there is room enough without those that it has left.
+    fn seal(&mut self, s: SuperblockId) {
+        let b = &self.space.superblocks[s];
+        let places = u64::from(self.space.places());
+        if b.slc || self.coming() < self.plan.low + self.plan.beside + places + u64::from(b.left) {
+            return;
+        }
+        self.space.seal(s);
+        for stream in 0..self.streams.len() {
+            if self.streams[stream].superblocks.contains(&Some(s)) {
+                self.close_if_full(stream, s);
+            }
+        }
+        self.set_pace();
+    }
+    /// Starts the clock of age. What is there was written in its order, evenly over the days that it may get old.
+    pub(crate) fn start_refresh(&mut self, ctx: &mut Ctx) {
+        if self.refresh.period == 0 || self.refresh.runs {
+            return;
+        }
+        let mut all: Vec<(u64, SuperblockId)> =
+            self.closed().map(|s| (self.space.superblocks[s].opened, s)).collect();
+        all.sort_unstable();
+        let n = all.len() as i64;
+        for (k, (_, s)) in (0..).zip(all) {
+            self.refresh.opened[s] = self.refresh.now - self.refresh.period * (n - 1 - k) / n;
+        }
+        self.refresh.runs = true;
+        ctx.at(ctx.now + self.refresh.tick, Kind::FtlTimer, TIMER);
+    }
+    fn closed(&self) -> impl Iterator<Item = SuperblockId> + '_ {
+        let all = (0..).zip(&self.space.superblocks);
+        all.filter(|&(s, b)| b.state == State::Closed && b.valid > 0 && !self.space.is_static(s))
+            .map(|(s, _)| s)
+    }
+    /// A tick of the clock of age.
+    pub(crate) fn age_ticks(&mut self, ctx: &mut Ctx) {
+        ctx.at(ctx.now + self.refresh.tick, Kind::FtlTimer, TIMER);
+        self.refresh.now += 1;
+        if let Some((Why::Age, until)) = &mut self.refresh.victim {
+            *until += 1;
+        }
+        let places = i64::from(self.space.places());
+        if self.refresh.old.is_none() && self.refresh.now % places == 0 {
+            self.refresh.old = self.oldest_due();
+        }
+        self.work(&mut ctx.stamps);
+    }
+    /// The oldest superblock, if it and others would be too old otherwise: the k-th oldest is moved after k others.
+    fn oldest_due(&self) -> Option<SuperblockId> {
+        let r = &self.refresh;
+        let mut ages: Vec<(i64, SuperblockId)> = self.closed().map(|s| (r.opened[s], s)).collect();
+        ages.sort_unstable();
+        let places = i64::from(self.space.places());
+        let late =
+            (1..).zip(&ages).any(|(k, &(opened, _))| r.now + k * places >= opened + r.period);
+        ages.first().filter(|_| late).map(|&(_, s)| s)
+    }
+    /// Something is due, and may be moved: to move it takes as much space as it frees.
+    pub(crate) fn refreshes(&self) -> bool {
+        self.refresh.waits() && self.has_room()
+    }
+    /// The closed superblock to refresh now.
+    pub(crate) fn next_to_refresh(&mut self) -> Option<SuperblockId> {
+        if !self.refreshes() {
+            return None;
+        }
+        let filling = self.filling();
+        let may = |space: &Space, s: SuperblockId| {
+            let b = &space.superblocks[s];
+            b.state == State::Closed
+                && !space.is_static(s)
+                && (b.programs == 0 && !filling.contains(&Some(s)))
+        };
+        // Those that were collected meanwhile are over; one that is read goes before one that is old.
+        let (space, r) = (&self.space, &mut self.refresh);
+        let is_due = &mut r.is_due;
+        r.due.retain(|&s| {
+            is_due[s] = space.superblocks[s].state == State::Closed;
+            is_due[s]
+        });
+        if let Some(i) = r.due.iter().position(|&s| may(space, s)) {
+            r.victim = Some((Why::Reads, 0));
+            let s = r.due.remove(i)?;
+            r.is_due[s] = false;
+            return Some(s);
+        }
+        let s = r.old.take()?;
+        if !may(space, s) {
+            return None;
+        }
+        r.victim = Some((Why::Age, 0));
+        Some(s)
+    }
+    /// A victim that a state or a power cut left, and that makes no space, is moved to its end.
+    pub(crate) fn refresh_goes_on(&mut self) {
+        if self.refresh.is_on() && self.refresh.victim.is_none() && !self.is_short() {
+            self.refresh.victim = self.gc.victim.map(|Collecting { .. }| (Why::Reads, u32::MAX));
+        }
+    }
+}
