@@ -554,6 +554,10 @@ fsync=1
             .age(Age::Filled)
             .set("cache=none")
             .set("ftl.firmware.refresh_days=0.000001"),
+        Case::new("z-ssd-small", SMALL)
+            .age(Age::Filled)
+            .set("cache.refresh.every=3904ns")
+            .set("cache.refresh.takes=280ns"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -916,6 +916,7 @@ mod tests {
             read_allocate: true,
             capacitor: false,
             read_ahead: None,
+            refresh: None,
             partition: None,
             epoch: Default::default(),
         };

@@ -255,11 +255,24 @@ pub struct CacheConfig {
     pub capacitor: bool,
     #[serde(default)]
     pub read_ahead: Option<ReadAheadConfig>,
+    /// When its memory stands still to refresh itself; absent: it never does.
+    #[serde(default)]
+    pub refresh: Option<RefreshConfig>,
     /// Ways of latency-critical commands and ways of all others; absent: all ways are everybody's.
     #[serde(default)]
     pub partition: Option<PartitionConfig>,
     #[serde(default)]
     pub epoch: EpochConfig,
+}
+
+/// A memory's refresh of all its banks at once.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefreshConfig {
+    /// From the begin of one to that of the next (tREFI).
+    pub every: Span,
+    /// How long the memory does nothing else (tRFC).
+    pub takes: Span,
 }
 
 /// Between two decisions about the cache's split and the degree of read-ahead: whichever ends first.

@@ -22,6 +22,7 @@
 use crate::background::{Background, WriteBack};
 use crate::cache::{Cache, CacheStats, Fill, LineId, Woken};
 use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig, SasConfig};
+use crate::dram::Dram;
 use crate::execute::{Flight, LookUp, OnCore, Sum};
 use crate::firmware::{Firmware, Grant};
 use crate::front::{Front, Taken};
@@ -38,7 +39,7 @@ use std::collections::VecDeque;
 use wordline_base::track::Track;
 use wordline_base::{
     BadValue, Contents, Ctx, Event, IoClass, IoId, Kind, Layer, Lpn, SectorSize, Slab, Span, Time,
-    Timeline, Why,
+    Why,
 };
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Ftl, GcReport, Piece, Touch, Translation, Translator, Turns};
@@ -141,7 +142,7 @@ pub struct Controller {
     /// Where the cache adapts.
     pub(crate) epoch: Option<Epoch>,
     /// The cache's memory bus.
-    pub(crate) dram: Timeline,
+    pub(crate) dram: Dram,
     /// Commands whose wait at a cache line is over.
     pub(crate) woken: VecDeque<Woken>,
     /// Flushes whose write-backs are over.
@@ -283,7 +284,7 @@ impl Controller {
             cache,
             read_ahead,
             epoch,
-            dram: Timeline::default(),
+            dram: Dram::new(device.cache.as_ref().and_then(|cache| cache.refresh.as_ref())),
             woken: VecDeque::new(),
             flushable: Vec::new(),
             pieces: Vec::with_capacity(64),

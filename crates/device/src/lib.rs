@@ -7,6 +7,7 @@ mod bridge;
 mod cache;
 pub mod config;
 pub mod controller;
+mod dram;
 mod execute;
 mod firmware;
 mod front;

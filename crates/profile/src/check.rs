@@ -296,6 +296,12 @@ fn device(config: &Config, found: &mut Found) {
         if cache.rate == 0 {
             found.add("device.cache.rate", "must be above 0 bytes a second");
         }
+        if let Some(refresh) = &cache.refresh
+            && !(Span(1)..refresh.every).contains(&refresh.takes)
+        {
+            let message = "must be above 0 and below 'every', or no copy would ever end";
+            found.add("device.cache.refresh.takes", message);
+        }
         found.percent("device.cache.dirty_high", cache.dirty_high.into(), 0.0);
         if cache.dirty_high <= 100
             && cache.dirty_max != 100

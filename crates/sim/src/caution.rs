@@ -21,6 +21,8 @@ pub(crate) struct Seen<'a> {
     /// Sectors that the collector moved, and lines that became free.
     pub gc: u64,
     pub lines_freed: u64,
+    /// Lines that were written anew because they were read often or had lain long.
+    pub refreshed: u64,
     /// Sectors read, and of them those that held nothing.
     pub read: u64,
     pub unmapped: u64,
@@ -54,7 +56,13 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     if seen.in_place {
         return all;
     }
-    if seen.written == 0 && seen.read > 0 && seen.gc > 0 {
+    if seen.written == 0 && seen.read > 0 && seen.refreshed > 0 {
+        all.push(format!(
+            "the drive wrote {} lines anew, which were read often or had lain long, and moved {} sectors: reads \
+             may have waited for it (see reads waited; ftl.firmware.read_limit, refresh_days)",
+            seen.refreshed, seen.gc
+        ));
+    } else if seen.written == 0 && seen.read > 0 && seen.gc > 0 {
         let rest = match seen.prepared {
             Some(Precondition::Random) => "",
             _ => ". --precondition random lets the collector rest first",
@@ -166,6 +174,7 @@ mod tests {
             to_flash: 4_096_000,
             gc: 3000,
             lines_freed: 3,
+            refreshed: 0,
             read: 0,
             unmapped: 0,
             scattered: true,
@@ -202,6 +211,7 @@ mod tests {
             (Seen { read: 200, unmapped: 50, ..seen() }, "50 of 200 sectors read (25.0%)"),
             (Seen { unsteady: true, ..seen() }, "after 2 windows"),
             (reads.clone(), "random lets the collector rest"),
+            (Seen { refreshed: 2, ..reads }, "wrote 2 lines anew"),
             (Seen { prepared: prepared(Precondition::Fill), ..new.clone() }, "filled in order"),
             (Seen { prepared: prepared(Precondition::None), ..new }, "was fresh"),
             (Seen { by_third: Some([2.0, 3.0, 4.0]), ..seen() }, "rose during the run"),

@@ -1090,6 +1090,7 @@ impl World {
                 to_flash: drive.controller.nand().geometry.sector.bytes_of(wa.user_sectors),
                 gc: wa.gc_sectors,
                 lines_freed: c.lines_freed - b.lines_freed,
+                refreshed: c.lines_refreshed - b.lines_refreshed,
                 read: unmapped + c.read_flash + c.read_buffer - b.read_flash - b.read_buffer,
                 unmapped,
                 scattered,

@@ -99,6 +99,7 @@ pub fn cache_config(lines: u64, ways: u32, line_sectors: u32) -> CacheConfig {
         read_allocate: true,
         capacitor: false,
         read_ahead: None,
+        refresh: None,
         partition: None,
         epoch: EpochConfig::default(),
     }
