@@ -43,20 +43,24 @@ const TO_HOST: u32 = 1;
 pub struct Sent {
     /// Its number among the bridge's.
     pub drive: u16,
+    /// The command, with addresses of that drive.
     pub sqe: Sqe,
 }
 
 /// What a bridge knows of a drive behind it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
+    /// Bytes that users can write.
     pub bytes: u64,
-    /// Of a logical block.
+    /// Bytes of a logical block.
     pub lba: u32,
     /// Of its flash.
     pub sector: SectorSize,
-    /// Submission queues, their entries and the most bytes of a command.
+    /// Submission queues that it supports.
     pub queues: u32,
+    /// Entries of a queue.
     pub depth: u32,
+    /// The most bytes of a command.
     pub max_transfer: u32,
 }
 
@@ -119,13 +123,17 @@ struct Counts {
 pub struct BridgeStats {
     /// Commands of the host by opcode, in the order of [`crate::OPCODES`].
     pub commands_in: [u64; OPCODES.len()],
+    /// Commands of the host that were completed, in the same order.
     pub commands_out: [u64; OPCODES.len()],
+    /// Commands of the host by the class of their I/O, then by opcode.
     pub by_class: Vec<(IoClass, [u64; OPCODES.len()])>,
+    /// Commands that were completed with another status than success.
     pub failed: u64,
     /// Commands to drives.
     pub parts: u64,
     /// Bytes over the host's link.
     pub bytes_read: u64,
+    /// Bytes from the host over its link.
     pub bytes_written: u64,
     /// Nanoseconds that commands waited in submission queues, summed over commands.
     pub wait_queue_ns: u64,
@@ -139,10 +147,15 @@ pub struct BridgeStats {
     pub most_commands: u32,
     /// The most parts that a drive had at a time.
     pub most_parts: u32,
+    /// Interrupts sent to the host.
     pub interrupts: u64,
+    /// Nanoseconds in which the host's link carried something to the bridge.
     pub link_to_device_busy_ns: u64,
+    /// Nanoseconds in which the host's link carried something to the host.
     pub link_to_host_busy_ns: u64,
+    /// Nanoseconds in which each core of the engine worked.
     pub engine_busy_ns: Vec<u64>,
+    /// Joules; what drives behind the bridge take is theirs.
     pub energy: Energy,
 }
 
@@ -166,6 +179,7 @@ impl BridgeStats {
     }
 }
 
+/// A bridge: the controller that the host sees, and what it keeps of commands to the drives behind it.
 pub struct Bridge {
     config: DeviceConfig,
     drive_tags: u32,
@@ -299,9 +313,11 @@ impl Bridge {
         Ok(())
     }
 
+    /// The smallest unit that a drive behind it writes to flash.
     pub fn sector(&self) -> SectorSize {
         self.sector
     }
+    /// Where the bytes of the bridge are on its drives.
     pub fn stripes(&self) -> &Stripes {
         &self.stripes
     }
@@ -316,6 +332,7 @@ impl Bridge {
     ) -> Result<(), BadValue> {
         self.front.create_queue(sq, cq, depth, priority)
     }
+    /// A submission queue whose completions go to a queue that is there.
     pub fn create_submission_queue(
         &mut self,
         sq: u16,
@@ -325,27 +342,36 @@ impl Bridge {
     ) -> Result<(), BadValue> {
         self.front.create_submission_queue(sq, cq, depth, priority)
     }
+    /// Whether completions in this queue raise an interrupt at all.
     pub fn set_interrupts(&mut self, cq: u16, on: bool) {
         self.front.set_interrupts(cq, on);
     }
+    /// Whether its interrupt vector is masked now.
     pub fn set_masked(&mut self, cq: u16, masked: bool) {
         self.front.set_masked(cq, masked);
     }
+    /// The host writes the mask bit, which takes effect once it has crossed the link; `head` is up to where
+    /// the host has reaped.
     pub fn write_mask(&mut self, ctx: &mut Ctx, cq: u16, masked: bool, head: u64) {
         self.front.write_mask(ctx, cq, masked, head, self.link.t_bell);
     }
+    /// Puts a command into the queue's memory; the drive is told by [`Bridge::doorbell_after`].
     pub fn enqueue(&mut self, sq: u16, sqe: Sqe) -> Result<(), QueueFull> {
         self.front.enqueue(sq, sqe)
     }
+    /// The host writes the tail doorbell `after` this much time.
     pub fn doorbell_after(&mut self, ctx: &mut Ctx, sq: u16, after: Span) {
         self.front.doorbell(ctx, sq, self.link.t_bell + after);
     }
+    /// Something waits to be polled.
     pub fn has_output(&self) -> bool {
         self.front.has_output() || !self.out.is_empty()
     }
+    /// The next completion entry that the host can see; call until `None` after each input.
     pub fn poll(&mut self) -> Option<Posted> {
         self.front.poll()
     }
+    /// The completion queue of the next interrupt.
     pub fn poll_interrupt(&mut self) -> Option<u16> {
         self.front.poll_interrupt()
     }
@@ -362,6 +388,7 @@ impl Bridge {
         (drive_tags + 1, QueuePriority::Medium)
     }
 
+    /// Takes an event that it set.
     pub fn on_event(&mut self, ctx: &mut Ctx, event: Event) {
         let index = event.index();
         match event.kind() {
@@ -712,6 +739,7 @@ impl Bridge {
         ]
     }
 
+    /// Counts and busy times up to `now`.
     pub fn stats(&self, now: Time) -> BridgeStats {
         let c = &self.counts;
         let (to_device, to_host) = (self.link.to_device_busy(now), self.link.to_host_busy(now));

@@ -149,10 +149,13 @@ struct Node {
 /// Counts, in sectors unless said otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct CacheStats {
+    /// Sectors read that were there.
     pub read_hits: u64,
     /// Not there yet, but already being read.
     pub read_joins: u64,
+    /// Sectors read that came from flash.
     pub read_misses: u64,
+    /// Sectors written into the cache.
     pub writes: u64,
     /// Writes to a sector that was still dirty: flash writes saved.
     pub overwrites: u64,
@@ -162,7 +165,9 @@ pub struct CacheStats {
     pub written_back: u64,
     /// Times a write waited because every line of its set was dirty or busy, or as much was dirty as may be.
     pub write_stalls: u64,
+    /// Sectors read ahead.
     pub ahead: u64,
+    /// Sectors read ahead that a command asked for later.
     pub ahead_useful: u64,
     /// Replaced, overwritten or trimmed before anybody asked.
     pub ahead_useless: u64,

@@ -10,11 +10,15 @@ use wordline_nand::NandConfig;
 /// channels, on the host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DriveConfig {
+    /// Timing and shape of the flash.
     pub nand: NandConfig,
+    /// The controller in front of it.
     pub device: DeviceConfig,
+    /// The FTL, whoever runs it.
     pub ftl: FtlConfig,
 }
 
+/// `[device]`: the controller.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceConfig {
@@ -22,20 +26,26 @@ pub struct DeviceConfig {
     /// presents.
     #[serde(default = "lba")]
     pub lba: u32,
+    /// PCIe to the host.
     pub link: LinkConfig,
+    /// What the controller offers, and in which order it fetches.
     pub queues: QueueConfig,
+    /// The controller's cores and their times.
     pub firmware: FirmwareConfig,
     /// Absent: no DRAM cache.
     #[serde(default)]
     pub cache: Option<CacheConfig>,
+    /// Rates that the datasheet gives.
     #[serde(default)]
     pub limits: Limits,
     /// Of a drive of open channels, bytes that it keeps through a power cut for units that are not
     /// programmed yet; 0: none.
     #[serde(default)]
     pub staging_bytes: u64,
+    /// When completions raise an interrupt.
     #[serde(default)]
     pub interrupt: InterruptConfig,
+    /// Watts of the controller's parts.
     #[serde(default)]
     pub power: PowerConfig,
     /// What the device is if it has no flash of its own: a bridge in front of drives.
@@ -56,6 +66,7 @@ pub struct BridgeConfig {
     pub drive_tags: u32,
     /// The engine's time for each command to a drive beyond the first that a command becomes.
     pub t_part: Span,
+    /// The SAS link to each drive.
     pub link: SasConfig,
 }
 
@@ -69,9 +80,11 @@ pub struct SasConfig {
     pub frame_bytes: u32,
     /// Bytes of a frame beside its data.
     pub frame_overhead: u32,
-    /// Bytes of the frames of a command, of its response, and of a drive that is ready for data.
+    /// Bytes of the frame of a command.
     pub command_bytes: u32,
+    /// Bytes of the frame of its response.
     pub response_bytes: u32,
+    /// Bytes of the frame in which a drive says that it is ready for data.
     pub ready_bytes: u32,
     /// From one end to the other, the opening of the connection included.
     pub t_way: Span,
@@ -110,6 +123,7 @@ fn lba() -> u32 {
 pub struct LinkConfig {
     /// 1 to 5.
     pub generation: u32,
+    /// Lanes: 1, 2, 4, 8 or 16.
     pub lanes: u32,
     /// Share of the raw rate left for payload after packet headers, in percent.
     pub efficiency: f64,
@@ -129,6 +143,7 @@ pub struct LinkConfig {
 pub struct SwitchConfig {
     /// Of the upstream link: 1 to 5.
     pub generation: u32,
+    /// Lanes of the upstream link.
     pub lanes: u32,
     /// As of a drive's link.
     pub efficiency: f64,
@@ -136,14 +151,17 @@ pub struct SwitchConfig {
     pub t_forward: Span,
 }
 
+/// From which submission queue the controller fetches next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arbitration {
+    /// One queue after the other.
     RoundRobin,
     /// NVMe weighted round robin with an urgent class.
     WeightedUrgent,
 }
 
+/// What queues the controller supports, and how it takes turns.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueConfig {
@@ -151,6 +169,7 @@ pub struct QueueConfig {
     pub count: u32,
     /// Entries of a queue the controller supports (MQES + 1); one slot always stays empty.
     pub depth: u32,
+    /// The order in which queues are served unless the host sets another.
     pub arbitration: Arbitration,
     /// The controller offers weighted round robin with urgent class (CAP.AMS).
     #[serde(default = "offered")]
@@ -210,12 +229,15 @@ fn weights() -> [u32; 3] {
     [4, 2, 1]
 }
 
+/// Who processes commands, and for how long.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FirmwareConfig {
     /// Cores (or hardware pipelines) that process commands, each one at a time.
     pub cores: u32,
+    /// Time to decode and set up a read.
     pub t_read: Span,
+    /// Time to decode and set up a write.
     pub t_write: Span,
     /// Flush, deallocate and vector commands.
     pub t_other: Span,
@@ -229,10 +251,13 @@ fn all() -> u32 {
     100
 }
 
+/// The DRAM in front of the flash.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheConfig {
+    /// Bytes of data; tags are not in them.
     pub bytes: u64,
+    /// Lines of a set.
     pub ways: u32,
     /// Bytes of a cache line, a multiple of 4096.
     pub line_bytes: u32,
@@ -241,6 +266,7 @@ pub struct CacheConfig {
     pub write_back: bool,
     /// DRAM bytes a second, for copies in and out.
     pub rate: u64,
+    /// Time to look a command's lines up.
     pub t_lookup: Span,
     /// Dirty share of the cache, in percent, above which lines are written back in the background.
     pub dirty_high: u32,
@@ -253,6 +279,7 @@ pub struct CacheConfig {
     /// Power-loss capacitors: a flush completes at once.
     #[serde(default)]
     pub capacitor: bool,
+    /// Absent: nothing is read before it is asked for.
     #[serde(default)]
     pub read_ahead: Option<ReadAheadConfig>,
     /// When its memory stands still to refresh itself; absent: it never does.
@@ -261,6 +288,7 @@ pub struct CacheConfig {
     /// Ways of latency-critical commands and ways of all others; absent: all ways are everybody's.
     #[serde(default)]
     pub partition: Option<PartitionConfig>,
+    /// How long a choice of split or read-ahead stands.
     #[serde(default)]
     pub epoch: EpochConfig,
 }
@@ -281,6 +309,7 @@ pub struct RefreshConfig {
 pub struct EpochConfig {
     /// Reads and writes.
     pub ios: u64,
+    /// Time of the drive's clock.
     pub time: Span,
 }
 
@@ -290,12 +319,15 @@ impl Default for EpochConfig {
     }
 }
 
+/// How the ways of each set are divided.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PartitionConfig {
     /// Ways of each set for latency-critical commands, at first.
     pub latency_ways: u32,
+    /// What moves the split afterwards.
     pub split: Split,
+    /// How commands are told apart.
     pub by: PartitionBy,
 }
 
@@ -315,6 +347,7 @@ pub enum Split {
     MissingLines,
     /// Each one's share of the commands.
     Requests,
+    /// Nothing: it stays at `latency_ways`.
     Fixed,
 }
 
@@ -328,6 +361,7 @@ pub enum PartitionBy {
     Queue,
 }
 
+/// When sectors are read before they are asked for.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadAheadConfig {
@@ -376,7 +410,9 @@ pub struct Limits {
     pub program_rate: u64,
     /// Host-visible bytes written a second.
     pub write_rate: u64,
+    /// Reads a second.
     pub read_iops: u64,
+    /// Writes a second.
     pub write_iops: u64,
     /// The read limits of an open-channel drive also count what a host FTL reads to rebuild sectors,
     /// and not only the sectors users asked for.

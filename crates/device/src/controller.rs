@@ -107,6 +107,8 @@ pub(crate) struct Command {
     pub stream: u32,
 }
 
+/// A drive's controller with its flash and, unless the FTL is on the host, its FTL. It takes commands and
+/// events, and is polled for completions.
 pub struct Controller {
     pub(crate) config: DeviceConfig,
     pub(crate) cost: FtlCost,
@@ -238,6 +240,7 @@ impl Controller {
         Link::new(&device.link).map(drop)
     }
 
+    /// A drive whose queues are still to be created. `ftl` is `None` where it is on the host.
     pub fn new(
         device: &DeviceConfig,
         nand: Nand,
@@ -387,6 +390,7 @@ impl Controller {
         self.front.doorbell(ctx, sq, self.link.t_bell + after);
     }
 
+    /// Takes an event that it set.
     #[inline]
     pub fn on_event(&mut self, ctx: &mut Ctx, event: Event) {
         self.on_event_moving(ctx, event, &mut |_, _, _| true);
@@ -737,12 +741,15 @@ impl Controller {
     pub fn in_flight(&self) -> usize {
         self.commands.len()
     }
+    /// What it was made of.
     pub fn config(&self) -> &DeviceConfig {
         &self.config
     }
+    /// The flash.
     pub fn nand(&self) -> &Nand {
         &self.nand
     }
+    /// The flash, to be prepared or damaged before a run.
     pub fn nand_mut(&mut self) -> &mut Nand {
         &mut self.nand
     }
@@ -750,9 +757,11 @@ impl Controller {
     pub fn pblk(&self) -> Option<&Ftl> {
         self.ftl.as_ref().and_then(Translator::pblk)
     }
+    /// pblk in the drive, to be changed.
     pub fn pblk_mut(&mut self) -> Option<&mut Ftl> {
         self.ftl.as_mut().and_then(Translator::pblk_mut)
     }
+    /// The FTL in the drive, if there is one.
     pub fn ftl(&self) -> Option<&Translator> {
         self.ftl.as_ref()
     }
@@ -776,6 +785,7 @@ impl Controller {
             (line.dirty | line.writing) >> (lpn.0 % cache.line_sectors) & 1 == 1
         })
     }
+    /// The FTL in the drive, to be changed.
     pub fn ftl_mut(&mut self) -> Option<&mut Translator> {
         self.ftl.as_mut()
     }
@@ -837,6 +847,7 @@ impl Controller {
         states
     }
 
+    /// Counts, busy times and energy up to `now`.
     pub fn stats(&self, now: Time) -> DeviceStats {
         let c = &self.counts;
         let firmware_busy = self.firmware.busy(now);

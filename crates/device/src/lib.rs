@@ -1,5 +1,6 @@
 //! The drive: NVMe queues and arbitration, PCIe link, firmware cores, DRAM cache, and the flash behind.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod arbiter;
 mod background;

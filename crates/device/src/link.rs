@@ -115,6 +115,7 @@ struct Upstream {
 }
 
 impl Switch {
+    /// An idle switch. Fails for a generation or a width that PCIe does not have.
     pub fn new(config: &SwitchConfig) -> Result<Switch, BadValue> {
         let rate = rate_of(config.generation, config.lanes, config.efficiency)?;
         let upstream = Arc::new(Mutex::new(Upstream::default()));

@@ -20,6 +20,7 @@ use wordline_base::{BadValue, IoClass, QueuePriority, Span, Time, Workload};
 pub(crate) const LATENCY: u8 = 0;
 pub(crate) const THROUGHPUT: u8 = 1;
 pub(crate) const PARTITIONS: usize = 2;
+/// Names of the partitions in results, in order.
 pub const PARTITION_NAMES: [&str; PARTITIONS] = ["latency", "throughput"];
 
 /// Different lines, by partition: an open hash table that is emptied by raising the epoch's number.

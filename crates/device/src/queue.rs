@@ -23,8 +23,11 @@ impl std::error::Error for QueueFull {}
 /// A completion entry that just became visible to the host.
 #[derive(Clone, Copy, Debug)]
 pub struct Posted {
+    /// The completion queue it is in.
     pub cq: u16,
+    /// The entry itself.
     pub cqe: Cqe,
+    /// The I/O that the command belongs to.
     pub io: IoId,
     /// An interrupt message follows the entry now.
     pub interrupt: bool,

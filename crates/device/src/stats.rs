@@ -56,16 +56,22 @@ pub struct Waits {
 pub struct Energy {
     /// Controller and DRAM, whether they work or not.
     pub idle: f64,
+    /// Cores of the firmware while they work.
     pub firmware: f64,
     /// Both directions of the link.
     pub link: f64,
+    /// The arrays while they read.
     pub nand_read: f64,
+    /// The arrays while they program.
     pub nand_program: f64,
+    /// The arrays while they erase.
     pub nand_erase: f64,
+    /// The channels while they transfer.
     pub nand_transfer: f64,
 }
 
 impl Energy {
+    /// The sum of all parts.
     pub fn total(&self) -> f64 {
         self.idle
             + self.firmware
@@ -140,7 +146,9 @@ impl ByClass {
 /// What the commands of a partition of the cache did, or of the whole cache if it is not split.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CachePartition {
+    /// `latency` or `throughput`.
     pub name: &'static str,
+    /// What its commands did.
     pub stats: CacheStats,
     /// Lines that hold data its commands brought in.
     pub lines: u64,
@@ -152,24 +160,29 @@ pub struct CachePartition {
     pub ahead_over_time: Vec<(u64, u32)>,
 }
 
+/// What a controller did, as of an instant.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DeviceStats {
-    /// Commands fetched and completed, by opcode, in the order of [`OPCODES`].
+    /// Commands fetched, by opcode, in the order of [`OPCODES`].
     pub commands_in: [u64; OPCODES.len()],
+    /// Commands completed, in the same order.
     pub commands_out: [u64; OPCODES.len()],
     /// Commands fetched, by the class of their I/O and opcode. An FTL on the host has none for what it
     /// asks for by itself.
     pub by_class: Vec<(IoClass, [u64; OPCODES.len()])>,
     /// Completions with another status than success.
     pub failed: u64,
-    /// Bytes sent to and received from the host.
+    /// Bytes sent to the host.
     pub bytes_read: u64,
+    /// Bytes received from the host.
     pub bytes_written: u64,
+    /// Interrupts sent.
     pub interrupts: u64,
     /// Write-backs the FTL refused: acknowledged data are gone.
     pub lost_write_backs: u64,
-    /// Sectors of 4 KiB that were written in part, and what of them came from flash first.
+    /// Sectors of 4 KiB that were written in part.
     pub rmw_units: u64,
+    /// Bytes of these that came from flash first.
     pub rmw_read_bytes: u64,
     /// Writes and trims that waited for another of a sector written in part.
     pub rmw_waits: u64,
@@ -177,21 +190,29 @@ pub struct DeviceStats {
     pub fetched: Vec<(u16, u64)>,
     /// Absent without a guard.
     pub guard: Option<GuardStats>,
+    /// Nanoseconds that commands waited, by what for.
     pub waits: Waits,
     /// Bytes a second of one direction of the link.
     pub link_rate: u64,
+    /// Nanoseconds in which the link carried something to the device.
     pub link_to_device_busy_ns: u64,
+    /// Nanoseconds in which the link carried something to the host.
     pub link_to_host_busy_ns: u64,
     /// Summed over the cores.
     pub firmware_busy_ns: u64,
+    /// Nanoseconds in which each core worked.
     pub firmware_core_busy_ns: Vec<u64>,
+    /// Nanoseconds in which each channel transferred.
     pub channel_busy_ns: Vec<u64>,
+    /// Nanoseconds in which each LUN worked.
     pub lun_busy_ns: Vec<u64>,
     /// Absent without a cache.
     pub cache: Option<CacheStats>,
     /// The same by partition, where the cache is split or its read-ahead adapts.
     pub cache_partitions: Vec<CachePartition>,
+    /// Lines of the cache that are dirty now.
     pub dirty_lines: u32,
+    /// Joules since the start.
     pub energy: Energy,
 }
 

@@ -6,6 +6,7 @@
 use std::ops::Range;
 use wordline_base::BadValue;
 
+/// How a bridge stripes over its drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stripes {
     stripe: u64,
@@ -17,9 +18,11 @@ pub struct Stripes {
 /// Bytes in a row on one drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
+    /// The drive's number behind the bridge.
     pub drive: u16,
     /// Where they are on the drive.
     pub at: u64,
+    /// How many.
     pub bytes: u32,
 }
 
@@ -52,6 +55,7 @@ impl Stripes {
         Ok(Stripes { stripe, drives: sizes.len() as u64, each: first / stripe * stripe })
     }
 
+    /// Drives striped over.
     pub fn drives(&self) -> usize {
         self.drives as usize
     }

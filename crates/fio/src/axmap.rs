@@ -15,6 +15,7 @@ pub struct AxMap {
 }
 
 impl AxMap {
+    /// With all of `0..len` free.
     pub fn new(len: u64) -> AxMap {
         let mut levels = Vec::new();
         let mut words = len.div_ceil(WORD_BITS).max(1);
@@ -28,9 +29,11 @@ impl AxMap {
         AxMap { levels, len }
     }
 
+    /// Blocks it covers, free or not.
     pub fn len(&self) -> u64 {
         self.len
     }
+    /// It covers no block.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -29,7 +29,12 @@ macro_rules! choices {
         $(, $(#[$vmeta:meta])* $variant:ident = $word:literal $(| $alias:literal)*)* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        pub enum $name { #[default] $first, $($(#[$vmeta])* $variant,)* }
+        pub enum $name {
+            #[doc = concat!("`", $first_word, "` in a job file.")]
+            #[default]
+            $first,
+            $($(#[$vmeta])* #[doc = concat!("`", $word, "` in a job file.")] $variant,)*
+        }
 
         impl $crate::choice::Choice for $name {
             const WORDS: &'static [(&'static str, Self)] = &[

@@ -31,13 +31,16 @@ impl fmt::Display for Place {
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("{place}: {fault}")]
 pub struct ParseError {
+    /// The file and the line, or the command line.
     pub place: Place,
+    /// What is wrong there.
     pub fault: ParseFault,
 }
 
 /// What is wrong with a job file or a command line, and what to write instead; no full stop.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum ParseFault {
     #[error("unknown option '{name}'{}", .near.map_or(
         ": fio --cmdhelp=all lists them".into(), |near| format!(", did you mean '{near}'?")
@@ -91,6 +94,7 @@ pub enum ParseFault {
 /// What is wrong with a value. The option is not named.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum ValueError {
     #[error("a value is missing{}", .option.map_or(
         String::new(), |option| format!(": write {option}=VALUE, or leave it out")
@@ -147,6 +151,7 @@ impl ValueError {
 
 /// What is wrong with a sum such as `(1g + 4k) * 2`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum ExpressionError {
     #[error("unexpected '{0}' after the expression")]
     After(String),
@@ -163,6 +168,7 @@ pub enum ExpressionError {
 /// Options of one job that do not go together.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum Clash {
     #[error("numjobs=0 runs nothing: at least 1")]
     NoThreads,
@@ -197,6 +203,7 @@ pub enum Clash {
 /// A job that parses but cannot run on the drive it was given.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum GeneratorError {
     #[error(
         "job '{job}': the drive holds {drive} bytes, less than one block of {block}: lower bs, or take a larger drive"

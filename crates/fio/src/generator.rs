@@ -62,6 +62,7 @@ const DRAWS_MAX: u32 = 1 << 20;
 /// One I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Io {
+    /// Read, write, trim or one of the syncs.
     pub ddir: Ddir,
     /// Byte on the drive; zero for a sync.
     pub offset: u64,
@@ -69,6 +70,7 @@ pub struct Io {
     pub len: u64,
     /// Index of the job's file.
     pub file: u32,
+    /// What the I/O is issued with; `cmdprio` is in it.
     pub prio: Prio,
     /// A `DataSync` that is sync_file_range: it writes back cached pages and sends no flush.
     pub range_only: bool,
@@ -81,6 +83,7 @@ pub struct Io {
 /// Which part of `verify=` an I/O is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Check {
+    /// It is no read of `verify=`.
     #[default]
     None,
     /// Between the writes, as `verify_backlog` has it.
@@ -337,6 +340,7 @@ enum Miss {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Space {
     /// One after the other on a drive of so many bytes, the first of which has address `base`.
+    #[allow(missing_docs, reason = "the variant's line names the fields")]
     Drive { base: u64, bytes: u64 },
     /// Each on its own: address of the first byte, and bytes there are.
     Files(Vec<(u64, u64)>),

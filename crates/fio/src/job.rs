@@ -32,18 +32,22 @@ choices! {
 }
 
 impl Rw {
+    /// Offsets are drawn at random.
     #[inline]
     pub fn is_random(self) -> bool {
         matches!(self, Rw::RandRead | Rw::RandWrite | Rw::RandTrim | Rw::RandRw | Rw::RandTrimWrite)
     }
+    /// It has reads.
     #[inline]
     pub fn reads(self) -> bool {
         matches!(self, Rw::Read | Rw::RandRead) || self.is_mixed()
     }
+    /// It has writes.
     #[inline]
     pub fn writes(self) -> bool {
         matches!(self, Rw::Write | Rw::RandWrite) || self.is_mixed() || self.is_trimwrite()
     }
+    /// It has trims.
     #[inline]
     pub fn trims(self) -> bool {
         matches!(self, Rw::Trim | Rw::RandTrim) || self.is_trimwrite()
@@ -53,6 +57,7 @@ impl Rw {
     pub fn is_mixed(self) -> bool {
         matches!(self, Rw::ReadWrite | Rw::RandRw)
     }
+    /// Each block is trimmed, then written.
     #[inline]
     pub fn is_trimwrite(self) -> bool {
         matches!(self, Rw::TrimWrite | Rw::RandTrimWrite)
@@ -101,11 +106,14 @@ choices! {
 /// `fadvise_hint=`: what the kernel is told of the reads to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fadvise {
+    /// Nothing.
     None,
     /// Random or sequential, as the job is.
     #[default]
     Workload,
+    /// Random, whatever the job is.
     Random,
+    /// Sequential, whatever the job is.
     Sequential,
 }
 
@@ -127,13 +135,22 @@ impl Engine {
     }
 }
 
-choices! { IoSubmitMode { Inline = "inline", Offload = "offload" } }
-choices! { RateProcess { Linear = "linear", Poisson = "poisson" } }
+choices! {
+    /// `io_submit_mode=`: whether the thread itself or workers submit.
+    IoSubmitMode { Inline = "inline", Offload = "offload" }
+}
+choices! {
+    /// `rate_process=`: pauses that are equal, or as long as those of a Poisson process.
+    RateProcess { Linear = "linear", Poisson = "poisson" }
+}
 choices! {
     /// Which I/Os `thinktime_blocks` counts.
     ThinktimeBlocks { Complete = "complete", Issue = "issue" }
 }
-choices! { ZoneMode { None = "none", Strided = "strided", Zbd = "zbd" } }
+choices! {
+    /// `zonemode=`: whether I/O goes zone by zone.
+    ZoneMode { None = "none", Strided = "strided", Zbd = "zbd" }
+}
 choices! {
     /// `sync=`: whether each write carries O_SYNC or O_DSYNC.
     SyncMode { None = "none" | "0", Sync = "sync" | "1", Dsync = "dsync" }
@@ -167,12 +184,18 @@ impl WorkloadAttr {
     }
 }
 
-choices! { CpusPolicy { Shared = "shared", Split = "split" } }
+choices! {
+    /// `cpus_allowed_policy=`: whether clones share the processors or have one each.
+    CpusPolicy { Shared = "shared", Split = "split" }
+}
 choices! {
     /// Which jobs `exitall` ends.
     ExitWhat { Group = "group", Stonewall = "stonewall", All = "all" }
 }
-choices! { UnifiedRw { None = "none" | "0", Mixed = "mixed" | "1", Both = "both" | "2" } }
+choices! {
+    /// `unified_rw_reporting=`: directions apart, as one, or both.
+    UnifiedRw { None = "none" | "0", Mixed = "mixed" | "1", Both = "both" | "2" }
+}
 choices! {
     /// Errors of which kind let a job go on.
     ContinueOnError {
@@ -181,6 +204,7 @@ choices! {
     }
 }
 choices! {
+    /// The criterion of `steadystate=`: a rate, and its deviation or its slope.
     SteadyCriterion { Iops = "iops", IopsSlope = "iops_slope", Bw = "bw", BwSlope = "bw_slope" }
 }
 
@@ -191,10 +215,13 @@ pub enum Distribution {
     #[default]
     Random,
     /// `theta` is not 1. `center` in 0..=1 places the hottest block.
+    #[allow(missing_docs, reason = "fields have the names of fio's manual")]
     Zipf { theta: f64, center: Option<f64> },
     /// `h` in 0..1, both excluded.
+    #[allow(missing_docs, reason = "fields have the names of fio's manual")]
     Pareto { h: f64, center: Option<f64> },
     /// Deviation in percent of the range.
+    #[allow(missing_docs, reason = "fields have the names of fio's manual")]
     Normal { percent: f64, center: Option<f64> },
     /// Zones by percent, by direction.
     Zoned([Vec<ZoneSlice>; 3]),
@@ -205,11 +232,13 @@ pub enum Distribution {
 /// `file_service_type=kind[:parameter]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FileService {
+    /// How the next file is chosen.
     pub kind: FileServiceKind,
     /// I/Os to one file before the next is chosen.
     pub burst: u32,
     /// theta, h or deviation of the skewed kinds.
     pub parameter: f64,
+    /// Where the most popular file is, in 0..=1; none: the first.
     pub center: Option<f64>,
 }
 
@@ -218,6 +247,7 @@ pub struct FileService {
 pub struct BsSplit {
     /// Bytes.
     pub bs: u64,
+    /// Share of I/Os with this length.
     pub percent: u32,
 }
 
@@ -226,6 +256,7 @@ pub struct BsSplit {
 pub struct PrioSplit {
     /// Bytes: the entry counts for I/Os of exactly this length.
     pub bs: u64,
+    /// Share of these I/Os that get the priority.
     pub percent: u32,
     /// Class and level; None takes `cmdprio_class` and `cmdprio`.
     pub prio: Option<Prio>,
@@ -243,14 +274,18 @@ pub struct Prio {
 }
 
 impl Prio {
+    /// IOPRIO_CLASS_RT.
     pub const REAL_TIME: u8 = 1;
+    /// IOPRIO_CLASS_BE.
     pub const BEST_EFFORT: u8 = 2;
+    /// IOPRIO_CLASS_IDLE.
     pub const IDLE: u8 = 3;
 
     /// As fio sets it: without a class it is best effort (ioprio_value).
     pub fn given(class: u8, level: u8) -> Prio {
         Prio { class: if class == 0 { Prio::BEST_EFFORT } else { class }, level }
     }
+    /// As the machine carries it, without a workload attribute.
     pub fn io_class(self) -> IoClass {
         IoClass::new(Priority::from_bits(self.class.into()), self.level)
     }
@@ -263,9 +298,11 @@ impl Prio {
 /// `steadystate=criterion:limit`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SteadyState {
+    /// Which rate, and whether its mean deviation or its slope is judged.
     pub criterion: SteadyCriterion,
     /// Percent of the mean if `percent`, else I/Os per second or bytes per second.
     pub limit: f64,
+    /// The limit is a percentage.
     pub percent: bool,
     /// `ss_dur`: how long the criterion must hold. Zero switches the detection off.
     pub duration: Span,
@@ -315,6 +352,7 @@ pub struct Job {
     /// The section's own options in the order given, canonical names, values after substitution:
     /// "job options" of fio's JSON. Inherited ones are in [`crate::Plan::globals`].
     pub options: Vec<(String, String)>,
+    /// `description=`.
     pub description: Option<String>,
     /// Clones of this section that run side by side; at least 1.
     pub numjobs: u32,
@@ -322,36 +360,45 @@ pub struct Job {
     pub stonewall: bool,
     /// Name of a job that must have ended before this one starts.
     pub wait_for: Option<String>,
+    /// The job begins a reporting group.
     pub new_group: bool,
+    /// Clones are reported as one.
     pub group_reporting: bool,
 
     /// Recorded only, see the module's head. Several names are several files.
     pub filenames: Vec<String>,
+    /// Prefix of file names.
     pub directory: Option<String>,
     /// `$jobname.$jobnum.$filenum` unless given.
     pub filename_format: String,
+    /// Files of each clone.
     pub nrfiles: u32,
     /// Files open at once; zero is all.
     pub openfiles: u32,
+    /// How the file of the next I/O is chosen.
     pub file_service: FileService,
     /// Bytes of each file, lowest and highest; equal unless a range was given.
     pub filesize: Option<(u64, u64)>,
 
+    /// Direction, and whether sequential or random.
     pub rw: Rw,
     /// `rw=randread:N`: a new random offset every N I/Os; at least 1.
     pub seq_nr: u32,
     /// `rw=read:N`: bytes skipped after each sequential I/O; negative runs backwards.
     pub seq_add: i64,
+    /// What offset follows in a sequence: the next one, or the same again.
     pub rw_sequencer: RwSequencer,
     /// Bytes, by direction.
     pub bs: [u64; 3],
     /// Least length: from `bs`, `bsrange` or `bssplit`.
     pub min_bs: [u64; 3],
+    /// Greatest length: from `bs`, `bsrange` or `bssplit`.
     pub max_bs: [u64; 3],
     /// Empty unless `bssplit` is given; ascending percentages.
     pub bssplit: [Vec<BsSplit>; 3],
     /// Alignment of random offsets, bytes; the least block size unless `blockalign` is given.
     pub ba: [u64; 3],
+    /// Lengths need not be multiples of the least one.
     pub bs_unaligned: bool,
     /// Lengths are picked by sequential (first) or random (second), not by direction.
     pub bs_is_seq_rand: bool,
@@ -360,6 +407,7 @@ pub struct Job {
     pub size: Option<Size>,
     /// Total to transfer, if it differs from `size`.
     pub io_size: Option<Size>,
+    /// Where the job begins.
     pub offset: Size,
     /// Alignment of percentage offsets, bytes; None takes the least block size.
     pub offset_align: Option<u64>,
@@ -367,6 +415,7 @@ pub struct Job {
     pub offset_increment: Size,
     /// Stop after so many I/Os; zero is no limit.
     pub number_ios: u64,
+    /// Write until the drive is full.
     pub fill_device: bool,
     /// Passes over the data; at least 1.
     pub loops: u32,
@@ -381,30 +430,41 @@ pub struct Job {
     /// Lay out files only: no I/O.
     pub create_only: bool,
 
+    /// Which generator draws offsets.
     pub random_generator: RandomGenerator,
+    /// How random offsets are distributed.
     pub distribution: Distribution,
     /// Share of random offsets in a random job, percent, by direction.
     pub percentage_random: [u32; 3],
+    /// Offsets may come again before all were used.
     pub norandommap: bool,
     /// Go without a random map where none fits in memory.
     pub softrandommap: bool,
+    /// The sequence follows from `randseed` and the job's number alone.
     pub randrepeat: bool,
+    /// The same for all generators, that of file choice too.
     pub allrandrepeat: bool,
+    /// Seed of the job.
     pub randseed: u64,
+    /// `randseed` was given.
     pub randseed_given: bool,
     /// Percent of reads and of writes in a mix.
     pub rwmix: [u32; 2],
 
     /// fsync after so many writes.
     pub fsync: u32,
+    /// fdatasync after so many writes.
     pub fdatasync: u32,
     /// sync_file_range after so many writes.
     pub sync_file_range: u32,
+    /// fsync when the job ends.
     pub end_fsync: bool,
+    /// fsync when a file is closed.
     pub fsync_on_close: bool,
 
     /// What was written is read back (`verify=`, or `verify_pattern=` alone).
     pub verify: bool,
+    /// `verify` was given, as anything.
     pub verify_given: bool,
     /// False: what is written can be verified later, and is not now.
     pub do_verify: bool,
@@ -422,8 +482,10 @@ pub struct Job {
     pub trim_verify_zero: bool,
     /// Trim after so many writes; zero never does.
     pub trim_backlog: u64,
+    /// Trims at once; zero is the backlog.
     pub trim_backlog_batch: u32,
 
+    /// Whether I/O goes zone by zone.
     pub zonemode: ZoneMode,
     /// Bytes transferred in a zone before the next one.
     pub zonesize: u64,
@@ -432,6 +494,7 @@ pub struct Job {
     /// Bytes between two zones.
     pub zoneskip: u64,
 
+    /// What issues the I/Os.
     pub ioengine: Engine,
     /// I/Os in flight; at least 1.
     pub iodepth: u32,
@@ -439,10 +502,13 @@ pub struct Job {
     pub iodepth_batch: u32,
     /// I/Os waited for at once; zero polls.
     pub iodepth_batch_complete_min: u32,
+    /// The most I/Os that one call takes back.
     pub iodepth_batch_complete_max: u32,
     /// Once full, the queue drains down to this before it fills again.
     pub iodepth_low: u32,
+    /// An I/O that overlaps one in flight waits for it.
     pub serialize_overlap: bool,
+    /// Whether the thread itself or workers submit.
     pub io_submit_mode: IoSubmitMode,
     /// Completions are polled for.
     pub hipri: bool,
@@ -450,28 +516,35 @@ pub struct Job {
     pub hipri_percentage: u32,
     /// A kernel thread submits (io_uring).
     pub sqthread_poll: bool,
+    /// The processor of that thread, if one is given.
     pub sqthread_poll_cpu: Option<u32>,
-    /// cpuio: percent of a processor, in stretches of this length; it ends with the jobs that do
-    /// I/O.
+    /// cpuio: percent of a processor.
     pub cpuload: u32,
+    /// cpuio: how long it computes without a pause.
     pub cpuchunks: Span,
+    /// cpuio: it ends with the jobs that do I/O.
     pub exit_on_io_done: bool,
     /// O_DIRECT.
     pub direct: bool,
+    /// O_SYNC or O_DSYNC.
     pub sync: SyncMode,
+    /// Life of the data, for drives that place them by it.
     pub write_hint: WriteHint,
     /// Drop the page cache at the start of the job.
     pub invalidate: bool,
-    /// Files are made by the job when it opens them; before that by the layout: with their data if
-    /// the job overwrites, with blocks reserved if `fallocate` does.
+    /// Files are made by the job when it opens them, not by the layout.
     pub create_on_open: bool,
+    /// The layout writes the files' data.
     pub overwrite: bool,
+    /// The layout reserves the files' blocks.
     pub fallocate: bool,
+    /// What the kernel is told of reads to come.
     pub fadvise: Fadvise,
     /// Scheduler of the block layer, if one is asked for.
     pub ioscheduler: Option<String>,
     /// Processors the job may run on, ascending; empty is all.
     pub cpus_allowed: Vec<u32>,
+    /// Whether clones share these processors or have one each.
     pub cpus_policy: CpusPolicy,
 
     /// Priority of every I/O, unless `cmdprio` raises it.
@@ -497,13 +570,17 @@ pub struct Job {
     pub rate_process: RateProcess,
     /// Window over which the minimum is checked.
     pub rate_cycle: Span,
+    /// Time spent in `thinktime` is not made up for.
     pub rate_ignore_thinktime: bool,
+    /// Pause between I/Os.
     pub thinktime: Span,
     /// Part of `thinktime` spent burning the processor.
     pub thinktime_spin: Span,
     /// I/Os between two pauses.
     pub thinktime_blocks: u32,
+    /// `thinktime_blocks` was given.
     pub thinktime_blocks_given: bool,
+    /// Whether I/Os count when issued or when complete.
     pub thinktime_blocks_type: ThinktimeBlocks,
     /// Time between two pauses.
     pub thinktime_iotime: Span,
@@ -512,21 +589,28 @@ pub struct Job {
     pub max_latency: [Span; 3],
     /// The depth is searched that keeps latency below this.
     pub latency_target: Span,
+    /// Length of a window in which latency is judged.
     pub latency_window: Span,
     /// Share of I/Os that must meet the target, percent.
     pub latency_percentile: f64,
     /// Keep searching instead of ending when the depth has settled.
     pub latency_run: bool,
+    /// What ends the job once its rate is steady.
     pub steadystate: Option<SteadyState>,
 
+    /// The job ends others when it ends.
     pub exitall: bool,
+    /// Which others.
     pub exit_what: ExitWhat,
+    /// It does so only if it failed.
     pub exitall_on_error: bool,
+    /// Errors after which it goes on.
     pub continue_on_error: ContinueOnError,
     /// Written by the caller: every I/O issued, in fio's format.
     pub write_iolog: Option<String>,
     /// Replayed by the caller instead of a generated sequence.
     pub read_iolog: Option<String>,
+    /// Requests follow each other without the trace's pauses.
     pub replay_no_stall: bool,
     /// Percent: 50 replays twice as fast.
     pub replay_time_scale: u32,
@@ -537,19 +621,29 @@ pub struct Job {
     /// Directions left out: read, write, trim, sync.
     pub replay_skip: [bool; 4],
 
+    /// Which logs are written, and how.
     pub logs: Logs,
     /// Percentiles reported, percent, in the order given.
     pub percentile_list: Vec<f64>,
+    /// Percentiles of completion latency are reported.
     pub clat_percentiles: bool,
+    /// Percentiles of total latency are reported.
     pub lat_percentiles: bool,
+    /// Percentiles of submission latency are reported.
     pub slat_percentiles: bool,
+    /// Digits that a histogram's bins keep.
     pub significant_figures: u32,
+    /// Whether directions are reported as one.
     pub unified_rw_reporting: UnifiedRw,
     /// False: the job is left out of the report.
     pub stats: bool,
+    /// No total latency is measured.
     pub disable_lat: bool,
+    /// No completion latency is measured.
     pub disable_clat: bool,
+    /// No submission latency is measured.
     pub disable_slat: bool,
+    /// No bandwidth samples are taken.
     pub disable_bw: bool,
     /// 8 reports bytes, 1 reports bits; zero is the default, bytes.
     pub unit_base: u32,

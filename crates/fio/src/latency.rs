@@ -8,6 +8,7 @@ use wordline_base::{Span, Time};
 /// What a completed I/O or a closed window means for the job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
+    /// Go on.
     Continue,
     /// The depth changed: let everything in flight finish before going on.
     Drain,
@@ -38,6 +39,7 @@ pub struct LatencyTarget {
 }
 
 impl LatencyTarget {
+    /// None if the job has no `latency_target`.
     pub fn new(job: &Job, now: Time) -> Option<LatencyTarget> {
         (job.latency_target > Span::ZERO).then_some(LatencyTarget {
             target: job.latency_target,

@@ -14,6 +14,7 @@
 //! Part of the deterministic ring: no clock, no file, no environment. `include` and `${NAME}` go
 //! through [`Env`], times are arguments.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod apply;
 pub mod axmap;

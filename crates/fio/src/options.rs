@@ -53,10 +53,13 @@ pub enum Class {
 /// A row of the table.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OptionDef {
+    /// fio's name, without `=`.
     pub name: &'static str,
     /// Empty if there is none.
     pub alias: &'static str,
+    /// How its value is read.
     pub value: Value,
+    /// What becomes of it.
     pub class: Class,
 }
 

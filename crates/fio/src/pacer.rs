@@ -43,15 +43,18 @@ pub enum Think {
     /// Wait until no I/O is in flight, then ask again.
     Drain,
     /// Pause until `until`; up to `spin_until` the thread burns its processor.
+    #[allow(missing_docs, reason = "the variant's line names the fields")]
     Pause { spin_until: Time, until: Time },
 }
 
 /// A direction fell below its least rate: fio ends the job with an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateTooLow {
+    /// Read, write or trim.
     pub ddir: Ddir,
     /// Bytes per second or I/Os per second, as the job gives them.
     pub wanted: u64,
+    /// What it was over the window, in the unit of `wanted`.
     pub measured: u64,
 }
 

@@ -38,6 +38,7 @@ pub struct Note {
 pub struct Plan {
     /// One a section, in order, before `numjobs` clones them. Never empty as parsed.
     pub jobs: Vec<Job>,
+    /// Options that were taken and have no meaning here.
     pub notes: Vec<Note>,
     /// Options of all `[global]` sections in order, canonical names: "global options" of fio's
     /// JSON. A flag without a value has an empty one; fio leaves those out of its JSON.

@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A write to read back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
+    /// The job's file.
     pub file: u32,
     /// Byte in the file.
     pub offset: u64,
+    /// Bytes.
     pub len: u64,
     /// In order of issue.
     pub number: u64,
@@ -24,6 +26,7 @@ enum Place {
     Sorted { file: u32, offset: u64 },
 }
 
+/// What of a job's writes is still to be read back or trimmed.
 pub struct ReadBack {
     written: BTreeMap<u64, Piece>,
     sorted: BTreeMap<(u32, u64), Piece>,

@@ -10,6 +10,7 @@ use crate::error::{ExpressionError, ValueError};
 /// A size that may be a share of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
+    /// Bytes.
     Bytes(u64),
     /// Percent of the file.
     Percent(u32),

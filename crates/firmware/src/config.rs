@@ -25,6 +25,7 @@ pub enum Victim {
     CostBenefit,
 }
 
+/// `[ftl.firmware]`: the FTL of a conventional drive.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FirmwareConfig {
@@ -34,10 +35,12 @@ pub struct FirmwareConfig {
     pub buffer_sectors: Option<u32>,
     /// Capacitors keep the buffer through a power cut: what is in it is durable.
     pub protected: bool,
+    /// Which LUN the next unit goes to.
     pub allocation: Allocation,
     /// A sector is hot, and goes to superblocks of its own, if its last copy is in the buffer or in one of
     /// the superblocks that users opened last; so many percent of all count as these. 0: off.
     pub hot_share: f64,
+    /// Which superblock the collector takes next.
     pub victim: Victim,
     /// The collector works in steps, as much as users write. Otherwise users wait until it has freed a
     /// whole superblock whenever no more than `gc_reserve` are free.

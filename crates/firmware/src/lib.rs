@@ -7,6 +7,7 @@
 //! Sectors are mapped one by one and packed into units; a unit goes to the next idle LUN. The collector
 //! moves as much as users have taken, in small steps.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod age;
 mod cached;
@@ -170,6 +171,7 @@ impl Firmware {
             space,
         })
     }
+    /// The shape of the flash under it.
     pub fn geometry(&self) -> &Geometry {
         &self.g
     }

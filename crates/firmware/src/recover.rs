@@ -29,6 +29,7 @@ pub struct Spare {
 /// A sector has no copy of before a unit: it was trimmed, or lost, since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Void {
+    /// The sector.
     pub lpn: Lpn,
     /// The unit's place in the order.
     pub before: u32,
@@ -51,6 +52,7 @@ pub trait Media {
     fn is_bad(&self, block: BlockId) -> bool;
     /// A program failed in the block since it was erased.
     fn is_failed(&self, block: BlockId) -> bool;
+    /// Erasures of the block.
     fn erases(&self, block: BlockId) -> u32;
     /// Pages programmed since the last erasure, whole or not.
     fn pages(&self, block: BlockId) -> u32;
@@ -58,6 +60,7 @@ pub trait Media {
     fn is_slc(&self, block: BlockId) -> bool;
     /// Of the unit at this sector; nothing of one that cannot be read.
     fn spare(&self, ppa: Ppa) -> Option<Spare>;
+    /// What the capacitors saved.
     fn kept(&self) -> Kept;
 }
 

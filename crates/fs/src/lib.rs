@@ -6,7 +6,7 @@
 //! a bio to submit, or sleep until [`Fs::poll_wake`] names it. Completions come in by
 //! [`Fs::bio_done`], the clock by [`Fs::on_timer`] at [`Fs::deadline`].
 //!
-//! Inside, a task is a stack of [`Frame`]s, one for each function of the kernel that may sleep; a
+//! Inside, a task is a stack of frames, one for each function of the kernel that may sleep; a
 //! frame's step looks at the state anew whenever it is run, as the kernel's wait loops do.
 #![forbid(unsafe_code)]
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use wordline_base::{BadValue, Span};
 use wordline_nand::Geometry;
 
+/// `[ftl.fssd]`: flash software after FSSD.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FssdConfig {
@@ -52,6 +53,7 @@ pub struct FssdConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
+    /// The computer's processor.
     Host,
     /// What is collected stays in the drive, which tells of its moves.
     Drive,

@@ -9,6 +9,7 @@
 //! unit is programmed it is read from the buffer. What flash holds beside its data is kept here by place,
 //! for the collector and for the check of versions; it is no memory of the host's.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod arena;
 mod config;

@@ -16,23 +16,35 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Meta {
     /// From this number on the sectors were mapped nowhere, or their only copy was lost.
+    #[allow(
+        missing_docs,
+        reason = "numbers of the log, sectors, and whether their only copy was lost"
+    )]
     Trim { seq: u64, lpn: u32, sectors: u32, lost: bool },
     /// The map of these sectors, at this sector's own number.
+    #[allow(missing_docs, reason = "the checkpoint's number, and the range in sectors")]
     Piece { checkpoint: u64, from: u32, to: u32, extents: Vec<Extent> },
     /// A checkpoint is complete: with the log from this number on it is the map.
+    #[allow(missing_docs, reason = "numbers of the checkpoint and of the log")]
     Done { checkpoint: u64, from_seq: u64 },
 }
 
+/// What was written into a sector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Holds {
+    /// A user's sector, and the version that it is.
+    #[allow(missing_docs, reason = "the variant's line names the fields")]
     Data { lpn: u32, stamp: u32 },
+    /// The log's own records.
     Meta(Meta),
 }
 
 /// What a sector holds, and its number in the log, which is beside its data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spare {
+    /// Goes up by one a sector of the log.
     pub seq: u64,
+    /// Data or metadata.
     pub holds: Holds,
 }
 

@@ -31,9 +31,13 @@ pub struct Media<'a> {
 
 /// A drive of which a driver keeps each sector with its version, and no numbers of the log.
 pub struct KeptVersions<'a> {
+    /// Sectors that users can write.
     pub sectors: u64,
+    /// The block is not to be used.
     pub bad: &'a dyn Fn(BlockId) -> bool,
+    /// Pages of each block programmed since its last erasure.
     pub programmed: &'a IdVec<BlockId, u32>,
+    /// Erasures of each block.
     pub erases: &'a IdVec<BlockId, u32>,
     /// What a sector holds, and when its unit was programmed.
     pub held: &'a dyn Fn(Ppa) -> Option<(Lpn, u32, u64)>,
@@ -46,8 +50,9 @@ pub struct KeptVersions<'a> {
 pub struct Recovery {
     /// The checkpoint that it began with, if there was one.
     pub checkpoint: Option<u64>,
-    /// Units whose spare areas were read, and sectors of the log that were replayed.
+    /// Units whose spare areas were read.
     pub units_read: u64,
+    /// Sectors of the log that were replayed.
     pub replayed: u64,
     /// Sectors that the map has.
     pub mapped: u64,

@@ -31,12 +31,16 @@ fn breach(what: String) -> Result<(), Breach> {
 /// Sectors that follow each other, on flash as in the user's addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extent {
+    /// The first of them, in the user's addresses.
     pub lpn: u32,
+    /// How many there are.
     pub sectors: u32,
+    /// Where the first of them is on flash.
     pub place: u32,
 }
 
 impl Extent {
+    /// Behind the last of them, in the user's addresses.
     #[inline]
     pub fn end(&self) -> u32 {
         self.lpn + self.sectors
@@ -95,6 +99,7 @@ struct Seen {
 /// Sectors asked for ahead, of which the leaf is kept.
 const SEEN: usize = 256;
 
+/// The map: a B+tree of extents with nodes of a fixed size.
 #[derive(Clone, Debug)]
 pub struct Tree {
     arena: Arena,
@@ -113,6 +118,7 @@ pub struct Tree {
     shape: u64,
     seen: Vec<Seen>,
     scratch: Vec<u32>,
+    /// What was walked, split and merged, for who pays for it.
     pub work: MapWork,
 }
 
@@ -141,12 +147,15 @@ impl Tree {
     /// Bytes of the smallest node: splits in half leave what a node must hold at least.
     pub const LEAST: u32 = 256;
 
+    /// Extents in the map.
     pub fn entries(&self) -> u64 {
         self.entries
     }
+    /// Nodes in use.
     pub fn nodes(&self) -> u32 {
         self.arena.used()
     }
+    /// Levels, the leaves' own included.
     pub fn levels(&self) -> u32 {
         self.levels as u32
     }

@@ -19,6 +19,7 @@ pub enum Placement {
     Device,
 }
 
+/// Which closed line the collector takes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VictimPolicy {
@@ -86,9 +87,11 @@ pub enum GcBuffer {
     Own,
 }
 
+/// `[ftl]`: the flash software of a drive, in it or on the host.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FtlConfig {
+    /// Whether sectors go where there is room or stay in one place.
     pub placement: Placement,
     /// Share of the raw capacity less metadata that users cannot fill, in percent.
     pub over_provisioning: f64,
@@ -147,6 +150,7 @@ pub struct FtlConfig {
     /// erased least is moved. 0: off, as in pblk.
     #[serde(default)]
     pub wear_spread: u32,
+    /// How the collector chooses a victim.
     #[serde(default = "greedy")]
     pub victim: VictimPolicy,
     /// Lines drawn by `victim = "d-choices"`.
@@ -158,14 +162,17 @@ pub struct FtlConfig {
     /// Parity units of a stride: 1, or 2 as in RAID-6.
     #[serde(default = "one")]
     pub parities: u32,
+    /// Which LUNs make a stride in which stripe.
     #[serde(default = "modulo")]
     pub stride_layout: StrideLayout,
+    /// Which of a stride's units holds parity.
     #[serde(default = "last_good")]
     pub parity_place: ParityPlace,
     /// Metadata at the end of a line take the last units whatever their LUN, as published, and data
     /// before them in the same stripe have no parity. Otherwise they take the last data units.
     #[serde(default)]
     pub emeta_on_parity: bool,
+    /// What waits for a stride's semaphore.
     #[serde(default = "throttle_all")]
     pub throttle: Throttle,
     /// Rebuild a sector whose stride has a single other member, which then is its copy; published
@@ -199,6 +206,7 @@ pub struct FtlConfig {
     /// Users' and the collector's data go to different LUNs (RAIL-HC).
     #[serde(default)]
     pub hot_cold: bool,
+    /// What the shares of hot and cold LUNs follow.
     #[serde(default = "balanced")]
     pub partition_rule: PartitionRule,
     /// Sectors written between two partitions of the LUNs.
@@ -208,6 +216,7 @@ pub struct FtlConfig {
     /// of the best hot one.
     #[serde(default = "ten")]
     pub cold_margin: f64,
+    /// Where sectors that the collector moves wait for a unit.
     #[serde(default = "shared")]
     pub gc_buffer: GcBuffer,
     /// The drive computes parity from the units it was sent, and only a command crosses the link.
@@ -224,6 +233,7 @@ pub struct FtlConfig {
     /// `over_provisioning` and `cost` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firmware: Option<FirmwareConfig>,
+    /// Processor time and copies, charged to whoever runs it.
     #[serde(default)]
     pub cost: FtlCost,
 }

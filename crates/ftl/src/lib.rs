@@ -22,6 +22,7 @@
 //! Left out of pblk: its L2P snapshot, multiple targets on one drive, read retries. Left out of
 //! drives at large: cached mapping tables, read-disturb and retention scrubbing.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod age;
 mod bytes;
@@ -283,6 +284,7 @@ impl Ftl {
     pub fn poll(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
+    /// What it counted so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -296,9 +298,11 @@ impl Ftl {
             partitions: self.partition.moves,
         })
     }
+    /// The shape of the flash under it.
     pub fn geometry(&self) -> &Geometry {
         &self.g
     }
+    /// Bytes of its tables.
     pub fn memory(&self) -> Memory {
         // Two words of 4 bytes for each unit of a stripe.
         let parity = if self.config.stride > 0 { 8 * u64::from(self.g.luns) } else { 0 };
@@ -334,10 +338,12 @@ impl Ftl {
         }
         groups
     }
+    /// A line's state, whose data are in it, and how many of its sectors are valid.
     pub fn line_state(&self, line: LineId) -> (LineState, Stream, u32) {
         let l = &self.lines[line];
         (l.state, l.stream, self.map.valid_in(line))
     }
+    /// How often blocks were erased.
     pub fn wear(&self) -> Wear {
         Wear::of(self.media_state())
     }
@@ -414,6 +420,7 @@ impl Ftl {
         }
         self.work(ctx);
     }
+    /// A timer that it set has fired; `index` is the timer's.
     pub fn on_timer(&mut self, ctx: &mut Ctx, index: u32) {
         match index {
             TIMER_WRITE => {

@@ -25,15 +25,19 @@ use std::ops::{Index, IndexMut};
 use wordline_base::{BadValue, IdVec};
 use wordline_nand::{BlockId, Geometry, LineId, LunId};
 
+/// Where a line is between two erasures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum LineState {
+    /// Erased, or to be erased before use.
     Free,
     /// To be opened next; being erased.
     Next,
+    /// Being filled.
     Open,
     /// Full; its metadata are being written.
     Closing,
+    /// Full, with its metadata on flash.
     Closed,
     /// A victim.
     Gc,
@@ -52,6 +56,7 @@ pub enum Group {
     High,
     /// Less than half.
     Mid,
+    /// At least half, not all.
     Low,
     /// All valid: nothing to gain.
     Empty,

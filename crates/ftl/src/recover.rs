@@ -38,6 +38,7 @@ pub struct SmetaRecord {
     pub parity: BitMap,
     /// LUNs that its strides are made of; 0 without strides.
     pub strides: u32,
+    /// Whose data are in it.
     pub stream: Stream,
     /// Erasures of each LUN's block when the line was opened.
     pub erases: IdVec<LunId, u32>,
@@ -46,6 +47,7 @@ pub struct SmetaRecord {
 /// What can be read of one line.
 #[derive(Clone, Debug)]
 pub struct Written {
+    /// From the line's first unit.
     pub smeta: SmetaRecord,
     /// First unit of its emeta, and first page that holds nothing else, if all of it can be read.
     pub emeta: Option<(u32, u32)>,
@@ -60,9 +62,11 @@ pub struct LineMedia {
     pub units: BitMap,
     /// Per LUN: the line its units were written for, by its order of opening.
     pub of: IdVec<LunId, u64>,
-    /// Per LUN: bad, pages programmed (or tried) since the last erase, and erasures.
+    /// Whether each LUN's block is bad.
     pub bad: IdVec<LunId, bool>,
+    /// Pages of each LUN's block that were programmed, or tried, since the last erasure.
     pub programmed: IdVec<LunId, u32>,
+    /// Erasures of each LUN's block.
     pub erases: IdVec<LunId, u32>,
 }
 
@@ -81,8 +85,11 @@ pub struct Media<'a> {
 /// Why no map can be made of what flash holds.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RecoverError {
+    /// The image and the configuration are of two drives.
+    #[allow(missing_docs, reason = "the message names the fields")]
     #[error("the media has {media} lines, not {geometry}")]
     Lines { media: usize, geometry: u32 },
+    /// The configuration itself cannot be.
     #[error(transparent)]
     Config(#[from] BadValue),
     /// By its place in the order of opening.
@@ -93,11 +100,13 @@ pub enum RecoverError {
 /// What recovery did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Recovery {
-    /// Lines replayed from emeta, and by reading the spare area of all their sectors.
+    /// Lines whose map was read from their emeta.
     pub from_emeta: u32,
+    /// Lines whose map was read from the spare area of each of their sectors.
     pub scanned: u32,
     /// Units of metadata and data read for it.
     pub units_read: u64,
+    /// Sectors that have a copy.
     pub mapped: u64,
 }
 

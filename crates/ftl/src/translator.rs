@@ -124,6 +124,7 @@ impl Translator {
         let made = Fssd::from_versions(geometry, config.over_provisioning, fssd, kept);
         Some(made.map(|(ftl, found)| (Translator::Other(Box::new(ftl)), found.mapped)))
     }
+    /// The same, to be changed.
     pub fn pblk_mut(&mut self) -> Option<&mut Ftl> {
         match self {
             Translator::Pblk(ftl) => Some(ftl),

@@ -185,6 +185,7 @@ impl Ftl {
         self.waiting.write(tag, lpn, sectors, fua, source);
         self.work(ctx);
     }
+    /// Takes a flush: `tag` completes once all that is in the buffer now is on flash.
     pub fn flush(&mut self, ctx: &mut Ctx, tag: u32) {
         self.waiting.flush(tag);
         self.work(ctx);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wordline_base::{BadValue, Span};
 
+/// What a job issues its I/Os with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
@@ -18,13 +19,18 @@ pub enum Engine {
     Null,
 }
 
+/// Linux' schedulers for blk-mq.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
+    /// Requests go to the driver in the order in which they are made.
     #[default]
     None,
+    /// By address, unless a request is overdue.
     MqDeadline,
+    /// By tokens for each direction.
     Kyber,
+    /// By shares for each thread.
     Bfq,
 }
 
@@ -44,6 +50,7 @@ impl Scheduler {
     }
 }
 
+/// `[stack]`: the software of a host.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StackConfig {
@@ -53,12 +60,14 @@ pub struct StackConfig {
     /// device alone).
     #[serde(default = "yes")]
     pub kernel: bool,
+    /// Processor cores.
     pub cores: u32,
     /// NVMe queue pairs; 0 is one a core.
     #[serde(default)]
     pub queues: u32,
     /// Entries of a queue pair (Linux: 1024), bounded by the device.
     pub queue_depth: u32,
+    /// The elevator of the block device; that of a drive, if there is a network block device.
     pub scheduler: Scheduler,
     /// Requests a hardware queue may have allocated while a scheduler is in use, waiting or at the
     /// drive (nr_requests).
@@ -69,6 +78,7 @@ pub struct StackConfig {
     pub bio_scheduler: Scheduler,
     /// Largest request after merging, bytes (max_sectors_kb).
     pub max_request: u32,
+    /// Bios join requests that wait (off: queue/nomerges is 2).
     #[serde(default = "yes")]
     pub merge: bool,
     /// Jobs whose engine knows the word ask for polled completions (RWF_HIPRI), as with `hipri`.
@@ -102,6 +112,7 @@ pub struct StackConfig {
     /// Scheduler ticks a second of a core that is not idle (CONFIG_HZ); 0: none.
     #[serde(default)]
     pub tick_hz: u32,
+    /// Interruptions by the kernel's own threads.
     #[serde(default)]
     pub kworker: KworkerConfig,
     /// What cores do without work: of the testbed.
@@ -111,6 +122,7 @@ pub struct StackConfig {
     /// not given.
     #[serde(default)]
     pub ftl_core: Option<u32>,
+    /// Tunables for `scheduler = "mq-deadline"`.
     #[serde(default)]
     pub deadline: DeadlineConfig,
     /// A file system on the drive: jobs work on its files. None: on the drive itself.
@@ -120,15 +132,19 @@ pub struct StackConfig {
     /// above those of the drive's driver are the server's.
     #[serde(default)]
     pub nbd: Option<NbdConfig>,
+    /// Tunables for `scheduler = "kyber"`.
     #[serde(default)]
     pub kyber: KyberConfig,
+    /// Tunables for `scheduler = "bfq"`.
     #[serde(default)]
     pub bfq: BfqConfig,
+    /// Parts of FlashShare that are on.
     #[serde(default)]
     pub flashshare: FlashShareConfig,
     /// What arrays have that say nothing else.
     #[serde(default)]
     pub md: wordline_md::MdConfig,
+    /// Processor times of the testbed.
     pub cost: HostCost,
 }
 
@@ -216,9 +232,11 @@ pub enum Issue {
 pub struct KworkerConfig {
     /// Zero: never.
     pub interval: Span,
+    /// How long it keeps the core.
     pub work: Span,
 }
 
+/// Who chooses an idle state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Governor {
@@ -233,18 +251,23 @@ pub enum Governor {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IdleConfig {
+    /// Chooses the state when a core has nothing to do.
     pub governor: Governor,
     /// States that may be used beside the polling loop (intel_idle.max_cstate).
     pub max_cstate: u32,
     /// To leave it takes `cost.idle_exit`; the others take longer by as much as their exit latency
     /// is.
     pub c1: IdleState,
+    /// C1E of the processor.
     pub c1e: IdleState,
+    /// C3 of the processor.
     pub c3: IdleState,
+    /// C6 of the processor.
     pub c6: IdleState,
 }
 
 impl IdleConfig {
+    /// C1, C1E, C3 and C6, as the governor counts them.
     pub fn states(&self) -> impl Iterator<Item = &IdleState> {
         [&self.c1, &self.c1e, &self.c3, &self.c6].into_iter()
     }
@@ -254,8 +277,11 @@ impl IdleConfig {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IdleState {
+    /// Time to leave it, as the driver says.
     pub exit_latency: Span,
+    /// The shortest stay for which it is worth its cost.
     pub target_residency: Span,
+    /// Power of a core in it.
     pub watts: f64,
 }
 
@@ -295,10 +321,15 @@ fn yes() -> bool {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeadlineConfig {
+    /// After so long a read goes before others.
     pub read_expire: Span,
+    /// After so long a write goes before others.
     pub write_expire: Span,
+    /// How often reads may go before writes that wait.
     pub writes_starved: u32,
+    /// Requests in order of address before expiries are looked at.
     pub fifo_batch: u32,
+    /// Whether a bio may join a request that it precedes.
     pub front_merges: bool,
 }
 
@@ -318,7 +349,9 @@ impl Default for DeadlineConfig {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KyberConfig {
+    /// Target of reads.
     pub read_lat: Span,
+    /// Target of writes.
     pub write_lat: Span,
     /// Judge by percentiles of histograms (Linux 4.20), not by means (4.12).
     pub percentiles: bool,
@@ -334,13 +367,17 @@ impl Default for KyberConfig {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BfqConfig {
+    /// How long the drive is kept idle for the next request of a thread.
     pub slice_idle: Span,
+    /// The longest turn of a queue.
     pub timeout: Span,
     /// Sectors of 512 bytes.
     pub max_budget: u64,
+    /// Whether threads that are interactive or soft real-time have their weights raised.
     pub low_latency: bool,
-    /// How much a raised weight is multiplied by, and for how long.
+    /// What a raised weight is multiplied by.
     pub wr_coeff: u32,
+    /// How long an interactive thread's weight is raised at most.
     pub wr_max_time: Span,
 }
 
@@ -367,6 +404,7 @@ pub enum NbdServer {
     Spdk,
 }
 
+/// What client and server talk over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
@@ -382,7 +420,9 @@ pub enum Transport {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NbdConfig {
+    /// The program that serves the drive.
     pub server: NbdServer,
+    /// What is between the two.
     pub transport: Transport,
     /// On one machine: the last cores are the server's, the others the client's. Two machines have
     /// all of theirs.
@@ -402,9 +442,11 @@ pub struct NbdConfig {
     /// The keys of that cache, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<wordline_fs::FsConfig>,
-    /// Ethernet: bits a second, one way's time beyond that, and the largest packet.
+    /// Ethernet: bits a second.
     pub rate: u64,
+    /// Ethernet: one way's time beyond that of the packet's bits.
     pub delay: Span,
+    /// Ethernet: bytes of the largest IP packet.
     pub mtu: u32,
 }
 
@@ -455,11 +497,13 @@ pub struct HostCost {
     pub crossing: Span,
     /// System call, VFS and direct-I/O set-up, per I/O.
     pub syscall: Span,
-    /// Extra per io_submit call and per io_getevents call (libaio).
+    /// What an io_submit call takes beyond its I/Os (libaio).
     pub aio_submit: Span,
+    /// What an io_getevents call takes beyond its I/Os (libaio).
     pub aio_getevents: Span,
-    /// bio allocation and page mapping, per I/O, and for each 4 KiB page beyond the first.
+    /// bio allocation and mapping of the first page, per I/O.
     pub bio: Span,
+    /// Mapping of each 4 KiB page beyond the first.
     pub bio_page: Span,
     /// Tag, request, merge, plug.
     pub block: Span,
@@ -471,8 +515,9 @@ pub struct HostCost {
     pub doorbell: Span,
     /// Interrupt entry to the handler.
     pub interrupt_entry: Span,
-    /// Handler and completion-queue processing, once an interrupt and once a completion.
+    /// Handler, once an interrupt.
     pub interrupt: Span,
+    /// Completion-queue processing, once a completion.
     pub completion: Span,
     /// Wake-up of the sleeping thread and context switch in.
     pub wake_up: Span,
@@ -485,24 +530,34 @@ pub struct HostCost {
     /// A scheduler tick, with what it makes run.
     #[serde(default)]
     pub tick: Span,
+    /// Polled completions.
     #[serde(default)]
     pub poll: PollCost,
+    /// io_uring.
     #[serde(default)]
     pub uring: UringCost,
+    /// SPDK's driver.
     #[serde(default)]
     pub spdk: SpdkCost,
+    /// Sockets under a network block device.
     #[serde(default)]
     pub socket: SocketCost,
+    /// Network block devices.
     #[serde(default)]
     pub nbd: NbdCost,
+    /// FlashShare's changes.
     #[serde(default)]
     pub flashshare: FlashShareCost,
+    /// md.
     #[serde(default)]
     pub md: MdCost,
+    /// How much less code takes that just ran.
     #[serde(default)]
     pub warm: WarmConfig,
+    /// Loads and stores.
     #[serde(default)]
     pub memory: MemoryConfig,
+    /// Watts.
     #[serde(default)]
     pub power: PowerConfig,
 }
@@ -546,8 +601,9 @@ impl WarmConfig {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashShareCost {
-    /// sched_setworkload_attr and sched_getworkload_attr, without `crossing`.
+    /// sched_setworkload_attr, without `crossing`.
     pub set_attr: Span,
+    /// sched_getworkload_attr, without `crossing`.
     pub get_attr: Span,
     /// Of `block` the part that looks for something to merge with: who passes by does not pay it.
     pub merge: Span,
@@ -557,6 +613,7 @@ pub struct FlashShareCost {
     pub register_write: Span,
     /// The accelerator's own time, for a command and for a completion that it tells the core of.
     pub accelerate: Span,
+    /// Waking the accelerator up.
     pub detect: Span,
 }
 
@@ -586,10 +643,13 @@ pub struct MdCost {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SocketCost {
-    /// One call, without what it copies.
+    /// A send over a unix socket, without what it copies.
     pub unix_send: Span,
+    /// A receive from a unix socket, without what it copies.
     pub unix_receive: Span,
+    /// A send over TCP, without what it copies.
     pub tcp_send: Span,
+    /// A receive over TCP, without what it copies.
     pub tcp_receive: Span,
     /// TCP and IP of one packet where it arrives (softirq); on the loopback its sender pays it.
     pub packet: Span,
@@ -603,14 +663,17 @@ pub struct SocketCost {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NbdCost {
-    /// nbd_queue_rq and nbd_read_stat beyond their calls on the socket.
+    /// nbd_queue_rq beyond its call on the socket.
     pub queue: Span,
+    /// nbd_read_stat beyond its call on the socket.
     pub complete: Span,
-    /// nbd-server, per request, and handing it to a thread of its pool.
+    /// nbd-server, per request.
     pub serve: Span,
+    /// nbd-server: handing a request to a thread of its pool.
     pub pool: Span,
-    /// SPDK: a turn of the reactor beyond its two pollers, and its block-device layer, per request.
+    /// SPDK: a turn of the reactor beyond its two pollers.
     pub reactor: Span,
+    /// SPDK: its block-device layer, per request.
     pub bdev: Span,
 }
 
@@ -619,11 +682,17 @@ pub struct NbdCost {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryConfig {
+    /// A microsecond of code that runs once a call.
     pub path: [u32; 2],
+    /// A turn of blk_mq_poll's loop.
     pub blk_mq_poll: [u32; 2],
+    /// A look of nvme_poll at the completion queue.
     pub nvme_poll: [u32; 2],
+    /// A look at io_uring's rings.
     pub uring_look: [u32; 2],
+    /// SPDK's nvme_qpair_check_enabled.
     pub check_enabled: [u32; 2],
+    /// A turn of SPDK's nvme_pcie_qpair_process_completions.
     pub process_completions: [u32; 2],
 }
 
@@ -631,7 +700,9 @@ pub struct MemoryConfig {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerConfig {
+    /// While it runs anything.
     pub busy: f64,
+    /// In its only idle state, without a governor.
     pub idle: f64,
 }
 
@@ -639,10 +710,11 @@ pub struct PowerConfig {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PollCost {
-    /// One turn of the loop, in its three parts: blk_mq_poll's own work, cpu_relax within it, and
-    /// nvme_poll's look at the phase bit.
+    /// One turn of the loop: blk_mq_poll's own work.
     pub blk_mq_poll: Span,
+    /// One turn of the loop: cpu_relax.
     pub cpu_relax: Span,
+    /// One turn of the loop: nvme_poll's look at the phase bit.
     pub nvme_poll: Span,
     /// The first look at an entry that the drive has just written, a miss in all caches.
     pub entry_miss: Span,
@@ -651,14 +723,14 @@ pub struct PollCost {
     pub queue_lock: Span,
     /// Of `interrupt_entry`, the way of the message to the core: a poller can be faster than that.
     pub interrupt_delivery: Span,
-    /// Hybrid polling: timer armed and core given up; and the timer's interrupt.
+    /// Hybrid polling: the timer armed and the core given up.
     pub sleep: Span,
+    /// Hybrid polling: the timer's interrupt.
     pub timer_interrupt: Span,
-    /// While hybrid polling computes its sleep, of every request: the clock read at its start
-    /// (blk_stat_set_issue), and at its end, with the bucket of its direction and size
-    /// (blk_stat_add).
+    /// While hybrid polling computes its sleep: the clock read at each request's start (blk_stat_set_issue).
     #[serde(default)]
     pub stat_issue: Span,
+    /// The same at its end, with the bucket of its direction and size (blk_stat_add).
     #[serde(default)]
     pub stat_add: Span,
 }
@@ -669,8 +741,9 @@ pub struct PollCost {
 pub struct UringCost {
     /// io_uring_enter, beyond `crossing`, once a call.
     pub enter: Span,
-    /// The application's entry in the submission ring, and its look at one in the completion ring.
+    /// The application's entry in the submission ring.
     pub prepare: Span,
+    /// The application's look at an entry of the completion ring.
     pub reap: Span,
     /// One look of the submission thread at its ring, and of the application at the completion ring.
     pub look: Span,

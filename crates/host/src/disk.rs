@@ -17,9 +17,11 @@ use wordline_md::{Layout, MdConfig};
 pub struct DriveInfo {
     /// Bytes of the namespace; for an FTL on the host, of the drive pblk presents.
     pub bytes: u64,
+    /// Bytes of a logical block.
     pub lba_bytes: u32,
-    /// Queue pairs and entries of a queue that the controller supports.
+    /// Queue pairs that the controller supports.
     pub queues: u32,
+    /// Entries of a queue that the controller supports.
     pub depth: u32,
     /// Largest command in bytes (MDTS); 0 is no limit.
     pub max_transfer: u32,
@@ -42,6 +44,7 @@ pub struct DriveInfo {
 /// What can be said of a block device before it is there.
 #[derive(Clone, Debug)]
 pub struct DiskShape {
+    /// Its size and limits.
     pub info: DriveInfo,
     /// Its FTL is on the host.
     pub ftl_on_host: bool,
@@ -54,12 +57,17 @@ pub struct DiskShape {
 /// An array of a host's disks.
 #[derive(Clone, Debug)]
 pub struct ArrayShape {
+    /// Level, chunk and what guards it.
     pub config: MdConfig,
+    /// Where its bytes are on the members.
     pub layout: Layout,
-    /// The numbers of its members among the host's disks, of a spare and of the journal.
+    /// The numbers of its members among the host's disks.
     pub members: Vec<u16>,
+    /// The disk that takes a lost member's place.
     pub spare: Option<u16>,
+    /// The disk that is its journal.
     pub journal: Option<u16>,
+    /// Bytes of the journal.
     pub journal_bytes: u64,
     /// This member is lost then.
     pub fail: Option<(u32, Span)>,
@@ -76,6 +84,7 @@ impl DiskShape {
 
 /// A block device that a host is to have.
 pub struct DiskSpec {
+    /// What is known before the host is built.
     pub shape: DiskShape,
     /// Translates on the host.
     pub ftl: Option<(Translator, FtlCost)>,
@@ -88,6 +97,7 @@ impl DiskSpec {
     pub fn new(info: DriveInfo) -> DiskSpec {
         DiskSpec { shape: DiskShape::new(info), ftl: None, drive: 0 }
     }
+    /// The same with this FTL on the host.
     pub fn with_ftl(mut self, ftl: Option<(Translator, FtlCost)>) -> DiskSpec {
         self.shape.ftl_on_host = ftl.is_some();
         self.ftl = ftl;

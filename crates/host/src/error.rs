@@ -12,9 +12,11 @@ pub enum HostError {
     /// A job asks for what this host has not, or what does not go with the other jobs.
     #[error("job '{job}': {option} {why}")]
     Job {
+        /// The job's name.
         job: String,
         /// As fio names it.
         option: &'static str,
+        /// What does not go, with the remedy.
         why: String,
     },
     /// A value of the section `stack`.

@@ -7,14 +7,16 @@ use serde::Serialize;
 
 macro_rules! functions {
     ($($name:ident $text:literal $mode:ident |$cost:ident| $span:expr;)*) => {
+        /// What a core's time goes to, by its name in the source of Linux, fio or SPDK.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
         pub enum Function {
             $(#[doc = $text] $name,)*
         }
 
-        /// Of all functions, by number.
+        /// Names of all functions, by number.
         pub const NAMES: &[&str] = &[$($text),*];
+        /// The mode that each function runs in, in the same order.
         pub const MODES: &[Mode] = &[$(Mode::$mode),*];
 
         /// Nanoseconds of one call.
@@ -24,10 +26,14 @@ macro_rules! functions {
     };
 }
 
+/// How a core's time is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
+    /// The application's time.
     User,
+    /// The kernel's, for a thread.
     System,
+    /// The kernel's, in an interrupt handler.
     Interrupt,
     /// Before a thread or a handler, whichever comes.
     Either,
@@ -120,6 +126,7 @@ pub const CPU_OWNERS: [&str; 7] =
     ["application", "kernel", "interrupts", "ftl", "ftl_map", "ftl_writer", "ftl_collector"];
 /// Of these by number.
 pub const APPLICATION: usize = 0;
+/// The number of `kernel`.
 pub const KERNEL: usize = 1;
 
 /// Nanoseconds by [`CPU_OWNERS`] of what a core's functions took.
@@ -140,15 +147,21 @@ pub fn by_owner(functions: &[Use]) -> [u64; CPU_OWNERS.len()] {
     sums
 }
 
+/// Functions there are.
 pub const FUNCTIONS: usize = NAMES.len();
+/// Nanoseconds by function.
 pub type Spans = [u64; FUNCTIONS];
 
 /// One function's part of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Use {
+    /// Calls.
     pub calls: u64,
+    /// Nanoseconds.
     pub ns: u64,
+    /// Load instructions.
     pub loads: u64,
+    /// Store instructions.
     pub stores: u64,
 }
 

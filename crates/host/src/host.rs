@@ -27,9 +27,13 @@ use wordline_nvme::{Cqe, QueuePriority, Sqe};
 pub struct QueuePair {
     /// The host's disk.
     pub disk: u16,
+    /// The submission queue's id, from 1.
     pub sq: u16,
+    /// The id of the completion queue; several submission queues may share one.
     pub cq: u16,
+    /// Entries; one stays empty.
     pub depth: u32,
+    /// For weighted arbitration.
     pub priority: QueuePriority,
     /// Completions raise interrupts (IEN of Create I/O Completion Queue).
     pub interrupts: bool,
@@ -41,31 +45,43 @@ pub struct QueuePair {
 /// ends it (`lives.end(io)`), so that the steps are not copied on the way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Finished {
+    /// The thread that issued it.
     pub thread: u32,
+    /// What it did, in fio's words.
     pub ddir: Ddir,
+    /// The host's disk.
     pub disk: u16,
     /// Within the disk.
     pub offset: u64,
+    /// Bytes.
     pub len: u32,
-    /// fio's start time; the submission call's return; the return to the application. slat is
-    /// submitted - issued, clat completed - submitted, lat completed - issued. A synchronous
-    /// engine has no slat: submitted is issued.
+    /// fio's start time: slat counts from here, and so does lat.
     pub issued: Time,
+    /// The submission call's return, up to which slat counts and from which clat does. With a synchronous
+    /// engine it is `issued`.
     pub submitted: Time,
+    /// The return to the application.
     pub completed: Time,
+    /// It succeeded.
     pub ok: bool,
     /// It failed because an FTL on the host found no room for it.
     pub no_space: bool,
+    /// Class of the I/O.
     pub class: IoClass,
+    /// Its number in `ctx.lives`.
     pub io: IoId,
 }
 
+/// What a host wants done or has to tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
     /// A command is written to the submission queue's memory, and its tail doorbell.
     Submit {
+        /// The host's disk.
         disk: u16,
+        /// The submission queue.
         sq: u16,
+        /// The command.
         sqe: Sqe,
         /// The write is made so much later: by an accelerator.
         after: Span,
@@ -73,34 +89,47 @@ pub enum Output {
     /// The mask bit of a completion queue's interrupt vector is written. The host has taken `head` entries
     /// from that queue.
     Mask {
+        /// The disk whose drive has the vector.
         disk: u16,
+        /// The completion queue of the vector.
         cq: u16,
+        /// The bit's new value.
         masked: bool,
+        /// Entries taken from the queue since it was made.
         head: u64,
     },
     /// A drive is told whether its FTL may make space for writes before it must.
     Hold {
+        /// The disk of the drive.
         disk: u16,
+        /// It may not.
         hold: bool,
     },
     /// The answer to a collector's order is wanted ([`Host::gc_reported`]): it is in host memory.
     TakeReport {
+        /// The disk of the drive.
         disk: u16,
         /// The core that took the completion up.
         on: u32,
     },
+    /// An I/O is over.
     Finished(Finished),
     /// A job has issued its last I/O and has everything back.
     Ended {
+        /// The job's thread.
         thread: u32,
     },
     /// For the host at the other end of this host's connection.
     Send {
+        /// The other end's number.
         end: u16,
+        /// What is sent.
         message: Message,
     },
 }
 
+/// A computer, with the sources of its jobs' I/Os. It takes events, completion entries and messages, and is
+/// polled for [`Output`]s.
 pub struct Host<S> {
     /// In the machine.
     pub(crate) number: u8,
@@ -151,6 +180,7 @@ impl<S: Source> Host<S> {
         self
     }
 
+    /// Queue pairs to be made on the drives before it starts.
     pub fn queues(&self) -> impl Iterator<Item = QueuePair> + '_ {
         self.priorities.iter().zip(&self.block.hctxs).enumerate().map(|(i, (&priority, hctx))| {
             let disk = hctx.disk;
@@ -256,6 +286,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// Sets the first events.
     pub fn start(&mut self, ctx: &mut Ctx) {
         ctx.host = self.number;
         for core in &mut self.cores {
@@ -292,13 +323,16 @@ impl<S: Source> Host<S> {
             ctx.at(ctx.now, Kind::AppWake, thread);
         }
     }
+    /// Where a thread's I/Os come from, to be changed.
     pub fn source_mut(&mut self, thread: u32) -> Option<&mut S> {
         self.threads.get_mut(thread as usize).and_then(|t| t.source.as_mut())
     }
+    /// Where a thread's I/Os come from.
     pub fn source(&self, thread: u32) -> Option<&S> {
         self.threads.get(thread).and_then(|t| t.source.as_ref())
     }
 
+    /// Takes an event that it set.
     pub fn on_event(&mut self, ctx: &mut Ctx, event: Event) {
         ctx.host = self.number;
         let index = event.index();
@@ -397,6 +431,7 @@ impl<S: Source> Host<S> {
     pub fn has_output(&self) -> bool {
         !self.out.is_empty()
     }
+    /// What it wants done next; call until `None` after each input.
     #[inline]
     pub fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
@@ -459,6 +494,7 @@ impl<S: Source> Host<S> {
         &self.threads[thread].stats
     }
 
+    /// Counts up to `now`.
     pub fn stats(&self, now: Time) -> HostStats {
         let mut threads: Vec<_> = self.threads.iter().map(|t| t.stats.clone()).collect();
         for (stats, thread) in threads.iter_mut().zip(&self.threads) {

@@ -5,6 +5,7 @@
 //! through the block layer and NVMe driver of Linux 4.14 on cores that each do one thing at a time,
 //! and attributes every nanosecond of every I/O.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod block;
 mod build;

@@ -6,20 +6,28 @@ use wordline_base::{Ddir, IoClass, Life, Span, Time};
 /// What a source wants done now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
+    /// An I/O to a disk.
     Io {
+        /// Read, write, trim or sync.
         ddir: Ddir,
         /// The disk and the byte there ([`crate::address`]): of the first disk the byte alone.
         offset: u64,
+        /// Bytes.
         len: u32,
         /// None: the thread's.
         class: IoClass,
     },
     /// A call on a file, for which `offset` and `len` are within it.
     File {
+        /// What fio counts it as.
         ddir: Ddir,
+        /// The first byte in the file.
         offset: u64,
+        /// Bytes.
         len: u32,
+        /// The system call.
         op: wordline_fs::Op,
+        /// The I/O's class; none: the thread's.
         class: IoClass,
     },
     /// Nothing before `at`: ask again then, or earlier when an I/O completes or the job is woken
@@ -27,26 +35,33 @@ pub enum Next {
     /// job first waits for everything it has in flight (`io_u_quiesce`: fio does so before it
     /// sleeps for `rate` or `thinktime`); a timed trace does not.
     NotBefore {
+        /// When to ask again at the latest.
         at: Time,
+        /// Whether what is in flight comes back first.
         quiesce: bool,
     },
     /// Nothing until one of the job's I/Os is reaped.
     WhenReaped,
     /// With nothing in flight: burn the processor until `spin_until`, then sleep until `until`.
     Pause {
+        /// Up to here the processor is busy.
         spin_until: Time,
+        /// Up to here the thread sleeps.
         until: Time,
     },
     /// Burn the processor until `until`, giving way to other threads as any task does.
     Spin {
+        /// Up to here the processor is busy.
         until: Time,
     },
+    /// No more I/Os, ever.
     Done,
 }
 
 /// A stream of I/Os. It is asked when the job has room for one more, and never before the job
 /// really could issue it, so that a closed loop follows the completions.
 pub trait Source {
+    /// What the thread does next, at `now`.
     fn next(&mut self, now: Time) -> Next;
     /// The life of an I/O that is finished, before [`Source::finished`] says so.
     fn lived(&mut self, _life: &Life) {}
@@ -66,13 +81,17 @@ pub trait Source {
 /// A job thread, in fio's words.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ThreadSpec {
+    /// The job's name.
     pub name: String,
+    /// What it issues with.
     pub engine: Engine,
+    /// I/Os in flight at most.
     pub iodepth: u32,
     /// iocbs gathered for one io_submit; 0 is `iodepth`.
     pub iodepth_batch: u32,
     /// 0 polls io_getevents without waiting in the kernel.
     pub iodepth_batch_complete_min: u32,
+    /// The most that one call takes back.
     pub iodepth_batch_complete_max: u32,
     /// Once full, reap until no more than this many are queued; 0 is `iodepth`.
     pub iodepth_low: u32,
@@ -88,14 +107,15 @@ pub struct ThreadSpec {
     /// Another thread, on a core of its own where there is one, sits in io_getevents and takes what
     /// comes back one by one: the job itself only issues. For libaio and timed sources.
     pub reaper: bool,
-    /// Asks for polled completions (RWF_HIPRI; IORING_SETUP_IOPOLL), and for how many of a hundred
-    /// I/Os of a synchronous engine, drawn from `seed`.
+    /// Asks for polled completions (RWF_HIPRI; IORING_SETUP_IOPOLL).
     pub hipri: bool,
+    /// How many of a hundred I/Os of a synchronous engine do so, drawn from `seed`.
     pub hipri_percentage: u32,
+    /// Seeds that draw.
     pub seed: u64,
-    /// io_uring: a thread of the kernel's submits (IORING_SETUP_SQPOLL), on this core if one is
-    /// given.
+    /// io_uring: a thread of the kernel's submits (IORING_SETUP_SQPOLL).
     pub sqthread_poll: bool,
+    /// The core of that thread; any, if none is given.
     pub sqthread_poll_cpu: Option<u32>,
     /// Go on after a failed I/O. fio's default is to stop the job.
     pub continue_on_error: bool,

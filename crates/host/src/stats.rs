@@ -8,10 +8,13 @@ use wordline_ftl::MapWork;
 /// Where a core's time went, in nanoseconds. The four sum to the elapsed time.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct CoreStats {
+    /// Applications, and libraries in them.
     pub user: u64,
+    /// The kernel, for threads.
     pub system: u64,
     /// Interrupt handlers, with the exit from idle they began with.
     pub irq: u64,
+    /// Nothing to do.
     pub idle: u64,
 }
 
@@ -32,39 +35,54 @@ pub const MEMORY_OWNERS: [&str; 5] =
 /// 64, >64 for calls.
 pub const DEPTH_BUCKETS: usize = 7;
 
+/// What a job's thread did, for fio's report.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct ThreadStats {
+    /// The job's name.
     pub name: String,
-    /// Nanoseconds in user mode (usr_cpu) and in the kernel (sys_cpu).
+    /// Nanoseconds in user mode (usr_cpu).
     pub user: u64,
+    /// Nanoseconds in the kernel (sys_cpu).
     pub system: u64,
-    /// Sleeps, and losses of the core at the end of a time slice: fio's ctx is their sum.
+    /// Sleeps. fio's ctx is these and the involuntary ones.
     pub voluntary_switches: u64,
+    /// Losses of the core at the end of a time slice.
     pub involuntary_switches: u64,
+    /// I/Os by how many were in flight when they were issued.
     pub iodepth_level: [u64; DEPTH_BUCKETS],
+    /// Submission calls by how many I/Os they took.
     pub iodepth_submit: [u64; DEPTH_BUCKETS],
+    /// Calls that reap by how many I/Os they brought.
     pub iodepth_complete: [u64; DEPTH_BUCKETS],
-    /// io_submit and io_getevents calls.
+    /// io_submit calls.
     pub submit_calls: u64,
+    /// io_getevents calls.
     pub complete_calls: u64,
     /// I/Os issued, by fio's data direction.
     pub issued: [u64; 5],
 }
 
 wordline_base::counters! {
+    /// Events that the host counts.
     #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
     pub struct Counters {
+        /// Handlers that ran for a drive or a network.
         interrupts,
         /// Completions reaped by them.
         completions,
+        /// Interrupts from one core to another.
         ipis,
+        /// Times a core went from one task to another.
         context_switches,
         /// Commands sent to the drive.
         requests,
+        /// Bios that joined a request behind its end.
         back_merges,
+        /// Bios that joined a request before its beginning.
         front_merges,
         /// Requests merged with a neighbouring request in the scheduler.
         request_merges,
+        /// Plugs that were emptied.
         plug_flushes,
         /// Submitters that slept for a tag.
         tag_waits,
@@ -76,33 +94,39 @@ wordline_base::counters! {
         errors,
         /// Handlers that found no entry.
         empty_interrupts,
-        /// Looks of polling loops: nvme_poll, spdk_nvme_qpair_process_completions, and at io_uring's
-        /// rings. Completions found so.
+        /// Calls of nvme_poll.
         polls,
+        /// Calls of spdk_nvme_qpair_process_completions.
         process_completions,
+        /// Looks at io_uring's rings.
         ring_looks,
+        /// Completions that polling loops found.
         polled_completions,
         /// Loops that the scheduler ended (need_resched).
         poll_yields,
-        /// Sleeps before polling, and the time asked for.
+        /// Sleeps before polling.
         hybrid_sleeps,
+        /// Nanoseconds that these were to last.
         hybrid_sleep_ns,
         /// Calls to wake io_uring's submission thread.
         sq_wake_ups,
         /// Requests sent to the server of a network block device.
         nbd_requests,
-        /// Latency-critical requests that passed by merges and queues; those of them that found a request
-        /// that touches the same sectors, and became one with it or went behind it.
+        /// Latency-critical requests that passed by merges and queues.
         bypassed,
+        /// Those of them that became one with a request that touches the same sectors.
         hazards_merged,
+        /// Those of them that went behind such a request.
         hazards_ordered,
         /// Times a kblockd worker was woken.
         kblockd_runs,
-        /// Calls of sched_setworkload_attr and sched_getworkload_attr.
+        /// Calls of sched_setworkload_attr.
         attributes_set,
+        /// Calls of sched_getworkload_attr.
         attributes_read,
-        /// Mask bits of interrupt vectors written, and times a task stopped looking for its completions.
+        /// Mask bits of interrupt vectors written.
         mask_writes,
+        /// Times a task stopped looking for its completions.
         give_ups,
     }
 }
@@ -110,36 +134,47 @@ wordline_base::counters! {
 /// The block device an FTL on the host presents.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct PblkStats {
+    /// Bios that read.
     pub read_bios: u64,
+    /// Bios that write.
     pub write_bios: u64,
+    /// Bytes of these.
     pub write_bytes: u64,
-    /// Sectors written in part, what of them came from flash first, and writes and trims that waited
-    /// for another of such a sector.
+    /// Sectors written in part.
     pub rmw_units: u64,
+    /// Bytes of these that came from flash first.
     pub rmw_read_bytes: u64,
+    /// Writes and trims that waited for another of such a sector.
     pub rmw_waits: u64,
+    /// Flushes.
     pub flushes: u64,
+    /// Trims.
     pub trims: u64,
-    /// Sectors read from the write buffer, from flash, and never written.
+    /// Sectors read from the write buffer.
     pub buffer_sectors: u64,
+    /// Sectors read from flash.
     pub flash_sectors: u64,
+    /// Sectors read that were never written.
     pub unmapped_sectors: u64,
     /// Flash reads of applications.
     pub flash_reads: u64,
     /// Writes that waited for buffer space.
     pub write_waits: u64,
+    /// Units programmed.
     pub programs: u64,
+    /// Blocks erased.
     pub erases: u64,
     /// Flash reads of the FTL's own.
     pub background_reads: u64,
     /// Processor time of parity sums, written and rebuilt.
     pub xor_ns: u64,
-    /// Writes' sectors that went ahead of their unit's program, in so many commands, and those of them that
-    /// found no room in the drive at first.
+    /// Commands that send sectors of writes ahead of their unit's program.
     pub staged: u64,
+    /// Those of them that found no room in the drive at first.
     pub staging_waits: u64,
-    /// Of a map that is a tree: what was done in it, and its lock.
+    /// What was done in a map that is a tree.
     pub map_work: MapWork,
+    /// The lock of such a map.
     pub map_lock: MapLockStats,
     /// Bytes over the link by `wordline_nand::Class`.
     pub link_bytes: [u64; wordline_nand::machine::CLASSES],
@@ -177,8 +212,9 @@ impl std::ops::AddAssign for PblkStats {
 pub struct GcStats {
     /// Orders that the drive has answered.
     pub answers: u64,
-    /// Sectors that it asked for, and orders that ended with their victim.
+    /// Sectors that it asked for.
     pub sectors: u64,
+    /// Orders that ended with their victim.
     pub victims: u64,
     /// Of the answers.
     pub link_bytes: u64,
@@ -196,14 +232,17 @@ impl std::ops::AddAssign for GcStats {
 /// A scheduler in front of pblk.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct BioStats {
-    /// Tokens taken and given back, and bios that had to wait for one.
+    /// Tokens taken.
     pub taken: u64,
+    /// Tokens given back.
     pub returned: u64,
+    /// Bios that had to wait for one.
     pub held: u64,
-    /// Windows judged, times a depth changed, and the depths: reads, writes, the rest. Of several disks
-    /// the largest.
+    /// Windows judged.
     pub windows: u64,
+    /// Times a depth changed.
     pub resizes: u64,
+    /// Tokens for reads, for writes and for the rest; with several disks, the largest.
     pub depths: [u32; crate::block::sched::kyber::DOMAINS],
 }
 
@@ -218,19 +257,26 @@ impl std::ops::AddAssign for BioStats {
     }
 }
 
+/// What a host did, as of an instant.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct HostStats {
+    /// Time of each core.
     pub cores: Vec<CoreStats>,
     /// By core and `Function`.
     pub functions: Vec<Vec<Use>>,
+    /// By thread of a job.
     pub threads: Vec<ThreadStats>,
     /// Nanoseconds by core and [`crate::tasks::idle::STATE_NAMES`]; empty without a governor.
     pub idle_states: Vec<[u64; crate::tasks::idle::STATES]>,
+    /// Interrupts, calls, merges and the like.
     pub counters: Counters,
     /// Bytes by [`MEMORY_OWNERS`], now.
     pub memory: [u64; MEMORY_OWNERS.len()],
+    /// With an FTL on the host only.
     pub pblk: Option<PblkStats>,
+    /// With a collector on the host only.
     pub gc: Option<GcStats>,
+    /// With a scheduler in front of pblk only.
     pub bios: Option<BioStats>,
 }
 

@@ -7,6 +7,7 @@ pub const PAGE: u64 = 4096;
 
 /// Why drives cannot be an array. The text names the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum ArrayError {
     #[error("{level} needs at least {least} drives and has {count}: add one (--drives, members){}", if *.least > 2 { ", or take raid0" } else { "" })]
     TooFew { level: &'static str, least: u32, count: u32 },

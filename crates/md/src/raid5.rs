@@ -142,23 +142,29 @@ pub struct Pass {
 wordline_base::counters! {
     #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
     pub struct Stats {
-        /// Pages of bios that were added to stripes.
+        /// Pages of reads that were added to stripes.
         pages_read,
+        /// Pages of writes that were added to stripes.
         pages_written,
-        /// Writes of stripes: all data new, by read-modify-write, by reconstruct-write.
+        /// Writes of stripes all of whose data are new.
         full_writes,
+        /// Writes of stripes by read-modify-write.
         rmw_writes,
+        /// Writes of stripes by reconstruct-write.
         rcw_writes,
-        /// Pages read for parity, and pages written: data and parity.
+        /// Pages read for parity.
         prereads,
+        /// Pages of data written.
         data_writes,
+        /// Pages of parity written.
         parity_writes,
         /// Reads served from pages that were there.
         cache_hits,
-        /// Pages rebuilt from the others for a read: of a failed member, of one that makes room, of one
-        /// that could not be read.
+        /// Pages of a failed member rebuilt from the others for a read.
         degraded_reads,
+        /// Pages of a member that makes room rebuilt from the others for a read.
         around_reads,
+        /// Pages that could not be read rebuilt from the others.
         repaired_reads,
         /// Pages that rebuilding a member wrote, rows looked at after an unclean stop, and wrong parities found.
         rebuilt_pages,

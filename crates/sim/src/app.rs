@@ -9,6 +9,7 @@ use wordline_host::source::{Next, Source};
 /// All threads of one program share it.
 pub type SharedApp = Rc<RefCell<App>>;
 
+/// A thread of a program as the host sees it.
 pub struct AppSource {
     app: SharedApp,
     thread: u32,
@@ -20,15 +21,19 @@ pub struct AppSource {
 }
 
 impl AppSource {
+    /// `beside`: the program ends with the jobs beside it.
     pub fn new(app: SharedApp, thread: u32, beside: bool) -> AppSource {
         AppSource { app, thread, beside, busy: Time::ZERO, issued: 0 }
     }
+    /// The program ends with the jobs beside it.
     pub fn is_beside(&self) -> bool {
         self.beside
     }
+    /// I/Os handed to the host.
     pub fn issued(&self) -> u64 {
         self.issued
     }
+    /// The program that it is a thread of.
     pub fn app(&self) -> &SharedApp {
         &self.app
     }

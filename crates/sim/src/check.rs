@@ -22,6 +22,7 @@ pub struct Units {
     pub infos: Vec<DriveInfo>,
     /// By bridge, how it stripes and over what.
     pub stripes: Vec<Stripes>,
+    /// By bridge, what is behind it.
     pub members: Vec<Vec<Member>>,
 }
 

@@ -25,6 +25,7 @@ impl Default for LayerSums {
 pub const SPLIT_AT: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
 
 impl LayerSums {
+    /// Adds the layers of a finished I/O.
     pub fn add(&mut self, life: &Life) {
         let latency = life.latency().0;
         let bucket = self.latency.place(latency);
@@ -35,13 +36,16 @@ impl LayerSums {
         }
     }
 
+    /// Latencies of all that were added, in nanoseconds.
     pub fn latency(&self) -> &Histogram {
         &self.latency
     }
+    /// Bytes of all that were added.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
+    /// Their mean by layer at each of [`SPLIT_AT`]; none without an I/O.
     pub fn table(&self, ddir: Ddir) -> Option<LayerTable> {
         let count = self.latency.len();
         if count == 0 {
@@ -81,11 +85,13 @@ pub struct LatencySeries {
 impl LatencySeries {
     const ROWS: usize = 128;
 
+    /// `interval` is the first length; it doubles as the run goes on.
     pub fn new(interval: Span) -> LatencySeries {
         let of = LatencyOverTime { interval_ns: interval.0.max(1), intervals: Vec::new() };
         LatencySeries { of }
     }
 
+    /// Adds an I/O that completed at `at`.
     pub fn add(&mut self, at: Time, ddir: Ddir, latency: Span) {
         let row = loop {
             let row = (at.0 / self.of.interval_ns) as usize;
@@ -112,6 +118,7 @@ impl LatencySeries {
         self.of.interval_ns *= 2;
     }
 
+    /// The series, once the run is over.
     pub fn take(self) -> LatencyOverTime {
         self.of
     }
@@ -126,9 +133,11 @@ pub struct Slowest {
 }
 
 impl Slowest {
+    /// `limit` 0 keeps none.
     pub fn new(limit: usize) -> Slowest {
         Slowest { limit, heap: BinaryHeap::new(), lives: Vec::new(), seen: 0 }
     }
+    /// Keeps the I/O if it is one of the slowest so far.
     #[inline]
     pub fn offer(&mut self, life: &Life, thread: u32) {
         if self.limit > 0 {
@@ -165,6 +174,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
+    /// The first interval begins.
     pub fn start(&mut self, at: Time) {
         *self = Sampler { last: at, bytes: 0, ios: 0 };
     }
@@ -186,6 +196,7 @@ impl Sampler {
 /// One of fio's latency logs: every I/O, or with `log_avg_msec` the mean (or maximum) of each
 /// interval.
 pub struct LatLog {
+    /// Lines so far, in the order of completion.
     pub lines: Vec<LogLine>,
     average: Span,
     maximum: bool,
@@ -201,9 +212,12 @@ struct Window {
 }
 
 impl LatLog {
+    /// `average`: length of an interval, zero for a line of each I/O. `maximum`: the largest value of an
+    /// interval in place of the mean.
     pub fn new(average: Span, maximum: bool) -> LatLog {
         LatLog { lines: Vec::new(), average, maximum, window: Default::default() }
     }
+    /// Takes the value of an I/O.
     pub fn add(&mut self, line: LogLine) {
         if self.average == Span::ZERO {
             self.lines.push(line);
@@ -225,6 +239,7 @@ impl LatLog {
 /// interval is over as an I/O completes. Intervals are of whole milliseconds and do not drift; the
 /// first begins with the first I/O after the first millisecond.
 pub struct HistLog {
+    /// Lines so far, in the order of completion.
     pub lines: Vec<HistLine>,
     interval_ms: u64,
     /// Bins that become one.
@@ -234,6 +249,7 @@ pub struct HistLog {
 }
 
 impl HistLog {
+    /// `coarseness`: two bins become one so many times.
     pub fn new(interval: Span, coarseness: u32) -> HistLog {
         HistLog {
             lines: Vec::new(),
@@ -243,6 +259,7 @@ impl HistLog {
             before: std::array::from_fn(|_| vec![0; BUCKETS]),
         }
     }
+    /// An I/O of `bs` bytes completed at `at`; `clat` is the thread's histogram with it.
     pub fn add(&mut self, at: Time, ddir: Ddir, bs: u32, clat: &Histogram) {
         if self.interval_ms == 0 {
             return;

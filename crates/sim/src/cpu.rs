@@ -7,6 +7,7 @@ use wordline_base::{Span, Time};
 use wordline_fio::Job;
 use wordline_host::source::{Next, Source};
 
+/// A job of fio's cpuio engine as the host sees it.
 pub struct CpuSource {
     chunk: Span,
     think: Span,
@@ -19,6 +20,7 @@ pub struct CpuSource {
 }
 
 impl CpuSource {
+    /// From `cpuload`, `cpuchunks` and the times of a job.
     pub fn new(job: &Job) -> CpuSource {
         let load = u64::from(job.cpuload.clamp(1, 100));
         CpuSource {
@@ -33,9 +35,11 @@ impl CpuSource {
             stop: Rc::new(Cell::new(false)),
         }
     }
+    /// It ends with the last job that does I/O (`exit_on_io_done`).
     pub fn ends_with_io(&self) -> bool {
         self.ends_with_io
     }
+    /// Set to end it before its runtime is over.
     pub fn stop_flag(&self) -> &Rc<Cell<bool>> {
         &self.stop
     }

@@ -10,28 +10,35 @@ use wordline_md::Layout;
 /// A disk that jobs can name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobDisk {
+    /// As `filename` names it.
     pub name: String,
-    /// The host, and the disk's number there.
+    /// The host that it is on.
     pub host: usize,
+    /// Its number among the host's disks.
     pub disk: u16,
     /// The unit behind it; of an array the first.
     pub drive: usize,
     /// Its drives, if it is an array, and where its bytes are on them.
     pub array: Option<(Vec<usize>, Layout)>,
+    /// Bytes that users can write.
     pub bytes: u64,
+    /// Bytes of a logical block.
     pub lba: u32,
+    /// What its FTL maps.
     pub sector: SectorSize,
 }
 
 /// Where a job's files are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placed {
+    /// The host of all its disks.
     pub host: usize,
     /// Disks by file, or the one that all are on.
     pub disks: Vec<JobDisk>,
 }
 
 impl Placed {
+    /// The addresses of its files, for the generator.
     pub fn space(&self) -> Space {
         match &*self.disks {
             [one] => Space::Drive { base: address(one.disk, 0), bytes: one.bytes },
@@ -114,6 +121,7 @@ impl JobDisks {
         }];
         JobDisks { disks, alone: true }
     }
+    /// In the order in which machines list them.
     pub fn iter(&self) -> impl Iterator<Item = &JobDisk> {
         self.disks.iter()
     }

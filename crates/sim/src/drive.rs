@@ -20,15 +20,22 @@ use wordline_nand::Nand;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precondition {
+    /// Fresh from the factory.
     #[default]
     None,
+    /// Every sector written once, in order.
     Fill,
+    /// Filled, then overwritten by the job's own distribution until write amplification is steady.
     Steady,
+    /// Filled, then overwritten uniformly at random until steady, and left alone until the collector rests.
     Random,
+    /// Filled and overwritten, then aged by the job's own writes at its own rate until the collector keeps
+    /// pace.
     Paced,
 }
 
 impl Precondition {
+    /// All, in the order of lists.
     pub const ALL: [Precondition; 5] = [
         Precondition::None,
         Precondition::Fill,
@@ -36,6 +43,7 @@ impl Precondition {
         Precondition::Random,
         Precondition::Paced,
     ];
+    /// As the command line names it.
     pub fn name(self) -> &'static str {
         match self {
             Precondition::None => "none",
@@ -45,6 +53,7 @@ impl Precondition {
             Precondition::Paced => "paced",
         }
     }
+    /// What it does, for a list of choices.
     pub fn help(self) -> &'static str {
         match self {
             Precondition::None => "A drive fresh from the factory",
@@ -95,9 +104,11 @@ pub(crate) fn described(prepared: Option<Precondition>, ageing: &[f64], unsteady
 pub struct About {
     /// Names of the profiles.
     pub device: String,
+    /// Name of the FTL's profile.
     pub ftl: String,
     /// None: not known, as of a drive that was served.
     pub prepared: Option<Precondition>,
+    /// Write amplification of each ageing window.
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit.
     pub unsteady: bool,
@@ -220,13 +231,17 @@ fn sum_of(head: &[u8]) -> u64 {
     words.fold(head.len() as u64, |sum, word| splitmix64(sum ^ word))
 }
 
+/// A drive between runs: its flash and its FTL, without a host and without time.
 #[derive(Clone)]
 pub struct Drive {
+    /// The flash.
     pub nand: Nand,
+    /// Its FTL, wherever it is to run.
     pub ftl: Translator,
     /// The kind of FTL, if it is not one of ours.
     kind: Option<Arc<dyn FtlKind>>,
     config: Arc<DriveConfig>,
+    /// The newest version of each sector.
     pub stamps: Stamps,
     /// What was done to it; none where that is not known.
     pub prepared: Option<Precondition>,
@@ -475,9 +490,11 @@ impl Drive {
         }
     }
 
+    /// Sectors that users can write.
     pub fn sectors(&self) -> u64 {
         self.ftl.sectors()
     }
+    /// Bytes that users can write.
     pub fn bytes(&self) -> u64 {
         self.nand.geometry.sector.bytes_of(self.sectors())
     }

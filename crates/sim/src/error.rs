@@ -13,6 +13,7 @@ pub enum BuildError {
     #[error(transparent)]
     Value(BadValue),
     /// The same, of a part of a machine.
+    #[allow(missing_docs, reason = "the message names the fields")]
     #[error("{bad}")]
     Of { part: Part, bad: BadValue },
     /// A job asks the host for what it has not, or the drive has not what a host needs.
@@ -21,8 +22,10 @@ pub enum BuildError {
     /// Hosts, drives and what joins them do not fit each other.
     #[error(transparent)]
     Topology(#[from] TopologyError),
+    /// A trace or a program with a file system.
     #[error("traces and programs address the drive itself: run them without --fs")]
     NoFiles,
+    #[allow(missing_docs, reason = "the message names the fields")]
     #[error(
         "the files of the jobs do not fit the drive: '{file}' of {bytes} bytes is one too many: lower \
          size, filesize or nrfiles, or take a larger drive"
@@ -52,9 +55,11 @@ impl From<HostError> for BuildError {
 /// Why a job cannot run.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum JobError {
+    #[allow(missing_docs, reason = "the message names the fields")]
     #[error("{place}: job '{job}': {fault}")]
     Job { place: Place, job: String, fault: JobFault },
     /// What the job makes of the drive's size.
+    #[allow(missing_docs, reason = "the message names the fields")]
     #[error("{place}: {error}")]
     Generator { place: Place, error: GeneratorError },
 }
@@ -66,6 +71,7 @@ impl JobError {
 }
 
 /// What a job asks for that cannot be had.
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JobFault {
     #[error("cpuio never ends by itself: give it runtime= or exit_on_io_done=1")]
@@ -103,6 +109,7 @@ pub enum JobFault {
 
 /// Why a saved state cannot be taken up.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum LoadError {
     #[error("the file is cut short")]
     CutShort,

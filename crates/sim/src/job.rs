@@ -14,7 +14,9 @@ use wordline_trace::{Request, Rounded};
 
 /// Unix error numbers a job ends with.
 pub const EIO: i32 = 5;
+/// An address that the disk or the file does not have.
 pub const EINVAL: i32 = 22;
+/// No room for a write.
 pub const ENOSPC: i32 = 28;
 /// Too slow: `max_latency`, `rate_min` or an unreachable `latency_target`.
 pub const ETIMEDOUT: i32 = 110;
@@ -22,6 +24,7 @@ pub const ETIMEDOUT: i32 = 110;
 /// Direction, offset and length of an I/O as it went out.
 type Went = (Ddir, u64, u32);
 
+/// A thread of a fio job as the host sees it.
 pub struct JobSource {
     generator: Generator,
     pacer: Pacer,
@@ -67,6 +70,7 @@ pub struct JobSource {
 }
 
 impl JobSource {
+    /// `stop` is set to end it.
     pub fn new(generator: Generator, job: &Job, stop: Rc<Cell<bool>>) -> JobSource {
         let paced = job.is_rated() || job.thinktime > Span::ZERO;
         JobSource {
@@ -104,9 +108,11 @@ impl JobSource {
         self.files = Some(files);
         self
     }
+    /// What generates its I/Os.
     pub fn generator(&self) -> &Generator {
         &self.generator
     }
+    /// Its files, if it works on a file system.
     pub fn files_mut(&mut self) -> Option<&mut Files> {
         self.files.as_mut()
     }
@@ -114,9 +120,11 @@ impl JobSource {
     pub fn round_to(&mut self, lba: u32) {
         self.lba = lba.into();
     }
+    /// What was made whole blocks.
     pub fn rounded(&self) -> Rounded {
         self.rounded
     }
+    /// I/Os handed to the host.
     pub fn issued(&self) -> u64 {
         self.issued
     }
@@ -124,6 +132,7 @@ impl JobSource {
     pub fn error(&self) -> i32 {
         self.error
     }
+    /// Whether statistics are to begin anew here; once asked, no longer.
     pub fn take_restart(&mut self) -> bool {
         std::mem::take(&mut self.restart_stats)
     }
@@ -147,6 +156,7 @@ impl JobSource {
         let same = job.rw.is_random() && job.rw.writes() && job.randrepeat && !job.randseed_given;
         (same && passes > 1).then(|| (job.name.as_str(), passes - 1))
     }
+    /// Set to end it as soon as nothing is in flight.
     pub fn stop_flag(&self) -> &Rc<Cell<bool>> {
         &self.stop
     }

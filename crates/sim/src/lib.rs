@@ -1,5 +1,6 @@
 //! One run in virtual time: hosts and drives on one event queue, and what came out of it.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod app;
 mod caution;

@@ -39,6 +39,7 @@ impl Shift {
     }
 }
 
+/// A trace as the host sees it.
 pub struct TraceSource {
     reader: Reader,
     clock: Clock,
@@ -71,6 +72,7 @@ impl TraceSource {
             stopped: false,
         }
     }
+    /// The same with its times and volumes changed.
     pub fn shifted(self, shift: Shift) -> TraceSource {
         TraceSource { shift, ..self }
     }
@@ -94,21 +96,27 @@ impl TraceSource {
         }
         None
     }
+    /// Why it ended early, if it did.
     pub fn error(&self) -> Option<&TraceError> {
         self.error.as_ref()
     }
+    /// The file, with what was read of it so far.
     pub fn reader(&self) -> &Reader {
         &self.reader
     }
+    /// Requests handed to the host.
     pub fn issued(&self) -> u64 {
         self.issued
     }
+    /// Requests issued later than their time because the queue was full.
     pub fn late(&self) -> u64 {
         self.late
     }
+    /// Requests whose address was taken modulo the disk's size.
     pub fn wrapped(&self) -> u64 {
         self.fits.iter().map(|(_, fit)| fit.wrapped).sum()
     }
+    /// What was made whole blocks.
     pub fn rounded(&self) -> Rounded {
         let mut sum = Rounded::default();
         for (_, fit) in &self.fits {

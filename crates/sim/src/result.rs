@@ -40,15 +40,18 @@ pub enum StoppedBy {
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum RunError {
     /// The trace ended with an error, after so many requests.
+    #[allow(missing_docs, reason = "the message names the fields")]
     #[error("{error}\nthe report covers the {served} requests before that")]
     Trace { error: TraceError, served: u64 },
     /// Reads that returned an older write than the newest.
     #[error("{0} reads did not return the newest write: this is a defect of wordline")]
     WrongReads(u64),
     /// Not all I/Os that were generated came back.
+    #[allow(missing_docs, reason = "the message names the fields")]
     #[error("{generated} I/Os were generated and {served} served: this is a defect of wordline")]
     Lost { generated: u64, served: u64 },
     /// The user stopped the run, after so many I/Os.
+    #[allow(missing_docs, reason = "the message names the fields")]
     #[error("interrupted: the report covers the {served} I/Os that had been served by then")]
     Interrupted { served: u64 },
     /// The program gave up, and why.
@@ -965,11 +968,17 @@ fn causes_that_are<S: serde::Serializer>(
 /// Why a sector is written to flash, parity aside. The order is that of the columns over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
+    /// Users wrote it.
     User,
+    /// The collector moved it.
     Gc,
+    /// It fills a unit that had to be programmed before it was full.
     Padding,
+    /// The FTL keeps it to find data again.
     Metadata,
+    /// It was moved from SLC blocks to native ones.
     Folded,
+    /// It is a page of the map.
     Map,
 }
 
@@ -977,6 +986,7 @@ pub enum Cause {
 pub const CAUSES: usize = Cause::ALL.len();
 
 impl Cause {
+    /// All, in the order of columns.
     pub const ALL: [Cause; 6] =
         [Cause::User, Cause::Gc, Cause::Padding, Cause::Metadata, Cause::Folded, Cause::Map];
 
@@ -1041,6 +1051,7 @@ pub struct WriteAmplification {
     /// Data of write commands that the FTL's side took from users, and bytes programmed for each of
     /// them, parity included: a sector written in part is programmed whole.
     pub host_bytes: u64,
+    /// Bytes programmed for them, parity included.
     pub flash_bytes: u64,
     /// Their ratio; none when users wrote nothing.
     pub factor_in_bytes: Option<f64>,
@@ -1415,25 +1426,33 @@ pub struct CacheUse {
 /// What commands of a partition of the drive's cache did, in sectors but for lines.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CachePartitionUse {
+    /// `latency` or `throughput`.
     pub name: String,
+    /// Sectors read that were there.
     pub read_hits: u64,
     /// Being read already, for another command or ahead.
     pub read_joins: u64,
+    /// Sectors read that came from flash.
     pub read_misses: u64,
+    /// Sectors written into the cache.
     pub writes: u64,
     /// Writes of a sector that was dirty.
     pub overwrites: u64,
+    /// Sectors read ahead.
     pub read_ahead: u64,
+    /// Sectors read ahead that a command asked for later.
     pub read_ahead_used: u64,
     /// Replaced, written or trimmed before anybody asked.
     pub read_ahead_useless: u64,
     /// Lines replaced.
     pub evictions: u64,
+    /// Sectors written to the FTL.
     pub write_backs: u64,
     /// Waits for a line to be written back.
     pub write_stalls: u64,
     /// At the end.
     pub lines: u64,
+    /// Ways of each set that are its own, at the end.
     pub ways: u32,
     /// From when on it had so many.
     pub ways_over_time: Vec<WaysFrom>,
@@ -1441,15 +1460,21 @@ pub struct CachePartitionUse {
     pub read_ahead_over_time: Vec<ReadAheadFrom>,
 }
 
+/// A change of a partition's ways.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct WaysFrom {
+    /// Nanoseconds since the start.
     pub at_ns: u64,
+    /// Ways from then on.
     pub ways: u32,
 }
 
+/// A change of how far reads go ahead.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct ReadAheadFrom {
+    /// Nanoseconds since the start.
     pub at_ns: u64,
+    /// Sectors ahead of a stream from then on.
     pub sectors: u32,
 }
 

@@ -759,6 +759,7 @@ impl WriteSampler {
         self.rate
     }
 
+    /// Draws the sector of each of the next writes.
     pub fn fill(&mut self, lpns: &mut [u32]) {
         for lpn in lpns {
             *lpn = self.draw();

@@ -10,6 +10,7 @@ use wordline_fio::job::{SteadyCriterion, SteadyState};
 /// Between two looks, as in fio 3.33.
 pub const INTERVAL: Span = Span(1_000_000_000);
 
+/// The judge of one thread or one reporting group.
 #[derive(Clone, Debug)]
 pub struct Steady {
     rule: SteadyState,
@@ -27,6 +28,7 @@ pub struct Steady {
 }
 
 impl Steady {
+    /// With nothing measured yet.
     pub fn new(rule: SteadyState) -> Steady {
         Steady {
             rule,
@@ -41,9 +43,11 @@ impl Steady {
         }
     }
 
+    /// The rate was steady at the last look.
     pub fn attained(&self) -> bool {
         self.attained
     }
+    /// The group that it is in is steady.
     pub fn set_attained(&mut self) {
         self.attained = true;
     }
@@ -102,6 +106,7 @@ impl Steady {
         matches!(self.rule.criterion, SteadyCriterion::IopsSlope | SteadyCriterion::BwSlope)
     }
 
+    /// The last judgement, for the report.
     pub fn result(&self) -> SteadyResult {
         let (name, of_iops) = match self.rule.criterion {
             SteadyCriterion::Iops => ("iops", true),

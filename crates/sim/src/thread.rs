@@ -10,42 +10,65 @@ use wordline_host::ThreadStats as HostCounts;
 /// What a thread's statistics need to know of its job.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadPlan {
+    /// The job's name.
     pub name: String,
+    /// `description=`.
     pub description: Option<String>,
+    /// Number of its reporting group.
     pub group: u32,
+    /// Threads of the group are reported as one.
     pub group_reporting: bool,
+    /// Reads, writes and trims are reported as one.
     pub unified_rw_reporting: bool,
+    /// As fio's JSON has it.
     pub ioengine: String,
+    /// `iodepth=`.
     pub iodepth: u32,
+    /// Options of the job section, for fio's JSON.
     pub options: Vec<(String, String)>,
     /// Statistics begin this long after the thread's start.
     pub ramp: Span,
+    /// Percentiles of completion latency are reported.
     pub clat_percentiles: bool,
+    /// Percentiles of total latency are reported.
     pub lat_percentiles: bool,
+    /// Percentiles of submission latency are reported.
     pub slat_percentiles: bool,
+    /// Which percentiles, in percent.
     pub percentile_list: Vec<f64>,
     /// (kind, file prefix) of the logs asked for.
     pub logs: Vec<(LogKind, String)>,
+    /// Length of an interval of logs (`log_avg_msec`); zero: every I/O.
     pub log_average: Span,
+    /// Logs have the largest of an interval, not the mean.
     pub log_maximum: bool,
+    /// Lines of logs have the I/O's offset.
     pub log_offset: bool,
+    /// Lines of logs have the I/O's priority.
     pub log_prio: bool,
+    /// Each job has log files of its own.
     pub per_job_logs: bool,
-    /// Interval of `write_hist_log`, zero for none, and how many times two bins become one.
+    /// Interval of `write_hist_log`; zero: none.
     pub hist_interval: Span,
+    /// How many times two bins of it become one.
     pub hist_coarseness: u32,
     /// False: not in the report (`stats=0`).
     pub reported: bool,
+    /// What ends the job early, if anything does.
     pub steady: Option<SteadyState>,
-    /// Of the job's I/Os, and by direction the classes of those that `cmdprio` gives another one.
+    /// Class of the job's I/Os.
     pub class: IoClass,
+    /// By direction, the classes of I/Os that `cmdprio` gives another one.
     pub cmdprios: [Vec<IoClass>; 3],
-    /// fio's bwavgtime and iopsavgtime.
+    /// fio's bwavgtime.
     pub bw_interval: Span,
+    /// fio's iopsavgtime.
     pub iops_interval: Span,
-    /// Reads, writes and trims are logged and reported without latencies of these kinds.
+    /// Reads, writes and trims are logged and reported without total latency.
     pub disable_lat: bool,
+    /// They are logged and reported without completion latency.
     pub disable_clat: bool,
+    /// They are logged and reported without submission latency.
     pub disable_slat: bool,
     /// No bandwidth and IOPS samples.
     pub disable_bw: bool,
@@ -54,16 +77,23 @@ pub struct ThreadPlan {
 /// A finished I/O as the statistics see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
+    /// Read, write, trim or sync.
     pub ddir: Ddir,
+    /// The first byte, as logs have it.
     pub offset: u64,
+    /// Bytes.
     pub len: u32,
-    /// The application's call, its hand-over to the drive's queue, and its return.
+    /// When the application called.
     pub issued: Time,
+    /// When the call had handed it to the drive's queue.
     pub submitted: Time,
+    /// When the application had it back.
     pub completed: Time,
+    /// A Unix error number; 0: none.
     pub error: i32,
     /// A sync that is in no statistics.
     pub closing: bool,
+    /// Class of the I/O.
     pub class: IoClass,
     /// Time since the ramp in phases of the job that have no I/O of this direction.
     pub elsewhere: Span,
@@ -75,7 +105,9 @@ enum OpenLog {
     Hist(HistLog),
 }
 
+/// What fio reports of a thread, as it comes up.
 pub struct ThreadStats {
+    /// The statistics so far.
     pub result: ThreadResult,
     ramp_end: Time,
     bw: [Sampler; 3],
@@ -96,6 +128,7 @@ pub struct ThreadStats {
 }
 
 impl ThreadStats {
+    /// `number`: fio's number of the thread, from 1.
     pub fn new(number: u32, plan: &ThreadPlan) -> ThreadStats {
         let open = |kind: LogKind| match kind {
             LogKind::Bw | LogKind::Iops => {
@@ -158,6 +191,7 @@ impl ThreadStats {
         }
     }
 
+    /// The thread starts, and counts once `ramp` is over.
     pub fn start(&mut self, now: Time, ramp: Span) {
         self.ramp_end = now + ramp;
         self.result.started = self.ramp_end;
@@ -209,6 +243,7 @@ impl ThreadStats {
         now >= self.ramp_end
     }
 
+    /// Takes a finished I/O.
     pub fn add(&mut self, s: &Sample) {
         let r = &mut self.result;
         r.served += 1;
@@ -283,6 +318,7 @@ impl ThreadStats {
         }
     }
 
+    /// The statistics with their last intervals closed.
     pub fn finish(mut self) -> ThreadResult {
         let number = self.result.number;
         self.result.classes = classes::rows(std::slice::from_ref(&self.result));

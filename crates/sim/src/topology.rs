@@ -27,6 +27,7 @@ use wordline_md::{ArrayError, Collect, Layout, Level, MdConfig};
 /// A computer: its cores and its software.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostConfig {
+    /// As tables and messages name it.
     pub name: String,
     /// A network block device of its own (`stack.nbd`) is an entry of [`SystemConfig::networks`] instead.
     pub stack: StackConfig,
@@ -37,6 +38,7 @@ pub struct HostConfig {
 pub struct DriveNode {
     /// As jobs name it: `nvme0n1`.
     pub name: String,
+    /// Its flash, controller and FTL.
     pub config: DriveConfig,
     /// The host that it is in.
     pub host: usize,
@@ -53,7 +55,9 @@ pub struct BridgeNode {
     pub name: String,
     /// Its front and, in `bridge`, how it stripes.
     pub device: DeviceConfig,
+    /// The host that it is in.
     pub host: usize,
+    /// The switch in front of it, if there is one.
     pub switch: Option<usize>,
     /// The bridge in front of this one.
     pub bridge: Option<usize>,
@@ -93,12 +97,15 @@ impl Route {
 pub struct NetworkConfig {
     /// As the client's jobs name the device: `nbd0`.
     pub name: String,
+    /// The host that has it as a block device.
     pub client: usize,
+    /// The host that serves it.
     pub server: usize,
     /// Unit.
     pub drive: usize,
     /// Cores of the computer that both ends are on, as two hosts. On an Ethernet they are two computers.
     pub shared_cores: Option<u32>,
+    /// Client, server and what is between them.
     pub nbd: NbdConfig,
 }
 
@@ -107,16 +114,19 @@ pub struct NetworkConfig {
 pub struct ArrayNode {
     /// As jobs name it: `md0`.
     pub name: String,
+    /// How its bytes are spread.
     pub level: Level,
     /// The drives, all in one host.
     pub members: Vec<usize>,
     /// Bytes of each that are used; none: all.
     pub size: Option<u64>,
-    /// The drive that takes the place of a lost one, and the one that has the journal.
+    /// The drive that takes the place of a lost one.
     pub spare: Option<usize>,
+    /// The drive that has the journal.
     pub journal: Option<usize>,
     /// This drive is lost so long after the start.
     pub fail: Option<(usize, Span)>,
+    /// Chunk, stripe cache and the like.
     pub config: MdConfig,
 }
 
@@ -130,36 +140,51 @@ impl ArrayNode {
 /// A system under test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SystemConfig {
+    /// Computers; a job runs on one of them.
     pub hosts: Vec<HostConfig>,
+    /// Drives with flash of their own.
     pub drives: Vec<DriveNode>,
+    /// Bridges; as units they follow the drives.
     pub bridges: Vec<BridgeNode>,
+    /// PCIe switches.
     pub switches: Vec<SwitchConfig>,
+    /// Drives that another host has.
     pub networks: Vec<NetworkConfig>,
+    /// Drives that are one disk.
     pub arrays: Vec<ArrayNode>,
 }
 
 /// A part of a system, by its number in the lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
+    /// In `hosts`.
     Host(usize),
+    /// In `drives`.
     Drive(usize),
+    /// In `bridges`.
     Bridge(usize),
+    /// In `switches`.
     Switch(usize),
+    /// In `networks`.
     Network(usize),
+    /// In `arrays`.
     Array(usize),
 }
 
 /// What is behind a disk of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behind {
+    /// An array, by its number.
     Array(usize),
     /// A drive or a bridge, by its unit.
     Drive(usize),
+    /// A network block device, by its number.
     Network(usize),
 }
 
 /// A name that jobs cannot tell from another, or a number that is none of the list's.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum TopologyError {
     #[error("host {0} has no drive, and none over a network: jobs on it would have nothing to do")]
     Empty(String),
@@ -276,6 +301,7 @@ impl SystemConfig {
         // A drive of another size would not be there.
         self.drives[unit].config.nand.sector().unwrap_or_default()
     }
+    /// The host of a drive or a bridge.
     pub fn host_of_unit(&self, unit: usize) -> usize {
         self.bridge(unit).map_or_else(|| self.drives[unit].host, |bridge| bridge.host)
     }

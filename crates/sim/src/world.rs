@@ -37,13 +37,18 @@ use wordline_trace::{Request, Rounded};
 
 /// Where a thread's I/Os come from.
 pub enum AnySource {
+    /// A thread of a fio job.
     Job(Box<JobSource>),
+    /// A thread that only computes.
     Cpu(CpuSource),
+    /// A trace.
     Trace(Box<TraceSource>),
+    /// A thread of a program.
     App(Box<AppSource>),
 }
 
 impl AnySource {
+    /// I/Os handed to the host.
     pub fn issued(&self) -> u64 {
         match self {
             AnySource::Job(s) => s.issued(),
@@ -85,10 +90,13 @@ impl Source for AnySource {
 /// When a thread starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Start {
+    /// At this time of the run.
     At(Time),
     /// This long after the last of these threads ended (`stonewall`, `wait_for`).
     After {
+        /// The threads that it waits for.
         threads: Vec<u32>,
+        /// How long after them.
         delay: Span,
     },
 }
@@ -96,27 +104,36 @@ pub enum Start {
 /// What ends others when this thread ends (`exitall`).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExitRule {
-    /// Threads stopped when this one ends, and whether only if it failed.
+    /// Threads stopped when this one ends.
     pub stops: Vec<u32>,
+    /// They are stopped only if it failed.
     pub on_error_only: bool,
 }
 
+/// A thread that a run is to have.
 pub struct ThreadSetup {
     /// The host that it runs on.
     pub host: usize,
+    /// For its statistics.
     pub plan: ThreadPlan,
+    /// For the host.
     pub spec: ThreadSpec,
+    /// For its I/Os.
     pub source: AnySource,
+    /// When it starts.
     pub start: Start,
+    /// Whom it takes along.
     pub exit: ExitRule,
 }
 
+/// What a run keeps and when it stops, beside what its jobs say.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Slowest I/Os of each direction to keep.
     pub slowest: usize,
     /// Slices to keep for drawing.
     pub tracks: Option<usize>,
+    /// Events of equal time are delivered in an order drawn from this seed.
     pub shuffle_ties: Option<u64>,
     /// Keep a digest of every event delivered, for comparing runs.
     pub digest: bool,
@@ -133,6 +150,7 @@ type Row = (u64, Totals);
 const SERIES_INTERVAL: Span = Span(10_000_000);
 const SERIES_ROWS: usize = 128;
 
+/// Hosts, drives and what joins them, on one queue of events.
 pub struct World {
     ctx: Ctx,
     hosts: Vec<HostSeat>,
@@ -1002,12 +1020,15 @@ impl World {
         self.pump();
     }
 
+    /// The time of the last event.
     pub fn now(&self) -> Time {
         self.ctx.now
     }
+    /// I/Os that came back to their threads.
     pub fn served(&self) -> u64 {
         self.served
     }
+    /// Events delivered.
     pub fn events(&self) -> u64 {
         self.ctx.queue.popped()
     }
@@ -1044,6 +1065,7 @@ impl World {
         }
         sum
     }
+    /// Threads that replay traces.
     pub fn traces(&self) -> impl Iterator<Item = &TraceSource> {
         self.sources().filter_map(|source| match source {
             AnySource::Trace(trace) => Some(&**trace),

@@ -16,37 +16,54 @@ use wordline_profile::{ConfigError, Document};
 const FILE: &str = "studies/claims.toml";
 static TEXT: &str = include_str!("../../../studies/claims.toml");
 
+/// A publication whose claims are in the list.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Paper {
+    /// Short name, as claims have it.
     pub id: String,
+    /// Title as published.
     pub title: String,
 }
 
+/// What sort of statement a claim is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A setting of a device, a testbed or an experiment; no run gives it.
     Parameter,
+    /// A number of its own.
     Value,
+    /// A change against another number, as a factor or in percent.
     Ratio,
+    /// Which of several numbers is larger.
     Ordering,
+    /// A bound that a number stays below or above.
     Threshold,
 }
 
+/// A statement of a paper.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Claim {
+    /// Short name, unique in the list.
     pub id: String,
+    /// The paper's id.
     pub paper: String,
+    /// Section, figure or table.
     pub place: String,
+    /// The statement in words.
     pub what: String,
+    /// Decides how it is judged.
     pub kind: Kind,
     /// A number, or the words that stand for one.
     #[serde(default)]
     pub value: Option<Scalar>,
+    /// The number stays below this.
     #[serde(default)]
     pub below: Option<f64>,
+    /// The number stays above this.
     #[serde(default)]
     pub above: Option<f64>,
+    /// Unit of all of its numbers; empty for a ratio.
     #[serde(default)]
     pub unit: String,
     /// Share of the number by which ours may differ.
@@ -58,11 +75,13 @@ pub struct Claim {
     /// A constant of a profile was set from it.
     #[serde(default)]
     pub set_from: bool,
-    /// The profile or study that has it as a setting, and how its line begins.
+    /// The profile or study that has it as a setting.
     #[serde(default)]
     pub held_by: Option<String>,
+    /// How its line there begins.
     #[serde(default)]
     pub line: Option<String>,
+    /// Why nothing here can tell.
     #[serde(default)]
     pub why_not: Option<String>,
 }
@@ -121,6 +140,7 @@ impl Claim {
         }
     }
 
+    /// By how much ours may differ, in percent or in its unit; empty if nothing is stated.
     pub fn tolerance_text(&self) -> String {
         match (self.points, self.tolerance) {
             (Some(points), _) => format!("{points} {}", self.unit).trim_end().into(),
@@ -139,7 +159,9 @@ struct File {
 /// The list, with its file for the places of errors.
 #[derive(Clone, Debug)]
 pub struct Claims {
+    /// All papers.
     pub papers: Vec<Paper>,
+    /// All claims, in the order of the file.
     pub claims: Vec<Claim>,
     document: Document,
 }
@@ -160,6 +182,7 @@ impl Claims {
         Ok(list)
     }
 
+    /// The claim with this id.
     pub fn find(&self, id: &str) -> Result<&Claim, Unknown> {
         let names = || self.claims.iter().map(|c| c.id.as_str());
         let found = self.claims.iter().find(|c| c.id == id);
@@ -168,6 +191,7 @@ impl Claims {
         })
     }
 
+    /// The paper with this id.
     pub fn paper(&self, id: &str) -> Result<&Paper, Unknown> {
         let names = || self.papers.iter().map(|p| p.id.as_str());
         self.papers.iter().find(|p| p.id == id).ok_or_else(|| Unknown::new("paper", id, names()))
@@ -238,16 +262,22 @@ impl Claims {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
+    /// Every number of ours is within the tolerance.
     Met,
+    /// At least its direction is right.
     Direction,
+    /// Not even its direction is right.
     Wrong,
+    /// No results are there.
     NotRun,
     /// A profile or a study has it as a setting.
     Set,
+    /// No study gives such a number.
     NotCovered,
 }
 
 impl Verdict {
+    /// All, in the order of tables.
     pub const ALL: [Verdict; 6] = [
         Verdict::Met,
         Verdict::Direction,
@@ -257,6 +287,7 @@ impl Verdict {
         Verdict::NotCovered,
     ];
 
+    /// As tables have it.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Met => "met",
@@ -272,17 +303,27 @@ impl Verdict {
 /// One claim with all that is known of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Decided {
+    /// Short name of the claim.
     pub id: String,
+    /// The paper's id.
     pub paper: String,
+    /// Section, figure or table.
     pub place: String,
+    /// The statement in words.
     pub what: String,
+    /// Decides how it was judged.
     pub kind: Kind,
+    /// The published number with its unit, or the order.
     pub published: String,
+    /// By how much ours may differ.
     pub tolerance: String,
     /// Study, metric and points, one entry a statement; or the file that has it; or why nothing does.
     pub by: Vec<String>,
+    /// Our numbers, one entry a statement.
     pub ours: Vec<String>,
+    /// The worst of its statements.
     pub verdict: Verdict,
+    /// A constant of a profile was set from it.
     pub set_from: bool,
 }
 
@@ -395,13 +436,21 @@ pub fn plan(study: &Study, scale: Scale) -> Result<Plan, ConfigError> {
 /// How many claims have each verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Count {
+    /// The paper's id, or `all`.
     pub paper: String,
+    /// Claims of the paper.
     pub all: usize,
+    /// Claims that are met.
     pub met: usize,
+    /// Claims whose direction is right.
     pub direction: usize,
+    /// Claims that are wrong.
     pub wrong: usize,
+    /// Claims without results.
     pub not_run: usize,
+    /// Claims that a profile or study has as a setting.
     pub set: usize,
+    /// Claims that no study gives a number for.
     pub not_covered: usize,
     /// Claims that runs decide and that a constant of ours was set from.
     pub decided_and_set_from: usize,
@@ -460,6 +509,7 @@ fn escaped(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
+/// The claims with their verdicts, as a page of Markdown.
 pub fn markdown(list: &Claims, decided: &[Decided], scale: Scale) -> String {
     let mut out = format!("{} scale\n\n", scale.name());
     out += &counts_markdown(&counts(list, decided));
@@ -491,6 +541,7 @@ pub fn markdown(list: &Claims, decided: &[Decided], scale: Scale) -> String {
     out
 }
 
+/// The claims with their verdicts, a line each.
 pub fn csv(decided: &[Decided]) -> String {
     let quoted = |s: &str| match s.contains([',', '"', '\n']) {
         true => format!("\"{}\"", s.replace('"', "\"\"")),
@@ -519,6 +570,7 @@ pub fn csv(decided: &[Decided]) -> String {
     out
 }
 
+/// The claims with their verdicts and counts.
 pub fn json(list: &Claims, decided: &[Decided], scale: Scale) -> String {
     let all = serde_json::json!({
         "version": env!("CARGO_PKG_VERSION"),

@@ -7,18 +7,22 @@ use crate::spec::{At, Published, Study, Trend};
 use crate::table::number;
 use serde::Serialize;
 
+/// What became of a published statement of a study.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// A number beside a number.
     Compared,
+    /// An order that our numbers have too.
     Holds,
+    /// An order that our numbers do not have.
     DoesNot,
     /// A point it needs was not run, or has no such number.
     NotRun,
 }
 
 impl Verdict {
+    /// As tables have it; empty for a number.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Compared => "",
@@ -37,11 +41,14 @@ pub enum Judgement {
     Met,
     /// Not the size but the sign, or the order at most points.
     Direction,
+    /// Neither.
     Wrong,
+    /// No results are there.
     NotRun,
 }
 
 impl Judgement {
+    /// As tables have it.
     pub fn word(self) -> &'static str {
         match self {
             Judgement::Met => "met",
@@ -64,21 +71,28 @@ impl Judgement {
 /// One published statement and our numbers for it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
+    /// What is compared, in words.
     pub what: String,
     /// What tells it from others with the same words.
     pub apart: String,
+    /// Section, figure or table of the paper.
     pub place: String,
+    /// The published number or order.
     pub published: String,
+    /// Our number, or how many of the orders hold.
     pub ours: String,
     /// Relative, where both are numbers.
     pub difference: Option<f64>,
+    /// Whether an order holds.
     pub verdict: Verdict,
     /// The claim's id, where the statement is about one of the list.
     pub claim: Option<String>,
+    /// None for a statement that is not of the list.
     pub judgement: Option<Judgement>,
 }
 
 impl Comparison {
+    /// Its judgement in a word, or else its verdict.
     pub fn word(&self) -> &'static str {
         self.judgement.map_or(self.verdict.word(), Judgement::word)
     }

@@ -28,6 +28,7 @@ const END: &str = "<!-- end of table -->";
 
 /// Why a document's tables cannot be made.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum DocumentError {
     #[error("line {line}: {why}")]
     Block { line: usize, why: BlockError },
@@ -37,6 +38,7 @@ pub enum DocumentError {
 
 /// What is wrong with a block.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum BlockError {
     #[error("a block begins with '<!-- table' alone on a line that ends with LF")]
     Begin,
@@ -120,7 +122,9 @@ impl OneOrMore {
 /// A study that a document quotes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quoted {
+    /// The study's name.
     pub study: String,
+    /// The scale of the results quoted.
     pub scale: Scale,
 }
 

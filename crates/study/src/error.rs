@@ -13,14 +13,18 @@ use wordline_profile::ConfigError;
     || format!(": there are {}", .known.join(", ")), |near| format!(", did you mean '{near}'?")
 ))]
 pub struct Unknown {
+    /// What was looked for: `study`, `axis`.
     pub what: String,
+    /// The name given.
     pub name: String,
+    /// Names that there are.
     pub known: Vec<String>,
     /// The known one that is near enough to be a slip.
     pub near: Option<String>,
 }
 
 impl Unknown {
+    /// With the nearest of the known names.
     pub fn new<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Unknown {
         let known: Vec<String> = known.map(str::to_owned).collect();
         let near = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
@@ -36,6 +40,7 @@ impl Unknown {
 
 /// No study of that name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum NoStudy {
     #[error("unknown study '{name}', did you mean '{whole}'?")]
     Part { name: String, whole: &'static str },
@@ -45,6 +50,7 @@ pub enum NoStudy {
 
 /// What is wrong with a word of `--point`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum OnlyError {
     #[error("--point {word}: no '=': write --point AXIS=VALUE")]
     NoValue { word: String },
@@ -54,6 +60,7 @@ pub enum OnlyError {
 
 /// What is wrong with a text with `${variables}`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum VariableError {
     #[error("a '}}' is missing after '${{'")]
     Open,
@@ -65,6 +72,7 @@ pub enum VariableError {
 
 /// Why there is no machine, no job or no result for a point.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum PointError {
     #[error(transparent)]
     Variable(#[from] VariableError),
@@ -104,6 +112,7 @@ impl From<wordline::Error> for PointError {
 
 /// What is wrong with a formula.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum FormulaError {
     #[error("a ')' is missing")]
     Open,
@@ -122,6 +131,7 @@ pub enum FormulaError {
 
 /// Why a path does not lead to a number of a result.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum PathError {
     #[error("{path}: no percentiles are kept there: use clat_ns, or lat_percentiles=1 in the job")]
     NoPercentiles { path: String },
@@ -138,6 +148,7 @@ pub enum PathError {
 
 /// Why results cannot be kept, or tables not written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum StoreError {
     #[error("cannot write {}: {}", .path.display(), explain(.why))]
     Write { path: PathBuf, why: io::Error },
@@ -168,6 +179,7 @@ pub fn explain(error: &io::Error) -> String {
 
 /// Why a worker ends before its points do.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum WorkerError {
     #[error("a worker is started by 'wordline study run'")]
     NotStarted,

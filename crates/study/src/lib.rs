@@ -3,6 +3,7 @@
 //! ours and theirs stand side by side.
 //!
 //! This crate reads no clock; it starts processes and writes files.
+#![warn(missing_docs)]
 
 mod chart;
 pub mod claims;

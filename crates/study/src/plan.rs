@@ -21,12 +21,15 @@ const MOST_DRIVES: u32 = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
+    /// As the study is written.
     #[default]
     Whole,
+    /// With the study's `[quick]` part, in seconds.
     Quick,
 }
 
 impl Scale {
+    /// As the command line names it.
     pub fn name(self) -> &'static str {
         match self {
             Scale::Whole => "whole",
@@ -55,14 +58,21 @@ pub struct Point {
     /// Drives like that one, as an array.
     #[serde(default)]
     pub array: Option<Array>,
+    /// The state that the drive is brought into.
     pub precondition: Precondition,
+    /// Seed of the run.
     pub seed: u64,
+    /// Versions of sectors are kept and checked.
     pub integrity: bool,
+    /// `key=value` beside the configuration, for messages.
     pub overrides: Vec<String>,
+    /// The job file's text.
     pub job: String,
-    /// The study's file and the line above the job's first, for errors.
+    /// The study's file, for errors.
     pub file: String,
+    /// The line above the job's first, for errors.
     pub line: u32,
+    /// Digest of all that decides the result; the result's file is named by it.
     pub key: String,
 }
 
@@ -74,6 +84,7 @@ pub struct Array {
 }
 
 impl Point {
+    /// Its value on this axis.
     pub fn value(&self, axis: &str) -> Option<&str> {
         self.values.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
     }
@@ -82,6 +93,7 @@ impl Point {
         let all: Vec<_> = self.values.iter().map(|(name, v)| format!("{name}={v}")).collect();
         all.join(", ")
     }
+    /// The machine as a configuration.
     pub fn config(&self) -> Result<Config, PointError> {
         toml::from_str(&self.config).map_err(|e| PointError::Toml(e.to_string()))
     }
@@ -92,6 +104,7 @@ impl Point {
 pub struct Group {
     /// Indices of points.
     pub points: Vec<usize>,
+    /// Bytes of memory that the drive takes.
     pub memory: u64,
     /// The part of `memory` that one point changes.
     pub of_point: u64,
@@ -101,10 +114,14 @@ pub struct Group {
     pub ages: bool,
 }
 
+/// What is to be run of a study.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Whole or quick.
     pub scale: Scale,
+    /// In the order of the axes.
     pub points: Vec<Point>,
+    /// All points are in one of them.
     pub groups: Vec<Group>,
     /// Not all points of this scale.
     pub partial: bool,
@@ -117,6 +134,7 @@ pub type Only = BTreeMap<String, Vec<String>>;
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> io::Result<String>;
 
 impl Plan {
+    /// `read` reads profiles that the study names by file.
     pub fn new(
         study: &Study,
         scale: Scale,

@@ -7,7 +7,9 @@ use crate::table::aligned;
 /// One of the studies that come with the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
+    /// Its path without `.toml`.
     pub name: &'static str,
+    /// Its TOML.
     pub text: &'static str,
 }
 
@@ -72,10 +74,12 @@ static PRESETS: &[Preset] = presets! {
     "flashshare/ablation"
 };
 
+/// All of them, in the order of lists.
 pub fn presets() -> &'static [Preset] {
     PRESETS
 }
 
+/// By its whole name.
 pub fn find(name: &str) -> Result<&'static Preset, NoStudy> {
     PRESETS.iter().find(|p| p.name == name).ok_or_else(|| {
         let known = PRESETS.iter().map(|p| p.name);

@@ -24,28 +24,40 @@ const LOOK: Duration = Duration::from_millis(100);
 pub enum Event {
     /// So many results were there before.
     Found(usize),
+    /// A drive is being aged.
     Ageing,
+    /// It is aged.
     Aged,
+    /// A point runs.
     Started(usize),
     /// Point, thousandths.
     At(usize, u64),
+    /// A point has its result.
     Done(usize),
+    /// A point has none, and why.
     Failed(usize, String),
+    /// Something to be said once.
     Note(String),
 }
 
+/// Told of a run's events.
 pub trait Watch {
+    /// Takes an event; called from the thread that runs the study.
     fn event(&mut self, event: Event);
     /// Whether to stop now.
     fn stop_asked(&self) -> bool;
 }
 
+/// How a study is run.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Processes at a time.
     pub jobs: usize,
-    /// This program, and the arguments that make it a worker.
+    /// This program.
     pub program: PathBuf,
+    /// The arguments that make it a worker.
     pub arguments: Vec<String>,
+    /// Digest of this program, kept with results.
     pub build: String,
     /// Where aged drives are kept, if anywhere.
     pub cache: Option<Cache>,
@@ -93,7 +105,9 @@ pub enum Stopped {
 /// A point that has no result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failed {
+    /// The point's index.
     pub point: usize,
+    /// What went wrong.
     pub why: String,
 }
 

@@ -366,20 +366,30 @@ pub struct Chart {
     pub log_y: bool,
 }
 
+/// A study's file.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Spec {
+    /// `[study]`: title and reference.
     pub study: Head,
+    /// `[base]`: machine and job that points change.
     pub base: Base,
+    /// `[vars]`: texts that stand for others.
     #[serde(default)]
     pub vars: Values,
+    /// `[quick]`: what a quick run changes.
     #[serde(default)]
     pub quick: Option<Change>,
+    /// `[[axis]]`: what is varied.
     pub axis: Vec<Axis>,
+    /// `[[metric]]`: what is read from results.
     pub metric: Vec<Metric>,
+    /// `[[form]]`: closed forms beside metrics.
     #[serde(default)]
     pub form: Vec<Form>,
+    /// `[[published]]`: what the paper says.
     #[serde(default)]
     pub published: Vec<Published>,
+    /// `[chart]`: what is drawn.
     #[serde(default)]
     pub chart: Option<Chart>,
 }
@@ -391,7 +401,9 @@ const LISTS: [&str; 5] = ["axis", "axis.value", "metric", "form", "published"];
 pub struct Study {
     /// `rail/read-latency-vs-write-rate`, or the path without `.toml`.
     pub name: String,
+    /// The file's content.
     pub spec: Spec,
+    /// The file's text with its places.
     pub document: Document,
 }
 
@@ -454,6 +466,7 @@ impl Study {
         Ok(())
     }
 
+    /// The axis of this name.
     pub fn axis(&self, name: &str) -> Option<&Axis> {
         self.spec.axis.iter().find(|a| a.name == name)
     }

@@ -35,6 +35,7 @@ pub struct Store {
 }
 
 impl Store {
+    /// Locks the study's folder, which is made if it is not there.
     pub fn open(out: &Path, study: &str, build: &str) -> Result<Store, StoreError> {
         let folder = out.join(study).join("points");
         fs::create_dir_all(&folder).map_err(StoreError::write(&folder))?;
@@ -49,6 +50,7 @@ impl Store {
         Store { folder: out.join(study).join("points"), build: build.into(), _lock: None }
     }
 
+    /// The file of a point's result.
     pub fn path(&self, point: &Point) -> PathBuf {
         self.folder.join(format!("{}.json", point.key))
     }

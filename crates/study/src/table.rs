@@ -33,11 +33,15 @@ pub type Row = (Vec<String>, Vec<Option<f64>>);
 /// All of a study's results.
 #[derive(Debug)]
 pub struct Table<'a> {
+    /// The study.
     pub study: &'a Study,
+    /// What was to be run.
     pub plan: &'a Plan,
     /// By point and metric.
     pub metrics: Vec<Vec<Option<f64>>>,
+    /// In the order of the study's `published`.
     pub comparisons: Vec<Comparison>,
+    /// Points without a result, and why.
     pub failed: Vec<(usize, String)>,
 }
 
@@ -98,6 +102,7 @@ impl Table<'_> {
         (axes, self.metrics[point].iter().copied().chain(forms).collect())
     }
 
+    /// Points and metrics, a line each.
     pub fn csv(&self) -> String {
         let quoted = |s: &String| match s.contains([',', '"', '\n']) {
             true => format!("\"{}\"", s.replace('"', "\"\"")),
@@ -120,6 +125,7 @@ impl Table<'_> {
         out
     }
 
+    /// Points, metrics and comparisons.
     pub fn json(&self) -> String {
         let spec = &self.study.spec;
         let points = (0..self.plan.points.len()).map(|i| {

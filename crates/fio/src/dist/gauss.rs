@@ -6,6 +6,7 @@ use crate::rand::Taus88;
 
 const DRAWS: u64 = 12;
 
+/// A normal distribution over the blocks `0..count`.
 #[derive(Clone, Debug)]
 pub struct Gauss {
     count: u64,
@@ -42,6 +43,7 @@ impl Gauss {
         self.rand = Taus88::new(u64::from(seed));
     }
 
+    /// The next block.
     pub fn draw(&mut self) -> u64 {
         let sum: u64 =
             (0..DRAWS).map(|_| u64::from(self.rand.next_u32()) % self.count.wrapping_add(1)).sum();

@@ -5,6 +5,7 @@ use super::power::Power;
 use crate::hash::scatter;
 use crate::rand::Taus88;
 
+/// A Pareto distribution over the blocks `0..count`.
 #[derive(Clone, Debug)]
 pub struct Pareto {
     count: u64,
@@ -35,6 +36,7 @@ impl Pareto {
         self.rand = Taus88::new(u64::from(seed));
     }
 
+    /// The next block.
     pub fn draw(&mut self) -> u64 {
         let uniform = f64::from(self.rand.next_u32()) / f64::from(u32::MAX);
         let rank = self.power.floor(uniform);

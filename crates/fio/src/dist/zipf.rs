@@ -72,6 +72,7 @@ impl Zipf {
         self
     }
 
+    /// The exponent: rank r is drawn as often as 1/r^theta says.
     pub fn theta(&self) -> f64 {
         self.theta
     }
@@ -81,6 +82,7 @@ impl Zipf {
         self.rand = Taus88::new(u64::from(seed));
     }
 
+    /// The next block.
     pub fn draw(&mut self) -> u64 {
         let uniform = f64::from(self.rand.next_u32()) / f64::from(u32::MAX);
         let z = uniform * self.zetan;

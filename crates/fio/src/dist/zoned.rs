@@ -15,9 +15,13 @@ pub struct ZoneSlice {
 /// Where the zone of an access starts and ends, in percent and in bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct ZoneBounds {
+    /// Start in percent of the file; 0 for `zoned_abs`.
     pub from_percent: u32,
+    /// End in percent of the file.
     pub to_percent: u32,
+    /// Start in bytes; 0 for `zoned`.
     pub from_bytes: u64,
+    /// End in bytes.
     pub to_bytes: u64,
 }
 

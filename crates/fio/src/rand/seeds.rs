@@ -13,29 +13,51 @@ const GOLDEN_RATIO_PRIME: u64 = 0x9E37_0001;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum SeedUse {
+    /// Lengths of reads, from a range or a split.
     BlockSizeRead,
+    /// Lengths of writes.
     BlockSizeWrite,
+    /// Lengths of trims.
     BlockSizeTrim,
+    /// Contents to verify; no data here, but a place in the order.
     Verify,
+    /// Reads or writes of a mix.
     Mix,
+    /// The file of the next I/O.
     File,
+    /// Random offsets.
     Block,
+    /// Sizes of files.
     FileSize,
+    /// What is trimmed before it is read back.
     Trim,
+    /// Contents of buffers.
     Buffer,
+    /// `percentage_random` of reads.
     SeqRandRead,
+    /// `percentage_random` of writes.
     SeqRandWrite,
+    /// `percentage_random` of trims.
     SeqRandTrim,
+    /// `startdelay` from a range.
     StartDelay,
+    /// Contents that repeat.
     Dedupe,
+    /// Pauses between reads at a Poisson rate.
     PoissonRead,
+    /// The zone of an access.
     Zone,
+    /// Pauses between writes at a Poisson rate.
     PoissonWrite,
+    /// Pauses between trims at a Poisson rate.
     PoissonTrim,
+    /// `cmdprio_percentage`.
     Priority,
+    /// Contents of the set that repeats.
     DedupeWorkingSet,
 }
 
+/// Entries of the table.
 pub const SEED_COUNT: usize = SeedUse::DedupeWorkingSet as usize + 1;
 
 /// The table of one thread.
@@ -83,6 +105,7 @@ impl Seeds {
         Seeds { seeds }
     }
 
+    /// The entry for this use.
     pub fn get(&self, seed: SeedUse) -> u64 {
         self.seeds[seed as usize]
     }

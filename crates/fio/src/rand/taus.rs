@@ -35,6 +35,7 @@ impl Taus88 {
         taus
     }
 
+    /// The next value.
     #[inline]
     pub fn next_u32(&mut self) -> u32 {
         let [a, b, c] = self.s;
@@ -54,6 +55,7 @@ pub struct Taus258 {
 }
 
 impl Taus258 {
+    /// Seeded as fio seeds it, with its first values thrown away.
     pub fn new(seed: u64) -> Taus258 {
         let step = |x: u64| x.wrapping_mul(6_906_969_069) ^ seed;
         let mut s = [0; 5];
@@ -69,6 +71,7 @@ impl Taus258 {
         taus
     }
 
+    /// The next value.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         // (feedback shift, right shift, mask, left shift) of each component.
@@ -91,11 +94,14 @@ impl Taus258 {
 /// Either generator behind one face, as fio's streams are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Taus {
+    /// For sequences of `random_generator=tausworthe`.
     Bits32(Taus88),
+    /// For those of `tausworthe64`.
     Bits64(Taus258),
 }
 
 impl Taus {
+    /// `wide`: the 64-bit one.
     pub fn new(seed: u64, wide: bool) -> Taus {
         if wide { Taus::Bits64(Taus258::new(seed)) } else { Taus::Bits32(Taus88::new(seed)) }
     }

@@ -18,9 +18,11 @@ use wordline_nvme::Opcode;
 /// What a collector on the host is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct GcOnHost {
+    /// The drive's segments and how many of them are to be free.
     pub shape: GcShape,
-    /// Processor time of a command, and of looking at the count of a segment.
+    /// Processor time of a command.
     pub command: Span,
+    /// Processor time of looking at the count of a segment.
     pub count: Span,
 }
 

@@ -98,25 +98,35 @@ struct Parity {
 pub struct ArrayStats {
     /// Of the host's disks.
     pub disk: u16,
+    /// Bytes that its users can write.
     pub bytes: u64,
+    /// Requests to members.
     pub requests: u64,
     /// Those that went to a member while it made room for writes.
     pub met_collecting: u64,
-    /// Members that made room at a time, at most; and that began to without the token.
+    /// Members that made room at a time, at most.
     pub most_collecting: u32,
+    /// Times a member began to make room without the token.
     pub forced_collections: u64,
+    /// Counts of the stripe cache; of RAID-5 only.
     pub raid5: Option<Stats>,
+    /// Processor time of parity sums.
     pub xor_ns: u64,
-    /// Bytes of stripes, of the bitmap, and of the journal's metadata block.
+    /// Host memory of the stripe cache, in bytes.
     pub stripe_bytes: u64,
+    /// Host memory of the bitmap, in bytes.
     pub bitmap_bytes: u64,
+    /// Host memory of the journal's metadata block, in bytes.
     pub journal_bytes: u64,
-    /// Bytes of the check of what pages hold; look-ups, and wrong ones with wrong parities.
+    /// Bytes of the check of what pages hold; no real array has them.
     pub check_bytes: u64,
+    /// Pages checked.
     pub checked: u64,
+    /// Pages that held something else than was written, and wrong parities.
     pub wrong: u64,
     /// Members that are lost or not filled yet.
     pub missing: u32,
+    /// A member is being filled.
     pub syncing: bool,
 }
 

@@ -50,14 +50,21 @@ const ELSEWHERE: u32 = u32::MAX;
 /// A request, or the reply to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
+    /// The server's answer.
     pub reply: bool,
     /// The client's request.
     pub handle: u32,
+    /// Read, write, trim or sync.
     pub ddir: Ddir,
+    /// The first byte on the export.
     pub offset: u64,
+    /// Bytes.
     pub len: u32,
+    /// The write is to be on the medium before the answer.
     pub fua: bool,
+    /// In a reply: it succeeded.
     pub ok: bool,
+    /// The I/O that it belongs to.
     pub io: IoId,
 }
 
@@ -67,6 +74,7 @@ impl Message {
         let carries = if self.reply { self.ok && self.ddir == Ddir::Read } else { self.is_write() };
         if carries { self.len.into() } else { 0 }
     }
+    /// Bytes on the wire, the header among them.
     pub fn bytes(&self) -> u64 {
         self.payload() + if self.reply { REPLY_BYTES } else { REQUEST_BYTES }
     }

@@ -606,6 +606,7 @@ impl<S: Source> Host<S> {
         self.pump_vfs(ctx, None);
     }
 
+    /// The file system of its jobs, if there is one.
     pub fn fs(&self) -> Option<&Fs> {
         self.vfs.as_ref().map(|v| &v.fs)
     }

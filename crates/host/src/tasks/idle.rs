@@ -11,6 +11,7 @@ use wordline_base::{Span, Time};
 
 /// The polling loop, and C1 to C6.
 pub const STATES: usize = 5;
+/// Names of the states, in the order of their numbers.
 pub const STATE_NAMES: [&str; STATES] = ["POLL", "C1", "C1E", "C3", "C6"];
 
 const INTERVALS: usize = 8;

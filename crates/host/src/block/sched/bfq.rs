@@ -34,12 +34,18 @@ const WR_MIN_IDLE: Span = Span::from_secs(2);
 const HW_QUEUE_THRESHOLD: u32 = 4;
 const HW_QUEUE_SAMPLES: u32 = 32;
 
+/// Why a queue's turn ended (enum bfqq_expiration).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expiry {
+    /// Its thread sent nothing while it was waited for.
     TooIdle,
+    /// Its time was up.
     Timeout,
+    /// Its budget was used up.
     Exhausted,
+    /// It had no request left, and was not waited for.
     NoMoreRequests,
+    /// A queue that goes ahead had a request.
     Preempted,
 }
 
@@ -81,6 +87,7 @@ struct Queue {
     idle_since: Option<Time>,
 }
 
+/// Budget fair queueing, after Linux' bfq-iosched.
 #[derive(Debug)]
 pub struct Bfq {
     config: BfqConfig,
@@ -101,7 +108,9 @@ pub struct Bfq {
     samples: u32,
     /// Not known yet counts as yes.
     hw_tag: bool,
+    /// Turns ended, in the order of [`Expiry`].
     pub expirations: [u64; 5],
+    /// Times the drive was kept idle for a queue's next request.
     pub idlings: u64,
 }
 
@@ -144,6 +153,7 @@ impl Bfq {
         self.queues.resize_with(threads, || Bfq::queue(config, 1, weight_of(4)));
     }
 
+    /// With a queue for each thread, of its priority class and its weight.
     pub fn new(config: &BfqConfig, threads: &[(u8, u32)]) -> Bfq {
         let queue = |&(class, weight): &(u8, u32)| Bfq::queue(config, class, weight);
         Bfq {
@@ -165,9 +175,11 @@ impl Bfq {
             idlings: 0,
         }
     }
+    /// It holds no request.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
+    /// Requests that wait in it.
     pub fn len(&self) -> usize {
         self.waiting
     }
@@ -282,6 +294,7 @@ impl Bfq {
             _ => None,
         }
     }
+    /// A bio of so many bytes was merged into a request of it.
     pub fn merged(&mut self, merge: Merge, bytes: u64) {
         match merge {
             Merge::Back(rq) => self.entries[rq as usize].end += bytes,
@@ -295,6 +308,7 @@ impl Bfq {
         }
     }
 
+    /// Requests that wait, by number.
     pub fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
         self.queues.iter().flat_map(|queue| queue.sorted.iter().map(|&(_, _, rq)| rq))
     }

@@ -9,12 +9,16 @@ use wordline_base::Time;
 
 const NONE: u32 = u32::MAX;
 
+/// The list that a request goes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dir {
+    /// Reads.
     Read = 0,
+    /// Writes, discards and flushes.
     Write = 1,
 }
 
+/// Where a bio joins a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Merge {
     /// The new data follow this request.
@@ -36,6 +40,7 @@ struct Entry {
     seq: u64,
 }
 
+/// mq-deadline: sorted by address, with an expiry for each direction.
 #[derive(Debug)]
 pub struct Deadline {
     config: DeadlineConfig,
@@ -52,6 +57,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
+    /// `requests`: the most there can be.
     pub fn new(config: &DeadlineConfig, requests: usize) -> Deadline {
         let blank = Entry {
             dir: Dir::Read,
@@ -75,9 +81,11 @@ impl Deadline {
         }
     }
 
+    /// It holds no request.
     pub fn is_empty(&self) -> bool {
         self.sorted.iter().all(Vec::is_empty)
     }
+    /// Requests that wait in it.
     pub fn len(&self) -> usize {
         self.sorted[0].len() + self.sorted[1].len()
     }
@@ -136,6 +144,7 @@ impl Deadline {
         }
     }
 
+    /// Requests that wait, by number.
     pub fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
         self.sorted.iter().flatten().map(|&(_, _, rq)| rq)
     }

@@ -16,10 +16,13 @@ use crate::config::KyberConfig;
 use std::collections::VecDeque;
 use wordline_base::{IdVec, Span, Time};
 
+/// The domain of reads.
 pub const READ: usize = 0;
+/// The domain of writes.
 pub const WRITE: usize = 1;
 /// The rest up to 4.19, discards from 4.20 on.
 pub const OTHER: usize = 2;
+/// Domains there are, each with tokens of its own.
 pub const DOMAINS: usize = 3;
 /// kyber_depth and kyber_batch_size: 4.12, and 4.20.
 const CAPS: [[u32; DOMAINS]; 2] = [[256, 128, 64], [256, 128, 64]];
@@ -38,12 +41,18 @@ const PATIENCE: Span = Span::from_secs(1);
 /// kyber_init_queue_data of 4.20.
 const DISCARD_TARGET: Span = Span::from_secs(5);
 
+/// How a domain's latencies are to its target (kyber's enum of the same names).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Status {
+    /// Twice the target, or more.
     Awful = -2,
+    /// Above the target.
     Bad = -1,
+    /// Too few requests to say.
     None = 0,
+    /// Within the target, but above half of it.
     Good = 1,
+    /// Half the target, or less.
     Great = 2,
 }
 
@@ -129,26 +138,30 @@ struct Buckets {
     p99: Option<usize>,
 }
 
+/// kyber, after Linux' kyber-iosched.
 #[derive(Debug)]
 pub struct Kyber {
     percentiles: bool,
     targets: [Span; DOMAINS],
     entries: Vec<Entry>,
     hctxs: IdVec<HctxId, Hctx>,
-    /// Tokens of each domain, and those in use.
+    /// Tokens of each domain.
     pub depths: [u32; DOMAINS],
+    /// Tokens in use.
     pub used: [u32; DOMAINS],
     /// A window under way, and the sums of latencies in it.
     end: Option<Time>,
     sums: [(u64, u64); DOMAINS],
     buckets: [Buckets; DOMAINS],
     waiting: usize,
-    /// Windows judged, and times a depth changed.
+    /// Windows judged.
     pub windows: u64,
+    /// Times a domain's depth changed.
     pub resizes: u64,
 }
 
 impl Kyber {
+    /// For so many hardware contexts.
     pub fn new(config: &KyberConfig, hctxs: usize) -> Kyber {
         let form = usize::from(config.percentiles);
         Kyber {
@@ -166,9 +179,11 @@ impl Kyber {
             resizes: 0,
         }
     }
+    /// It holds no request.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
     }
+    /// Requests that wait in it.
     pub fn len(&self) -> usize {
         self.waiting
     }
@@ -215,6 +230,7 @@ impl Kyber {
             }
         })
     }
+    /// A bio of so many bytes was merged into a request of it.
     pub fn merged(&mut self, merge: Merge, bytes: u64) {
         match merge {
             Merge::Back(rq) => self.entries[rq as usize].end += bytes,
@@ -258,6 +274,7 @@ impl Kyber {
         Some(rq)
     }
 
+    /// Requests that wait in a hardware context, by number.
     pub fn waiting(&self, h: u16) -> impl Iterator<Item = u32> + '_ {
         self.hctxs[h].lists.iter().flatten().copied()
     }

@@ -11,11 +11,13 @@ use wordline_base::{Span, Time};
 /// What such a scheduler is made from.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LunConfig {
+    /// LUNs of the drive.
     pub luns: u32,
     /// Entries of the table.
     pub places: u32,
     /// Reads at a LUN at a time, as long as others have work.
     pub depth: u32,
+    /// The longest that a request is held.
     pub hold: Span,
     /// How long a LUN programs a unit.
     pub program: Span,
@@ -32,11 +34,13 @@ wordline_base::counters! {
     /// What it did.
     #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
     pub struct LunStats {
-        /// Reads, and those of them whose LUN it knew.
+        /// Reads it was given.
         reads,
+        /// Reads whose LUN it knew.
         known,
-        /// Requests that others passed or that waited, and those whose time was up.
+        /// Requests that others passed or that waited.
         held,
+        /// Requests held until their time was up.
         expired,
         /// The longest from when one was passed by to when it was sent, in nanoseconds.
         most_held_ns,
@@ -56,6 +60,7 @@ struct Waiting {
     passed: Option<Time>,
 }
 
+/// A scheduler that knows from completions on which LUN data are.
 #[derive(Debug)]
 pub struct Luns {
     config: LunConfig,
@@ -69,10 +74,12 @@ pub struct Luns {
     programs_until: Vec<Time>,
     /// When to look again, if nothing is sent before.
     pub until: Option<Time>,
+    /// Counts since the start.
     pub stats: LunStats,
 }
 
 impl Luns {
+    /// With an empty table.
     pub fn new(config: LunConfig) -> Luns {
         Luns {
             config,
@@ -91,15 +98,19 @@ impl Luns {
     pub fn memory(&self) -> u64 {
         8 * self.places.len() as u64 + 16 * self.at_lun.len() as u64
     }
+    /// Processor time of looking an extent up.
     pub fn look_up_cost(&self) -> Span {
         self.config.look_up
     }
+    /// Requests that wait in it.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
+    /// It holds no request.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
+    /// Requests that wait, by number.
     pub fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
         self.waiting.iter().map(|w| w.rq)
     }
@@ -108,6 +119,7 @@ impl Luns {
         (hash % self.places.len() as u64) as usize
     }
 
+    /// Takes a request; the table says its LUN if it is a read.
     pub fn insert(&mut self, rq: u32, start: u64, write: bool, data: bool) {
         let (at, lun) = self.places[self.slot(start)];
         let reads = data && !write;

@@ -16,22 +16,32 @@ use wordline_base::{IoClass, Priority, Time};
 /// A request for the scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
+    /// Its number among the requests of the disk.
     pub rq: u32,
+    /// The hardware context it was made for.
     pub hctx: u16,
     /// Who issued it.
     pub thread: u32,
+    /// A read, or anything else.
     pub dir: Dir,
+    /// The first byte on the disk.
     pub start: u64,
+    /// Its length.
     pub bytes: u64,
+    /// Bios may still be merged into it.
     pub mergeable: bool,
     /// A read or a write, and no discard.
     pub data: bool,
 }
 
+/// The scheduler of a block device, or of one of its tasks in front of pblk.
 #[derive(Debug)]
 pub enum Elevator {
+    /// mq-deadline: by address, unless a request is overdue.
     Deadline(Deadline),
+    /// kyber: tokens by direction, so that latencies meet their targets.
     Kyber(Box<Kyber>),
+    /// bfq: a queue a thread, served by weight.
     Bfq(Box<Bfq>),
     /// Of a drive that tells where data lie.
     Luns(Box<Luns>),
@@ -76,9 +86,11 @@ impl Elevator {
             Elevator::Luns(l) => l.len(),
         }
     }
+    /// It holds no request.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Takes a request.
     pub fn insert(&mut self, ask: &Ask, now: Time) {
         match self {
             Elevator::Deadline(d) => {
