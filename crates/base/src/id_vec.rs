@@ -1,5 +1,6 @@
 //! Vectors that are indexed by what they are about: a LUN, a line, a slot of a buffer.
 
+use crate::{IoId, Lpn};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Index, IndexMut, Range};
@@ -21,6 +22,20 @@ impl Id for u16 {
     #[inline]
     fn index(self) -> usize {
         usize::from(self)
+    }
+}
+
+impl Id for Lpn {
+    #[inline]
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Id for IoId {
+    #[inline]
+    fn index(self) -> usize {
+        self.0 as usize
     }
 }
 

@@ -9,9 +9,9 @@ use crate::cache::{LineId, Wait, Woken, runs};
 use crate::controller::{Controller, Stage};
 use crate::execute::{LOOK_UP, LookUp, OWNER_FTL, WRITE_BACK};
 use std::collections::VecDeque;
-use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Time, Why};
+use wordline_base::{Ctx, IdVec, IoId, Kind, Layer, Lpn, Span, Time, Why};
 use wordline_ftl::{Action, FlashOp, Source, Translation, Work, send_data};
-use wordline_nand::{Op, OpKind, Outcome};
+use wordline_nand::{LunId, Op, OpKind, Outcome};
 use wordline_nvme::Status;
 
 /// Write-backs under way at a time, from the background and from flushes: enough to keep the FTL's
@@ -41,7 +41,7 @@ pub(crate) struct Background {
     /// Operations the program rate holds back, with their release.
     held: VecDeque<(Time, Op)>,
     /// Of those, by LUN.
-    held_of: Vec<u32>,
+    held_of: IdVec<LunId, u32>,
 }
 
 impl Background {
@@ -50,7 +50,7 @@ impl Background {
             jobs: VecDeque::new(),
             end: Time::ZERO,
             held: VecDeque::new(),
-            held_of: vec![0; luns as usize],
+            held_of: IdVec::filled(0, luns),
         }
     }
     pub fn is_empty(&self) -> bool {
@@ -191,7 +191,7 @@ impl Controller {
             self.nand.submit(ctx, op);
             return ctx.now;
         }
-        let lun = self.geometry.lun_of(op.ppa) as usize;
+        let lun = self.geometry.lun_of(op.ppa);
         let mut at = ctx.now;
         if op.kind == OpKind::Program {
             at = self.program_rate.admit(ctx.now, self.geometry.unit_bytes() as u32);
@@ -211,7 +211,7 @@ impl Controller {
 
     pub(crate) fn release_held_back(&mut self, ctx: &mut Ctx) {
         let (_, op) = self.background.held.pop_front().expect("an event for each operation");
-        self.background.held_of[self.geometry.lun_of(op.ppa) as usize] -= 1;
+        self.background.held_of[self.geometry.lun_of(op.ppa)] -= 1;
         self.nand.submit(ctx, op);
     }
 

@@ -5,7 +5,7 @@
 //! idle until then, so each core remembers the last such gap, and shorter work that is there already
 //! (completions, the FTL's own work) is served inside it. This saves an event a command.
 
-use wordline_base::{Span, Time};
+use wordline_base::{IdVec, Span, Time};
 
 #[derive(Clone, Debug, Default)]
 struct Core {
@@ -23,19 +23,19 @@ pub(crate) struct Grant {
 }
 
 pub(crate) struct Firmware {
-    cores: Vec<Core>,
+    cores: IdVec<u32, Core>,
 }
 
 impl Firmware {
     pub fn new(cores: u32) -> Firmware {
-        Firmware { cores: vec![Core::default(); cores as usize] }
+        Firmware { cores: IdVec::filled(Core::default(), cores) }
     }
 
     /// Books a command that arrives at `arrival`, in the future.
     #[inline]
     pub fn book(&mut self, arrival: Time, span: Span) -> Grant {
         let (mut best, mut free_at) = (0, Time::NEVER);
-        for (i, core) in self.cores.iter().enumerate() {
+        for (i, core) in (0..).zip(&self.cores) {
             if core.free_at < free_at {
                 (best, free_at) = (i, core.free_at);
             }
@@ -47,7 +47,7 @@ impl Firmware {
         let start = arrival.max(core.free_at);
         core.free_at = start + span;
         core.busy += span;
-        Grant { core: best as u32, start, end: core.free_at }
+        Grant { core: best, start, end: core.free_at }
     }
 
     /// Work that is there now.
@@ -55,19 +55,19 @@ impl Firmware {
     pub fn reserve(&mut self, now: Time, span: Span) -> Grant {
         let mut best = Grant { core: 0, start: Time::NEVER, end: Time::NEVER };
         let mut in_gap = false;
-        for (i, core) in self.cores.iter().enumerate() {
+        for (i, core) in (0..).zip(&self.cores) {
             let early = now.max(core.gap.0);
             let fits = early + span <= core.gap.1;
             let start = if fits { early } else { now.max(core.free_at) };
             if start < best.start {
-                best = Grant { core: i as u32, start, end: start + span };
+                best = Grant { core: i, start, end: start + span };
                 in_gap = fits;
                 if start == now {
                     break;
                 }
             }
         }
-        let core = &mut self.cores[best.core as usize];
+        let core = &mut self.cores[best.core];
         if in_gap {
             core.gap.0 = best.end;
         } else {

@@ -525,7 +525,7 @@ impl Generator {
         plan.threads()
             .iter()
             .map(|thread| {
-                let job = &plan.jobs[thread.job as usize];
+                let job = plan.job_of(thread);
                 Generator::with_cache(job, thread, &space, entropy, &mut cache)
             })
             .collect()

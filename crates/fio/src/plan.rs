@@ -80,6 +80,10 @@ impl Plan {
     pub fn none() -> Plan {
         Plan { jobs: Vec::new(), notes: Vec::new(), globals: Vec::new() }
     }
+    /// The section that a thread is of.
+    pub fn job_of(&self, thread: &Thread) -> &Job {
+        &self.jobs[thread.job as usize]
+    }
     /// The threads of all jobs, in fio's order.
     pub fn threads(&self) -> Vec<Thread> {
         let mut threads: Vec<Thread> = Vec::new();

@@ -73,8 +73,7 @@ impl Firmware {
             let ids = line * groups..(line + 1) * groups;
             let whole = ids.clone().all(|s| {
                 let units = self.space.units_of(s);
-                units == self.space.places()
-                    && self.space.free[(s % groups) as usize].front() == Some(&s)
+                units == self.space.places() && self.space.free[s % groups].front() == Some(&s)
             });
             if !whole || all - at < g.sectors_per_line {
                 break;
@@ -253,7 +252,7 @@ impl Firmware {
         self.open_missing(stream);
         let (luns, cursor) = (self.g.luns, self.streams[stream].cursor);
         for lun in (cursor..luns).chain(0..cursor) {
-            let group = self.space.group_of(lun) as usize;
+            let group = self.space.group_of(lun);
             let Some(s) = self.streams[stream].superblocks[group] else { continue };
             if self.space.takes(self.space.block(s, lun)) {
                 self.streams[stream].cursor = if lun + 1 == luns { 0 } else { lun + 1 };

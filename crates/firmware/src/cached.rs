@@ -14,7 +14,7 @@ use crate::map::Where;
 use crate::write::{MAPS, Slot};
 use crate::{Firmware, Op};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wordline_base::Slab;
+use wordline_base::{IdVec, Slab};
 use wordline_nand::{Class, Ppa};
 use wordline_translation::{Action, Breach};
 
@@ -46,16 +46,19 @@ struct Late {
     order: u32,
 }
 
+/// A page of the map.
+type PageId = u32;
+
 /// Pages in memory. See the module.
 #[derive(Clone)]
 pub(crate) struct Cached {
     /// Pages that there is room for.
     room: u32,
-    state: Vec<u8>,
+    state: IdVec<PageId, u8>,
     /// By page, the one used next after it.
-    newer: Vec<u32>,
+    newer: IdVec<PageId, PageId>,
     /// By page, the one used last before it.
-    older: Vec<u32>,
+    older: IdVec<PageId, PageId>,
     /// The page used last.
     newest: u32,
     /// The page that gives way first.
@@ -77,12 +80,11 @@ pub(crate) struct Cached {
 impl Cached {
     /// Of so many pages, with room for some.
     pub fn new(pages: u32, room: u32) -> Cached {
-        let n = pages as usize;
         Cached {
             room,
-            state: vec![0; n],
-            newer: vec![NONE; n],
-            older: vec![NONE; n],
+            state: IdVec::filled(0, pages),
+            newer: IdVec::filled(NONE, pages),
+            older: IdVec::filled(NONE, pages),
             newest: NONE,
             oldest: NONE,
             held: 0,
@@ -96,7 +98,7 @@ impl Cached {
         }
     }
     fn is(&self, page: u32, what: u8) -> bool {
-        self.state[page as usize] & what > 0
+        self.state[page] & what > 0
     }
     pub fn holds(&self, page: u32) -> bool {
         self.is(page, IN_MEMORY)
@@ -105,25 +107,25 @@ impl Cached {
         self.is(page, CHANGED)
     }
     pub fn written(&mut self, page: u32) {
-        self.state[page as usize] &= !CHANGED;
+        self.state[page] &= !CHANGED;
     }
     fn link(&mut self, page: u32) {
-        (self.newer[page as usize], self.older[page as usize]) = (NONE, self.newest);
+        (self.newer[page], self.older[page]) = (NONE, self.newest);
         match self.newest {
             NONE => self.oldest = page,
-            newest => self.newer[newest as usize] = page,
+            newest => self.newer[newest] = page,
         }
         self.newest = page;
     }
     fn unlink(&mut self, page: u32) {
-        let (newer, older) = (self.newer[page as usize], self.older[page as usize]);
+        let (newer, older) = (self.newer[page], self.older[page]);
         match newer {
             NONE => self.newest = older,
-            newer => self.older[newer as usize] = older,
+            newer => self.older[newer] = older,
         }
         match older {
             NONE => self.oldest = newer,
-            older => self.newer[older as usize] = newer,
+            older => self.newer[older] = newer,
         }
     }
     /// The page is used now.
@@ -136,22 +138,22 @@ impl Cached {
     /// The page is in memory from now on.
     pub fn enter(&mut self, page: u32, changed: bool) {
         debug_assert!(!self.holds(page));
-        self.state[page as usize] |= IN_MEMORY | if changed { CHANGED } else { 0 };
+        self.state[page] |= IN_MEMORY | if changed { CHANGED } else { 0 };
         self.held += 1;
         self.link(page);
     }
     fn leave(&mut self, page: u32) {
-        self.state[page as usize] &= !(IN_MEMORY | CHANGED);
+        self.state[page] &= !(IN_MEMORY | CHANGED);
         self.held -= 1;
         self.unlink(page);
     }
     pub fn change(&mut self, page: u32) {
         debug_assert!(self.holds(page));
-        self.state[page as usize] |= CHANGED;
+        self.state[page] |= CHANGED;
     }
     fn want(&mut self, page: u32) {
         if !self.is(page, IN_MEMORY | COMING | WANTED) {
-            self.state[page as usize] |= WANTED;
+            self.state[page] |= WANTED;
             self.wanted.push_back(page);
         }
     }
@@ -161,7 +163,7 @@ impl Cached {
     /// Pages in memory, the one not used for longest first, and whether each changed.
     pub fn pages(&self) -> impl Iterator<Item = (u32, bool)> + '_ {
         let first = (self.oldest != NONE).then_some(self.oldest);
-        let next = |&page: &u32| Some(self.newer[page as usize]).filter(|&page| page != NONE);
+        let next = |&page: &u32| Some(self.newer[page]).filter(|&page| page != NONE);
         std::iter::successors(first, next).map(|page| (page, self.is_changed(page)))
     }
     /// Nobody waits, and nothing is to be read.
@@ -320,13 +322,13 @@ impl Firmware {
             let at = self.map.get(self.sector_of_page(page));
             let Some(cached) = &mut self.cached else { break };
             cached.wanted.pop_front();
-            cached.state[page as usize] &= !WANTED;
+            cached.state[page] &= !WANTED;
             let Where::Flash(ppa) = at else {
                 // It was never written, or is in memory on its way to flash.
                 self.arrived(page, false);
                 continue;
             };
-            cached.state[page as usize] |= COMING;
+            cached.state[page] |= COMING;
             cached.coming += 1;
             // Those that wait for it go ahead; entries do not.
             let class = match cached.waits.contains_key(&page) {
@@ -356,7 +358,7 @@ impl Firmware {
         self.count_read(ppa, false);
         self.counters.meta_read_errors += u64::from(!ok);
         let Some(cached) = &mut self.cached else { return };
-        cached.state[page as usize] &= !COMING;
+        cached.state[page] &= !COMING;
         cached.coming -= 1;
         self.arrived(page, !ok);
     }

@@ -4,15 +4,16 @@ use crate::Firmware;
 use crate::map::Where;
 use crate::space::State;
 use crate::write::MAP;
+use wordline_base::IdVec;
 use wordline_translation::Breach;
 
 impl Firmware {
     pub(crate) fn check(&self) -> Result<(), Breach> {
-        let mut valid = vec![0; self.space.superblocks.len()];
+        let mut valid = IdVec::filled(0, self.space.superblocks.count());
         let mut mapped = 0;
         for (lpn, ppa) in self.map.on_flash() {
             mapped += 1;
-            valid[self.space.superblock_of(ppa.0) as usize] += 1;
+            valid[self.space.superblock_of(ppa.0)] += 1;
             if self.map.lpn_at(ppa.0) != lpn || !self.map.is_valid(ppa.0) {
                 let what = format!("is mapped to {ppa:?}, which holds {}", self.map.lpn_at(ppa.0));
                 return Err(Breach::Sector { lpn, what });
@@ -22,28 +23,27 @@ impl Firmware {
             let what = format!("{mapped} sectors are mapped, {} are in use", self.map.count());
             return Err(Breach::Count(what));
         }
-        let mut moving = vec![0; valid.len()];
-        let mut is_free = vec![false; self.slots.len()];
-        self.free.iter().flatten().for_each(|&slot| is_free[slot as usize] = true);
+        let mut moving = IdVec::filled(0, valid.count());
+        let mut is_free: IdVec<u32, bool> = vec![false; self.slots.len()].into();
+        self.free.iter().flatten().for_each(|&slot| is_free[slot] = true);
         for (slot, held) in (0..).zip(&self.slots) {
             let current = Where::Buffer(slot);
-            let free = is_free[slot as usize];
+            let free = is_free[slot];
             if free && held.lpn < self.map.sectors() && self.map.get(held.lpn) == current {
                 return Err(Breach::Count(format!("slot {slot} is free and mapped")));
             }
             if !free && slot >= self.plan.slots && held.from < MAP {
-                moving[held.from as usize] += 1;
+                moving[held.from] += 1;
             }
         }
         let (mut room, mut slc_room, mut free, mut borrowed) = (0, 0, 0, 0);
         for (s, b) in (0..).zip(&self.space.superblocks) {
-            let i = s as usize;
             let breach = |what: String| Err(Breach::Line { line: s, what });
-            if b.valid != valid[i] {
-                return breach(format!("has {} sectors in use, counted {}", valid[i], b.valid));
+            if b.valid != valid[s] {
+                return breach(format!("has {} sectors in use, counted {}", valid[s], b.valid));
             }
-            if b.moving != moving[i] {
-                return breach(format!("has {} in memory, counted {}", moving[i], b.moving));
+            if b.moving != moving[s] {
+                return breach(format!("has {} in memory, counted {}", moving[s], b.moving));
             }
             let left = self.space.left_of(s);
             borrowed += u32::from(b.slc && !self.space.is_static(s));

@@ -303,7 +303,7 @@ impl Firmware {
             {
                 continue;
             }
-            let free = self.space.free[(s % groups) as usize].len();
+            let free = self.space.free[s % groups].len();
             let cost = match self.config.victim {
                 _ if scarce => f64::from(b.valid),
                 Victim::Greedy => f64::from(b.valid),

@@ -510,9 +510,9 @@ impl Translation for Firmware {
         self.holds(ppa).filter(|(lpn, _)| u64::from(lpn.0) < self.plan.sectors)
     }
     fn unwritten(&self) -> Vec<(Lpn, u32)> {
-        let mut is_free = vec![false; self.slots.len()];
-        self.free.iter().flatten().for_each(|&slot| is_free[slot as usize] = true);
-        let held = self.slots.iter().zip(is_free).filter(|(_, free)| !free);
+        let mut is_free: IdVec<u32, bool> = vec![false; self.slots.len()].into();
+        self.free.iter().flatten().for_each(|&slot| is_free[slot] = true);
+        let held = self.slots.iter().zip(&is_free).filter(|(_, free)| !**free);
         let held = held.map(|(slot, _)| (Lpn(slot.lpn), slot.stamp));
         held.chain(self.waiting.stamped()).collect()
     }

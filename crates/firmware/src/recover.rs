@@ -9,7 +9,7 @@ use crate::space::{State, SuperblockId};
 use crate::write::{GC, HOST, HOT, MAPS, SLC, Stream};
 use crate::{Firmware, FirmwareConfig, Unit};
 use std::collections::BTreeSet;
-use wordline_base::{BadValue, Lpn, Stamps};
+use wordline_base::{BadValue, IdVec, Lpn, Stamps};
 use wordline_nand::{BlockId, Geometry, Ppa};
 use wordline_translation::Translation;
 
@@ -127,7 +127,7 @@ impl Firmware {
         ftl.keep_stamps(stamps);
         let mut units = ftl.read_spares(media);
         units.sort_unstable_by_key(|(_, spare)| spare.order);
-        let mut newest = vec![0; ftl.map.sectors() as usize];
+        let mut newest: IdVec<u32, u32> = IdVec::filled(0, ftl.map.sectors());
         let mut settled = vec![0; ftl.plan.pages as usize];
         let mut voids = Vec::new();
         for (unit, spare) in &units {
@@ -137,7 +137,7 @@ impl Firmware {
                 let Some((lpn, stamp)) = *held else { continue };
                 ftl.map.note(ppa, lpn.0, stamp);
                 ftl.map.set(lpn.0, Where::Flash(ppa));
-                newest[lpn.0 as usize] = spare.order;
+                newest[lpn.0] = spare.order;
                 if u64::from(lpn.0) >= ftl.plan.sectors {
                     settled[lpn.0 as usize - ftl.plan.sectors as usize] = spare.settled;
                 }
@@ -146,7 +146,7 @@ impl Firmware {
         }
         let kept = media.kept();
         for void in voids.into_iter().chain(&kept.voids) {
-            if newest[void.lpn.0 as usize] < void.before {
+            if newest[void.lpn.0] < void.before {
                 ftl.map.set(void.lpn.0, if void.lost { Where::Lost } else { Where::Unmapped });
             }
         }
@@ -206,7 +206,7 @@ impl Firmware {
         open.sort_unstable_by_key(|s| std::cmp::Reverse((of(s).0, of(s).1.opened)));
         let hot = self.config.hot_share > 0.0;
         for s in open {
-            let group = (s % self.space.groups) as usize;
+            let group = s % self.space.groups;
             let slc = self.space.superblocks[s].slc;
             let free = |stream: &Stream| match *stream {
                 SLC => slc && self.streams[SLC].superblocks[group].is_none(),

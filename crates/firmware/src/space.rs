@@ -9,6 +9,8 @@ use wordline_base::{BitMap, IdVec};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Ppa};
 
 pub(crate) type SuperblockId = u32;
+/// LUNs that share superblocks.
+pub(crate) type GroupId = u32;
 /// A write unit: `Ppa / sectors_per_unit`.
 pub(crate) type Unit = u32;
 
@@ -70,7 +72,7 @@ pub(crate) struct Space {
     pub groups: u32,
     pub superblocks: IdVec<SuperblockId, Superblock>,
     /// Free superblocks of each group, in the order in which they are taken.
-    pub free: Vec<VecDeque<SuperblockId>>,
+    pub free: IdVec<GroupId, VecDeque<SuperblockId>>,
     /// How many of them there are.
     pub free_count: u32,
     /// Units in them and in open ones that were not given out.
@@ -78,7 +80,7 @@ pub(crate) struct Space {
     /// Superblocks from this line on are always written with a bit a cell. They are not among those above.
     slc_from: LineId,
     /// The free ones of each group.
-    pub slc_free: Vec<VecDeque<SuperblockId>>,
+    pub slc_free: IdVec<GroupId, VecDeque<SuperblockId>>,
     /// Units in these and in all open ones with a bit a cell that were not given out.
     pub slc_room: u64,
     /// Others that are written so until they are erased.
@@ -123,11 +125,11 @@ impl Space {
             luns,
             groups,
             superblocks: IdVec::filled(fresh, g.lines * groups),
-            free: vec![VecDeque::new(); groups as usize],
+            free: IdVec::filled(VecDeque::new(), groups),
             free_count: 0,
             room: 0,
             slc_from: g.lines - slc_lines,
-            slc_free: vec![VecDeque::new(); groups as usize],
+            slc_free: IdVec::filled(VecDeque::new(), groups),
             slc_room: 0,
             borrowed: 0,
             bad: BitMap::new(blocks as usize),
@@ -242,14 +244,14 @@ impl Space {
         level: bool,
     ) -> Option<SuperblockId> {
         let lists = if mode == Mode::Slc { &self.slc_free } else { &self.free };
-        let free = &lists[group as usize];
+        let free = &lists[group];
         let i = match level {
             false => 0,
             true if by_users => (0..free.len()).min_by_key(|&i| self.wear(free[i]))?,
             true => (0..free.len()).min_by_key(|&i| Reverse(self.wear(free[i])))?,
         };
         let lists = if mode == Mode::Slc { &mut self.slc_free } else { &mut self.free };
-        let s = lists[group as usize].remove(i)?;
+        let s = lists[group].remove(i)?;
         if mode != Mode::Slc {
             self.free_count -= 1;
         }
@@ -274,7 +276,7 @@ impl Space {
     }
     /// A free superblock is closed as it is, written with a bit a cell or not.
     pub fn close(&mut self, s: SuperblockId, slc: bool) {
-        let group = (s % self.groups) as usize;
+        let group = s % self.groups;
         if self.is_static(s) {
             self.slc_free[group].retain(|&free| free != s);
             self.slc_room -= u64::from(self.superblocks[s].left);
@@ -367,7 +369,7 @@ impl Space {
             return;
         }
         *self.room_of(s) += u64::from(units);
-        let group = (s % self.groups) as usize;
+        let group = s % self.groups;
         if is_static {
             self.slc_free[group].push_back(s);
         } else {

@@ -213,7 +213,7 @@ impl Firmware {
             let n = r.up_to(all, "the number of free superblocks")?;
             let free = (0..n).map(|_| r.up_to(all - 1, "a free superblock"));
             let free = free.collect::<Result<_, _>>()?;
-            self.space.free[group as usize] = free;
+            self.space.free[group] = free;
             self.space.free_count += n;
         }
         for group in 0..self.space.groups {
@@ -222,7 +222,7 @@ impl Firmware {
             }
             let n = r.up_to(all, "the number of free superblocks")?;
             let free = (0..n).map(|_| r.up_to(all - 1, "a free superblock"));
-            self.space.slc_free[group as usize] = free.collect::<Result<_, _>>()?;
+            self.space.slc_free[group] = free.collect::<Result<_, _>>()?;
         }
         (self.space.opened, self.space.users) = (r.get64()?, r.get64()?);
         Ok(())
@@ -231,12 +231,12 @@ impl Firmware {
         let all = self.space.superblocks.count();
         for stream in self.saved_streams() {
             self.streams[stream].cursor = r.up_to(self.g.luns - 1, "a LUN")?;
-            for group in 0..self.space.groups as usize {
+            for group in 0..self.space.groups {
                 let open = option(r, all - 1, "an open superblock")?;
                 let of = |s: u32| {
                     let b = &self.space.superblocks[s];
                     let is_open = b.state == State::Open && b.slc == (stream == SLC);
-                    s % self.space.groups == group as u32 && is_open
+                    s % self.space.groups == group && is_open
                 };
                 if open.is_some_and(|s| !of(s)) {
                     return damaged("a superblock is written to and is not open");

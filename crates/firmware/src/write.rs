@@ -2,10 +2,10 @@
 
 use crate::config::Allocation;
 use crate::map::{NOBODY, Where};
-use crate::space::{Mode, State, SuperblockId, Unit};
+use crate::space::{GroupId, Mode, State, SuperblockId, Unit};
 use crate::{Firmware, Op};
 use std::collections::VecDeque;
-use wordline_base::{Lpn, Stamps};
+use wordline_base::{IdVec, Lpn, Stamps};
 use wordline_nand::{Class, LunId, Ppa};
 use wordline_translation::{Action, Command};
 
@@ -68,7 +68,7 @@ impl Slot {
 pub(crate) struct Open {
     pub queue: VecDeque<u32>,
     /// Open superblocks by group.
-    pub superblocks: Vec<Option<SuperblockId>>,
+    pub superblocks: IdVec<GroupId, Option<SuperblockId>>,
     /// The LUN after that of the last unit.
     pub cursor: LunId,
     /// What waits is to be written, with padding.
@@ -81,11 +81,15 @@ impl Open {
     pub fn new(groups: u32) -> Open {
         Open {
             queue: VecDeque::new(),
-            superblocks: vec![None; groups as usize],
+            superblocks: IdVec::filled(None, groups),
             cursor: 0,
             pad: false,
             place: (0, 0),
         }
+    }
+    /// A group in which a superblock is open.
+    fn open_group(&self) -> Option<GroupId> {
+        (0..self.superblocks.count()).find(|&group| self.superblocks[group].is_some())
     }
 }
 
@@ -278,7 +282,7 @@ impl Firmware {
             self.open_in(HOST, group, Mode::Native);
             return true;
         }
-        let open = self.streams[GC].superblocks.iter().position(Option::is_some);
+        let open = self.streams[GC].open_group();
         if let Some(group) = open {
             self.streams[HOST].superblocks[group] = self.streams[GC].superblocks[group].take();
         }
@@ -295,7 +299,7 @@ impl Firmware {
             return false;
         }
         for stream in [HOST, HOT, GC].into_iter().filter(|&stream| stream != own) {
-            let open = self.streams[stream].superblocks.iter().position(Option::is_some);
+            let open = self.streams[stream].open_group();
             if let Some(group) = open
                 && (stream != GC || self.streams[GC].queue.is_empty())
             {
@@ -308,7 +312,7 @@ impl Firmware {
     }
     /// The group with the most free superblocks.
     fn fullest_group(&self) -> u32 {
-        let most = |&group: &u32| (self.space.free[group as usize].len(), std::cmp::Reverse(group));
+        let most = |&group: &u32| (self.space.free[group].len(), std::cmp::Reverse(group));
         (0..self.space.groups).max_by_key(most).expect("there is a group")
     }
     /// What users have in the buffer will never be on flash.
@@ -537,7 +541,7 @@ impl Firmware {
         let mut second = None;
         for lun in (cursor..luns).chain(0..cursor) {
             let group = self.space.group_of(lun);
-            let Some(s) = self.streams[stream].superblocks[group as usize] else { continue };
+            let Some(s) = self.streams[stream].superblocks[group] else { continue };
             if !self.space.takes(self.space.block(s, lun)) {
                 continue;
             }
@@ -573,7 +577,7 @@ impl Firmware {
             return;
         }
         for group in 0..self.space.groups {
-            if self.streams[stream].superblocks[group as usize].is_none()
+            if self.streams[stream].superblocks[group].is_none()
                 && self.space.free_count > self.plan.reserve
             {
                 self.open_in(stream, group, Mode::Native);
@@ -586,10 +590,10 @@ impl Firmware {
             return false;
         }
         for group in 0..self.space.groups {
-            if self.streams[SLC].superblocks[group as usize].is_some() {
+            if self.streams[SLC].superblocks[group].is_some() {
                 continue;
             }
-            if !self.space.slc_free[group as usize].is_empty() {
+            if !self.space.slc_free[group].is_empty() {
                 self.open_in(SLC, group, Mode::Slc);
             } else if self.may_borrow() {
                 self.open_in(SLC, group, Mode::Borrowed);
@@ -618,14 +622,14 @@ impl Firmware {
         {
             self.space.superblocks[s].maps = true;
         }
-        self.streams[stream].superblocks[group as usize] = opened;
+        self.streams[stream].superblocks[group] = opened;
     }
     /// A superblock without a place is no stream's any more.
     pub(crate) fn close_if_full(&mut self, stream: Stream, s: SuperblockId) {
         if self.space.superblocks[s].left == 0 {
             self.gc.barren = false;
             self.gc.fold |= stream == SLC;
-            self.streams[stream].superblocks[(s % self.space.groups) as usize] = None;
+            self.streams[stream].superblocks[s % self.space.groups] = None;
         }
     }
 

@@ -1,5 +1,7 @@
 //! Nodes of the tree: as many real bytes as the model counts.
 
+use wordline_base::IdVec;
+
 /// The number of a node.
 pub type NodeId = u32;
 
@@ -18,7 +20,7 @@ pub const NOWHERE: u32 = u32::MAX - 1;
 pub struct Arena {
     chunks: Vec<Vec<u32>>,
     /// Entries of each node.
-    counts: Vec<u16>,
+    counts: IdVec<NodeId, u16>,
     /// Words of a node.
     words: usize,
     free: Vec<NodeId>,
@@ -30,7 +32,7 @@ impl Arena {
     pub fn new(node_bytes: u32) -> Arena {
         Arena {
             chunks: Vec::new(),
-            counts: Vec::new(),
+            counts: IdVec::new(),
             words: node_bytes as usize / 4,
             free: Vec::new(),
             made: 0,
@@ -58,12 +60,12 @@ impl Arena {
     }
     #[inline]
     pub fn count(&self, id: NodeId) -> usize {
-        self.counts[id as usize].into()
+        self.counts[id].into()
     }
     /// A node of at most 65536 bytes has fewer entries than that.
     #[inline]
     pub fn set_count(&mut self, id: NodeId, count: usize) {
-        self.counts[id as usize] = count as u16;
+        self.counts[id] = count as u16;
     }
     #[inline]
     pub fn get(&self, id: NodeId) -> &[u32] {

@@ -516,32 +516,30 @@ impl Fssd {
     fn check(&self) -> Result<(), Breach> {
         let count = |what: String| Err(Breach::Count(what));
         self.tree.check()?;
-        let (mut units, mut segments) =
-            (vec![0; self.space.valid.len()], vec![0; self.space.segments.len()]);
+        let mut units: IdVec<u32, u32> = IdVec::filled(0, self.space.valid.count());
+        let mut segments: IdVec<SegmentId, u32> = IdVec::filled(0, self.space.segments.count());
         for e in self.tree.all().filter(|e| e.place != LOST) {
             for (ppa, lpn) in (e.place..).zip(e.lpn..e.end()) {
                 let unit = self.space.unit_of(ppa);
-                units[unit as usize] += 1;
-                segments[self.space.shape.segment_of(unit) as usize] += 1;
+                units[unit] += 1;
+                segments[self.space.shape.segment_of(unit)] += 1;
                 if self.lpn_at(ppa) != lpn {
                     let what = format!("is mapped to {ppa}, which holds {}", self.lpn_at(ppa));
                     return Err(Breach::Sector { lpn, what });
                 }
             }
         }
-        if let Some(unit) =
-            (0..units.len() as u32).find(|&u| units[u as usize] != self.space.valid[u])
-        {
-            return count(format!("unit {unit} has {} sectors in use", units[unit as usize]));
+        if let Some(unit) = (0..units.count()).find(|&u| units[u] != self.space.valid[u]) {
+            return count(format!("unit {unit} has {} sectors in use", units[unit]));
         }
         for ppa in self.log.places() {
-            segments[self.space.shape.segment_of(self.space.unit_of(ppa)) as usize] += 1;
+            segments[self.space.shape.segment_of(self.space.unit_of(ppa))] += 1;
         }
         for (s, segment) in (0..).zip(&self.space.segments) {
-            if segments[s as usize] != segment.valid {
+            if segments[s] != segment.valid {
                 return Err(Breach::Line {
                     line: s,
-                    what: format!("has {} sectors in use", segments[s as usize]),
+                    what: format!("has {} sectors in use", segments[s]),
                 });
             }
         }

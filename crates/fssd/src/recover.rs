@@ -130,17 +130,17 @@ impl Fssd {
             let (lpn, stamp, order) = (kept.held)(ppa)?;
             (u64::from(lpn.0) < kept.sectors).then_some((lpn.0, stamp, order))
         };
-        let mut newest = vec![(0, 0, Ppa(0)); kept.sectors as usize];
+        let mut newest: IdVec<u32, _> = vec![(0, 0, Ppa(0)); kept.sectors as usize].into();
         for ppa in (0..all).map(Ppa) {
             if let Some((lpn, stamp, order)) = held(ppa) {
-                let best = &mut newest[lpn as usize];
+                let best = &mut newest[lpn];
                 *best = (*best).max((stamp, order + 1, ppa));
             }
         }
         // The newest come behind all others, in the order of their programs.
         let spare = |ppa: Ppa| {
             let (lpn, stamp, order) = held(ppa)?;
-            let (best, _, place) = newest[lpn as usize];
+            let (best, _, place) = newest[lpn];
             if (kept.trimmed)(Lpn(lpn), best) {
                 return None;
             }

@@ -5,6 +5,8 @@ use wordline_base::{BitMap, IdVec};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Ppa};
 
 pub(crate) type SegmentId = u32;
+/// Channels that share segments.
+pub(crate) type GroupId = u32;
 /// A unit of the drive, by its number.
 pub(crate) type Unit = u32;
 
@@ -80,7 +82,7 @@ pub(crate) struct Space {
     pub shape: Shape,
     pub segments: IdVec<SegmentId, Segment>,
     /// Free segments of each group, in the order in which they are taken.
-    pub free: Vec<VecDeque<SegmentId>>,
+    pub free: IdVec<GroupId, VecDeque<SegmentId>>,
     pub bad: BitMap,
     pub erases: IdVec<BlockId, u32>,
     pub programmed: IdVec<BlockId, u32>,
@@ -108,7 +110,7 @@ impl Space {
             groups,
             shape: Shape { g: *g, groups, channels: g.channels / groups },
             segments: IdVec::filled(fresh, g.lines * groups),
-            free: vec![VecDeque::new(); groups as usize],
+            free: IdVec::filled(VecDeque::new(), groups),
             bad: BitMap::new(blocks as usize),
             erases: IdVec::filled(0, blocks),
             programmed: IdVec::filled(0, blocks),
@@ -149,7 +151,7 @@ impl Space {
     }
     /// Takes a free segment of a group.
     pub fn open(&mut self, group: u32) -> Option<SegmentId> {
-        let s = self.free[group as usize].pop_front()?;
+        let s = self.free[group].pop_front()?;
         self.opened += 1;
         self.segments[s] = Segment { state: State::Open, opened: self.opened, ..self.segments[s] };
         Some(s)
@@ -184,7 +186,7 @@ impl Space {
         segment.next = 0;
         segment.state = if good { State::Free } else { State::Retired };
         if good {
-            let group = (s % self.groups) as usize;
+            let group = s % self.groups;
             self.free[group].push_back(s);
         }
     }

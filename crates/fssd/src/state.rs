@@ -236,11 +236,11 @@ impl Fssd {
                     None => return damaged("a segment is free and is not"),
                 }
             }
-            self.space.free[group as usize] = free;
+            self.space.free[group] = free;
         }
         for point in [USER, GC] {
             self.points[point].turn = r.up_to(self.space.groups, "a group")? % self.space.groups;
-            for group in 0..self.space.groups as usize {
+            for group in 0..self.space.groups {
                 let s = self.a_segment(r)?;
                 if s.is_some_and(|s| self.space.segments[s].state != State::Open) {
                     return damaged("a segment is written to and is not open");

@@ -2,11 +2,12 @@
 
 use crate::config::Side;
 use crate::log::{Holds, Meta, Spare};
+use crate::space::GroupId;
 use crate::space::{SegmentId, Unit};
 use crate::tree::{Extent, Full, LOST};
 use crate::{Fssd, NOBODY, Op};
 use std::collections::BTreeMap;
-use wordline_base::{Lpn, Stamps};
+use wordline_base::{IdVec, Lpn, Stamps};
 use wordline_nand::{Class, Ppa};
 use wordline_translation::{Action, Command};
 
@@ -19,7 +20,7 @@ pub(crate) const GC: usize = 1;
 pub(crate) struct Point {
     /// The group whose turn it is.
     pub turn: u32,
-    pub segments: Vec<Option<SegmentId>>,
+    pub segments: IdVec<GroupId, Option<SegmentId>>,
     pub unit: Option<Unit>,
     /// How far.
     pub filled: u32,
@@ -27,7 +28,7 @@ pub(crate) struct Point {
 
 impl Point {
     pub fn new(groups: u32) -> Point {
-        Point { turn: 0, segments: vec![None; groups as usize], unit: None, filled: 0 }
+        Point { turn: 0, segments: IdVec::filled(None, groups), unit: None, filled: 0 }
     }
 }
 
@@ -273,7 +274,7 @@ impl Fssd {
             let group = (self.points[point].turn + i) % groups;
             loop {
                 let p = &mut self.points[point];
-                let open = match p.segments[group as usize] {
+                let open = match p.segments[group] {
                     Some(s) => Some(s),
                     None if self.space.free_segments() <= reserve => None,
                     None => {
@@ -282,11 +283,11 @@ impl Fssd {
                         opened
                     }
                 };
-                p.segments[group as usize] = open;
+                p.segments[group] = open;
                 let Some(s) = open else { break };
                 let unit = self.space.next_unit(s);
                 if self.space.segments[s].state == crate::space::State::Closed {
-                    p.segments[group as usize] = None;
+                    p.segments[group] = None;
                 }
                 if unit.is_some() {
                     p.turn = (group + 1) % groups;

@@ -21,19 +21,20 @@ use crate::stats::Counters;
 use crate::tasks::core::Core;
 use crate::tasks::idle::Menu;
 use crate::tasks::thread::{Asleep, Step, Thread};
-use crate::{DiskId, ThreadId};
+use crate::{CoreId, DiskId, HctxId, ThreadId};
 use std::collections::VecDeque;
 use wordline_base::{IdVec, QueuePriority, Slab, Span, Time, Workload};
 
 /// A disk with its hardware queues from `first` on.
 fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Disk {
     let cores = stack.cores;
-    let from = |map: &[u16], first: u16| map.iter().map(|q| q + first).collect::<Vec<u16>>();
+    let from =
+        |map: &[u16], first: u16| map.iter().map(|q| q + first).collect::<IdVec<CoreId, HctxId>>();
     let map = match has.shared {
         // An array's are those of its first member, as soon as that is there.
-        true if has.count == 0 => Vec::new(),
+        true if has.count == 0 => IdVec::new(),
         true => from(&map_queues(cores, has.count).0, first),
-        false => vec![first; cores as usize],
+        false => IdVec::filled(first, cores),
     };
     let info = spec.shape.info;
     Disk {
@@ -51,7 +52,7 @@ fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Dis
             _ => from(&map_queues(cores, has.critical).0, first + (has.count + has.poll) as u16),
         },
         critical_map: match has.critical {
-            0 => Vec::new(),
+            0 => IdVec::new(),
             n => from(&map_queues(cores, n).0, first + (has.count + has.poll) as u16),
         },
         map,
@@ -100,16 +101,16 @@ pub(crate) fn not_selected(job: &ThreadSpec, of_array: bool) -> Option<&'static 
 struct Placing<S> {
     threads: IdVec<ThreadId, Thread<S>>,
     /// Threads with work of their own on each core.
-    load: Vec<u32>,
+    load: IdVec<CoreId, u32>,
 }
 
 impl<S> Placing<S> {
     /// The core of these with the fewest threads, the lowest of equals: round robin.
     fn least(&self, cores: impl Iterator<Item = u32>) -> u32 {
-        cores.min_by_key(|&c| (self.load[c as usize], c)).unwrap_or(0)
+        cores.min_by_key(|&c| (self.load[c], c)).unwrap_or(0)
     }
     fn take(&mut self, core: u32) {
-        self.load[core as usize] += 1;
+        self.load[core] += 1;
     }
     fn count(&self) -> u32 {
         self.threads.len() as u32
@@ -124,7 +125,7 @@ impl<S> Placing<S> {
         asleep: Asleep,
     ) -> u32 {
         let spec = ThreadSpec::new(name, Engine::Null, 1);
-        let mut thread = Thread::new(spec, None, core, disk.0, disk.1.map[core as usize]);
+        let mut thread = Thread::new(spec, None, core, disk.0, disk.1.map[core]);
         (thread.step, thread.asleep) = (step, asleep);
         self.threads.push(thread);
         self.count() - 1
@@ -212,7 +213,7 @@ impl<S: Source> Host<S> {
         }
         let mut placing = Placing {
             threads: Vec::with_capacity(2 * jobs.len() + 1).into(),
-            load: vec![0u32; stack.cores as usize],
+            load: IdVec::filled(0u32, stack.cores),
         };
         for (index, (spec, source)) in jobs.into_iter().enumerate() {
             let home = spec.disks.first().copied().unwrap_or(0);
@@ -226,7 +227,7 @@ impl<S: Source> Host<S> {
             let core = placing.least(allowed.iter().copied());
             placing.take(core);
             let disk = &disks[home];
-            let hctx = if shared { disk.map[core as usize] } else { own(disk) };
+            let hctx = if shared { disk.map[core] } else { own(disk) };
             let mut thread = Thread::new(spec.fixed_up(), Some(source), core, home, hctx);
             let knows = matches!(thread.spec.engine, Engine::Pvsync2 | Engine::IoUring);
             thread.may_poll = knows && thread.spec.hipri;
@@ -304,7 +305,7 @@ impl<S: Source> Host<S> {
             let core = placing.least(any());
             placing.take(core);
             let spec = ThreadSpec::new("reaper", Engine::Libaio, 1);
-            let mut reaper = Thread::new(spec, None, core, 0, disks[0].map[core as usize]);
+            let mut reaper = Thread::new(spec, None, core, 0, disks[0].map[core]);
             (reaper.step, reaper.asleep, reaper.partner) = (Step::Collect, Asleep::Events, job);
             placing.threads[job].partner = placing.count();
             placing.threads.push(reaper);
@@ -321,7 +322,7 @@ impl<S: Source> Host<S> {
             (spec.hipri, spec.class) = (thread.spec.hipri, thread.spec.class);
             let (polls, d) = (thread.polls, thread.disk);
             let disk = &disks[d];
-            let home = if polls { &disk.poll_map } else { &disk.map }[core as usize];
+            let home = if polls { &disk.poll_map } else { &disk.map }[core];
             let mut sq = Thread::new(spec, None, core, d, home);
             (sq.step, sq.asleep, sq.owner, sq.polls) = (Step::SqLoop, Asleep::Ring, job, polls);
             sq.may_poll = polls;
@@ -417,7 +418,7 @@ impl<S: Source> Host<S> {
                 flashshare: stack.flashshare.clone(),
                 #[cfg(debug_assertions)]
                 made: 0,
-                kblockd,
+                kblockd: kblockd.into(),
             },
             out: VecDeque::with_capacity(256),
             counters: Counters::default(),

@@ -7,7 +7,8 @@ use crate::paths::admit::Bios;
 use crate::paths::collector::{Collector, GcOnHost};
 use crate::paths::md::Array;
 use crate::paths::pblk::Pblk;
-use wordline_base::{Ctx, SectorSize, Span, Time};
+use crate::{CoreId, HctxId};
+use wordline_base::{Ctx, IdVec, SectorSize, Span, Time};
 use wordline_ftl::Translator;
 use wordline_ftl::config::FtlCost;
 use wordline_md::{Layout, MdConfig};
@@ -116,12 +117,12 @@ pub(crate) struct Disk {
     pub unpolled: u16,
     /// Hardware queue by core, for requests that wait for an interrupt and for polled ones. With
     /// user-space drivers every job has one of its own.
-    pub map: Vec<u16>,
-    pub poll_map: Vec<u16>,
+    pub map: IdVec<CoreId, HctxId>,
+    pub poll_map: IdVec<CoreId, HctxId>,
     /// The same for latency-critical requests, if they have queues of their own, and the queue that tasks
     /// look at for them.
-    pub critical_map: Vec<u16>,
-    pub look_map: Vec<u16>,
+    pub critical_map: IdVec<CoreId, HctxId>,
+    pub look_map: IdVec<CoreId, HctxId>,
     /// Polling a request is possible.
     pub polls: bool,
     pub elevator: Option<Elevator>,

@@ -1,6 +1,6 @@
 //! What a core's time goes to, function by function. A function has a fixed length after a pause of its
 //! core; loads and stores follow from its calls. Code of an I/O's way that ran a moment ago on the same
-//! core is in its caches and takes less (see [`Warm`]).
+//! core is in its caches and takes less (see `Warm`).
 
 use crate::config::{HostCost, MemoryConfig, WarmConfig};
 use serde::Serialize;

@@ -496,21 +496,22 @@ impl<S: Source> Host<S> {
 
     /// Counts up to `now`.
     pub fn stats(&self, now: Time) -> HostStats {
-        let mut threads: Vec<_> = self.threads.iter().map(|t| t.stats.clone()).collect();
+        let mut threads: IdVec<ThreadId, _> =
+            self.threads.iter().map(|t| t.stats.clone()).collect();
         for (stats, thread) in threads.iter_mut().zip(&self.threads) {
             stats.name = thread.spec.name.clone();
         }
         for core in &self.cores {
             if let Some((t, user, system)) = core.running(now) {
-                threads[t as usize].user += user;
-                threads[t as usize].system += system;
+                threads[t].user += user;
+                threads[t].system += system;
             }
         }
         // A reaper's time is its job's.
-        for (r, thread) in self.threads.iter().enumerate() {
+        for (r, thread) in (0..).zip(&self.threads) {
             if thread.source.is_none() && thread.partner != NONE {
                 let reaper = threads[r].clone();
-                let job = &mut threads[thread.partner as usize];
+                let job = &mut threads[thread.partner];
                 job.user += reaper.user;
                 job.system += reaper.system;
                 job.voluntary_switches += reaper.voluntary_switches;
@@ -524,7 +525,7 @@ impl<S: Source> Host<S> {
                 .iter()
                 .map(|c| c.calls.uses(&self.spans, &self.cost.memory))
                 .collect(),
-            threads,
+            threads: std::mem::take(&mut *threads),
             idle_states: self.cores.iter().filter_map(|c| c.idle_states(now)).collect(),
             counters: self.counters,
             memory: self.memory(),
@@ -573,7 +574,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn turn_to(&mut self, t: u32, to: u16) {
         let disk = &self.block.disks[to];
         let thread = &mut self.threads[t];
-        let core = thread.core as usize;
+        let core = thread.core;
         thread.disk = to;
         thread.home = if self.shared {
             disk.map[core]

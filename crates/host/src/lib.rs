@@ -28,6 +28,8 @@ pub(crate) type CoreId = u32;
 pub(crate) type DiskId = u16;
 pub(crate) type HctxId = u16;
 pub(crate) type EndId = u16;
+/// A request by its place in the block layer, which schedulers keep tables by.
+pub(crate) type RequestId = u32;
 
 pub use config::{Engine, Scheduler, StackConfig};
 pub use disk::{ArrayShape, DISK_SHIFT, DiskShape, DiskSpec, DriveInfo, address};

@@ -68,7 +68,7 @@ fn is_whole(image: &Image, recovered: &Recovered, ppa: Ppa, into: &mut [u8; PAGE
     let Some((lpn, stamp)) = recovered.ftl.oob(ppa) else { return false };
     stamp & LOST == 0
         && image.read_sectors(ppa.0, into).is_ok()
-        && recovered.crcs[ppa.0 as usize] == sector_crc(lpn.0, stamp, into)
+        && recovered.crcs[ppa] == sector_crc(lpn.0, stamp, into)
 }
 
 /// Writes what is known of the drive's bytes to a blank file, sparse. It returns the ranges that are not
@@ -136,5 +136,5 @@ fn rebuild(image: &Image, recovered: &Recovered, ppa: Ppa, sum: &mut [u8; PAGE])
             crate::media::add_times(sum, &page, factor);
         }
     }
-    Some(recovered.crcs[ppa.0 as usize] == sector_crc(lpn.0, stamp, sum))
+    Some(recovered.crcs[ppa] == sector_crc(lpn.0, stamp, sum))
 }

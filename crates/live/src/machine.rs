@@ -18,7 +18,8 @@ use wordline_base::Workload;
 use wordline_base::ledger::NONE;
 use wordline_base::stamps::BLANK;
 use wordline_base::{
-    BadValue, Ctx, Ddir, Event, IoClass, IoId, Lpn, SECTOR, SECTOR_SHIFT, SectorSize, Slab, Time,
+    BadValue, Ctx, Ddir, Event, IdVec, IoClass, IoId, Lpn, SECTOR, SECTOR_SHIFT, SectorSize, Slab,
+    Time,
 };
 use wordline_device::Controller;
 use wordline_device::DriveConfig;
@@ -145,7 +146,7 @@ struct Queue {
     /// The class of its commands.
     class: IoClass,
     free: Vec<u16>,
-    by_cid: Vec<u32>,
+    by_cid: IdVec<u16, u32>,
     /// Commands for which no slot is free.
     waiting: VecDeque<(u32, Sqe)>,
 }
@@ -160,7 +161,7 @@ pub struct Machine {
     parts: Slab<Part>,
     queues: Vec<Queue>,
     /// By life: the part.
-    by_life: Vec<u32>,
+    by_life: IdVec<IoId, u32>,
     /// Ranges being written, with their I/O.
     changing: Vec<(u32, u32, u32)>,
     blocked: VecDeque<u32>,
@@ -198,7 +199,7 @@ impl Machine {
             controller.set_interrupts(i as u16, false);
             // One slot always stays empty.
             let free = (0..depth as u16 - 1).rev().collect();
-            let by_cid = vec![u32::MAX; depth as usize];
+            let by_cid = IdVec::filled(u32::MAX, depth);
             let class = IoClass::NONE.with_queue(class).with_workload(WORKLOADS[i]);
             queues.push(Queue { class, free, by_cid, waiting: VecDeque::new() });
         }
@@ -215,7 +216,7 @@ impl Machine {
             ios: Table::default(),
             parts: Slab::with_capacity(256),
             queues,
-            by_life: Vec::new(),
+            by_life: IdVec::new(),
             changing: Vec::new(),
             blocked: VecDeque::new(),
             done: VecDeque::new(),
@@ -493,7 +494,7 @@ impl Machine {
         if self.by_life.len() <= life.0 as usize {
             self.by_life.resize(life.0 as usize + 1, u32::MAX);
         }
-        self.by_life[life.0 as usize] = key;
+        self.by_life[life] = key;
         // What is cut off within a logical block of the drive is merged here.
         let lba = u64::from(self.controller.config().lba);
         let from = offset & !(lba - 1);
@@ -530,7 +531,7 @@ impl Machine {
                 queue.waiting.push_front((key, sqe));
                 break;
             }
-            queue.by_cid[usize::from(cid)] = key;
+            queue.by_cid[cid] = key;
             sent = true;
         }
         if sent {
@@ -573,7 +574,7 @@ impl Machine {
             let users = users && op.kind == OpKind::Read && op.io != IoId::NONE;
             let good = match media {
                 Some(media) if users => {
-                    let part = &mut parts[by_life[op.io.0 as usize]];
+                    let part = &mut parts[by_life[op.io]];
                     read_run(part, &mut ios[part.io], media, ftl, op)
                 }
                 Some(media) => media.perform(record, ftl, nand),
@@ -585,7 +586,7 @@ impl Machine {
         while let Some(posted) = self.controller.poll() {
             let queue = &mut self.queues[usize::from(posted.cq)];
             let cid = posted.cqe.cid;
-            let key = std::mem::replace(&mut queue.by_cid[usize::from(cid)], u32::MAX);
+            let key = std::mem::replace(&mut queue.by_cid[cid], u32::MAX);
             queue.free.push(cid);
             self.completed(key, posted.cqe.status);
             self.send(posted.cq);
@@ -603,7 +604,7 @@ impl Machine {
         let part = self.parts.remove(key);
         self.ctx.stamps.acknowledge(part.submitted, status == Status::Success);
         self.ctx.lives.release(part.life);
-        self.by_life[part.life.0 as usize] = u32::MAX;
+        self.by_life[part.life] = u32::MAX;
         let mut fault = match status {
             Status::Success => None,
             _ => Some(Fault::Io),

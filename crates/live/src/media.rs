@@ -16,7 +16,7 @@ use crate::smeta;
 use crate::writer::{Ticket, Unit, Why, Work, Writer};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use wordline_base::{BitMap, Lpn, Stamps};
+use wordline_base::{BitMap, IdVec, Lpn, Stamps};
 use wordline_device::Controller;
 use wordline_device::DriveConfig;
 use wordline_ftl::{LOST, Translation, Translator};
@@ -44,8 +44,8 @@ pub struct Media {
     /// The image is not to be changed.
     read_only: bool,
     g: Geometry,
-    crcs: Vec<u32>,
-    trims: Vec<u32>,
+    crcs: IdVec<Ppa, u32>,
+    trims: IdVec<Lpn, u32>,
     order: u64,
     /// Units with a whole record, of whatever life of their block.
     recorded: BitMap,
@@ -244,8 +244,8 @@ impl Media {
                 UnitKind::Data
             }
         };
-        for (i, spare) in spares.iter().enumerate() {
-            self.crcs[ppa.0 as usize + i] = spare.crc;
+        for (at, spare) in (ppa.0..).map(Ppa).zip(&spares) {
+            self.crcs[at] = spare.crc;
         }
         let record = UnitRecord {
             kind,
@@ -381,7 +381,7 @@ impl Media {
             if stamp & LOST != 0 || !is_parity && self.pages.get((lpn, stamp)).is_some() {
                 continue;
             }
-            let mut good = read && self.crcs[at.0 as usize] == sector_crc(lpn, stamp, data);
+            let mut good = read && self.crcs[at] == sector_crc(lpn, stamp, data);
             if is_parity {
                 lost |= !good;
                 continue;
@@ -430,7 +430,7 @@ impl Media {
     }
     /// These bytes are what was written there as this version.
     pub fn fits(&self, ppa: Ppa, version: Version, data: &[u8]) -> bool {
-        self.crcs[ppa.0 as usize] == sector_crc(version.0, version.1, data)
+        self.crcs[ppa] == sector_crc(version.0, version.1, data)
     }
     /// Computes a sector from the rest of its stride.
     pub fn rebuild(
@@ -470,10 +470,10 @@ impl Media {
         let Some(first) = (lpn..lpn + sectors).find(written) else { return };
         let last = (lpn..lpn + sectors).rfind(written).unwrap_or(first);
         for l in first..=last {
-            self.trims[l as usize] = stamps.next(Lpn(l)) - 1;
+            self.trims[Lpn(l)] = stamps.next(Lpn(l)) - 1;
         }
-        let range = first as usize..=last as usize;
-        self.writer.push(None, Work::Trims(first, self.trims[range].to_vec()));
+        let trims = self.trims.slice(Lpn(first)..Lpn(last + 1)).to_vec();
+        self.writer.push(None, Work::Trims(first, trims));
     }
     /// Throws away versions that are in flash or were overwritten before they went anywhere.
     pub fn sweep(&mut self, controller: &Controller, stamps: &Stamps) {

@@ -13,7 +13,7 @@ use wordline_ftl::{
     Ftl, KeptVersions, LOST, LineMedia, Media, SmetaRecord, Stream, Translation, Translator,
     Written,
 };
-use wordline_nand::{Geometry, Nand, Ppa};
+use wordline_nand::{BlockId, Geometry, Nand, Ppa};
 
 /// A drive as its image has it.
 /// What a step of recovery found; prints as `map: 7 sectors mapped, ...`.
@@ -36,9 +36,9 @@ pub struct Recovered {
     pub ftl: Translator,
     pub stamps: Stamps,
     /// By physical sector: the checksum of what was written there.
-    pub crcs: Vec<u32>,
+    pub crcs: IdVec<Ppa, u32>,
     /// By logical sector: the stamp at its last trim.
-    pub trims: Vec<u32>,
+    pub trims: IdVec<Lpn, u32>,
     /// The next program's.
     pub order: u64,
     pub report: Vec<Finding>,
@@ -119,13 +119,13 @@ struct Recovering<'a> {
     nand: Nand,
     /// Torn or unfinished units are made void in the image.
     repair: bool,
-    blocks: Vec<BlockRecord>,
+    blocks: IdVec<BlockId, BlockRecord>,
     /// By unit of the drive.
     records: IdVec<u32, Option<Box<UnitRecord>>>,
     torn: Vec<u32>,
     smetas: IdVec<u32, Vec<SmetaRecord>>,
     lines: IdVec<u32, LineMedia>,
-    trims: Vec<u32>,
+    trims: IdVec<Lpn, u32>,
     order: u64,
     dropped: u64,
     recorded: BitMap,
@@ -149,12 +149,12 @@ pub fn recover(image: &Image, system: &DriveConfig, repair: bool) -> Result<Reco
         g,
         nand,
         repair,
-        blocks: Vec::new(),
+        blocks: IdVec::new(),
         records: Vec::with_capacity(units).into(),
         torn: Vec::new(),
         smetas: IdVec::filled(Vec::new(), g.lines),
         lines: IdVec::new(),
-        trims: Vec::new(),
+        trims: IdVec::new(),
         order: 1,
         dropped: 0,
         recorded: BitMap::new(units),
@@ -224,7 +224,7 @@ impl<'a> Recovering<'a> {
         let (torn_units, order, recorded) = (&mut self.torn, &mut self.order, &mut self.recorded);
         let each = |unit: u32, found: Found<UnitRecord>| {
             let line = unit / g.units_per_line();
-            let block = &mut blocks[(line * g.luns + unit % g.luns) as usize];
+            let block = &mut blocks[line * g.luns + unit % g.luns];
             if matches!(found, Found::Whole(_)) {
                 recorded.set(unit as usize);
             }
@@ -262,8 +262,8 @@ impl<'a> Recovering<'a> {
              erased blocks, {torn} torn"
         ))
     }
-    fn block_of(&self, unit: u32) -> usize {
-        (unit / self.g.units_per_line() * self.g.luns + unit % self.g.luns) as usize
+    fn block_of(&self, unit: u32) -> BlockId {
+        unit / self.g.units_per_line() * self.g.luns + unit % self.g.luns
     }
 
     /// Tells what a crash leaves from what it does not. A unit whose record is torn was being written
@@ -431,7 +431,7 @@ impl<'a> Recovering<'a> {
         let of_spares = || {
             let config = &self.system.ftl;
             let [mut luns, mut parity] = [(); 2].map(|()| BitMap::new(g.luns as usize));
-            let blocks = &self.blocks[(line * g.luns) as usize..][..g.luns as usize];
+            let blocks = self.blocks.slice(line * g.luns..(line + 1) * g.luns);
             let mut erases: Vec<u32> = blocks.iter().map(|b| b.erases).collect();
             // A block without units was good if it is now. Where lines share blocks it may be another's.
             for lun in (0..g.luns as usize).filter(|&l| !config.hot_cold && !blocks[l].bad) {
@@ -504,7 +504,7 @@ impl<'a> Recovering<'a> {
             });
         }
         for lun in 0..g.luns {
-            let block = self.blocks[(line * g.luns + lun) as usize];
+            let block = self.blocks[line * g.luns + lun];
             media.bad.push(block.bad);
             let opened = smetas.iter().filter(|s| s.luns.get(lun as usize));
             let then = opened.map(|s| s.erases[lun]).max().unwrap_or(0);
@@ -514,7 +514,7 @@ impl<'a> Recovering<'a> {
     }
 
     fn read_trims(&mut self) -> Result<String, Error> {
-        self.trims = self.image.read_trims().map_err(|e| unreadable(self.image, e))?;
+        self.trims = self.image.read_trims().map_err(|e| unreadable(self.image, e))?.into();
         let n = self.trims.iter().filter(|&&t| t > 0).count();
         Ok(format!("{n} sectors were trimmed"))
     }
@@ -535,7 +535,7 @@ impl<'a> Recovering<'a> {
         };
         let kept = KeptVersions {
             sectors: self.image.superblock.sectors,
-            bad: &|block| self.blocks[block as usize].bad,
+            bad: &|block| self.blocks[block].bad,
             programmed: &of(|line| &line.programmed),
             erases: &of(|line| &line.erases),
             held: &held,
@@ -547,13 +547,12 @@ impl<'a> Recovering<'a> {
     fn finish(mut self, seed: Seed, mut report: Vec<Finding>) -> Result<Recovered, Error> {
         let g = self.g;
         let size = g.sectors_per_unit;
-        let mut crcs = vec![0; g.sectors() as usize];
+        let mut crcs: IdVec<Ppa, u32> = vec![0; g.sectors() as usize].into();
         let none = Spare { lpn: NO_LPN, stamp: 0, crc: 0 };
-        let mut spares = vec![none; g.sectors() as usize];
-        for (unit, r) in self.records.iter().enumerate() {
+        let mut spares: IdVec<Ppa, Spare> = vec![none; g.sectors() as usize].into();
+        for (unit, r) in (0..).zip(&self.records) {
             let Some(r) = r else { continue };
-            for (i, s) in r.spares.iter().enumerate() {
-                let at = unit * size as usize + i;
+            for (at, s) in (unit * size..).map(Ppa).zip(&r.spares) {
                 crcs[at] = s.crc;
                 spares[at] = *s;
             }
@@ -562,14 +561,13 @@ impl<'a> Recovering<'a> {
         let fresh = self.torn.is_empty() && self.records.iter().all(Option::is_none);
         let sectors = self.image.superblock.sectors;
         let oob = |ppa: Ppa| {
-            let s = spares[ppa.0 as usize];
+            let s = spares[ppa];
             (s.lpn != NO_LPN).then_some((Lpn(s.lpn), s.stamp))
         };
         let config = &self.system.ftl;
         let refused = |bad: BadValue| Error::Setting(bad.below("ftl"));
         let trims = &self.trims;
-        let trimmed =
-            |lpn: Lpn, stamp: u32| trims.get(lpn.0 as usize).is_some_and(|&t| stamp & !LOST <= t);
+        let trimmed = |lpn: Lpn, stamp: u32| trims.get(lpn).is_some_and(|&t| stamp & !LOST <= t);
         let (ftl, found): (Translator, _) = if fresh {
             let mut bad = |lun, line| self.nand.is_factory_bad(lun, line);
             let ftl = Translator::new(None, &g, config, &mut bad, seed).map_err(refused)?;
@@ -597,8 +595,8 @@ impl<'a> Recovering<'a> {
             ),
         });
         let mut stamps = Stamps::new(ftl.sectors());
-        for (lpn, &stamp) in self.trims.iter().enumerate().filter(|(_, t)| **t > 0) {
-            stamps.restore(Lpn(lpn as u32), stamp, true);
+        for (lpn, &stamp) in (0..).map(Lpn).zip(&self.trims).filter(|(_, t)| **t > 0) {
+            stamps.restore(lpn, stamp, true);
         }
         if let Some(doubt) = self.damage.doubt {
             let mut unproven = BitMap::new(ftl.sectors() as usize);

@@ -1,13 +1,15 @@
 //! Numbered records of any kind, with reuse of their numbers.
 
+use wordline_base::IdVec;
+
 pub struct Table<T> {
-    items: Vec<Option<T>>,
+    items: IdVec<u32, Option<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Table { items: Vec::new(), free: Vec::new() }
+        Table { items: IdVec::new(), free: Vec::new() }
     }
 }
 
@@ -15,7 +17,7 @@ impl<T> Table<T> {
     pub fn insert(&mut self, item: T) -> u32 {
         match self.free.pop() {
             Some(key) => {
-                self.items[key as usize] = Some(item);
+                self.items[key] = Some(item);
                 key
             }
             None => {
@@ -50,11 +52,11 @@ impl<T> Table<T> {
 impl<T> std::ops::Index<u32> for Table<T> {
     type Output = T;
     fn index(&self, key: u32) -> &T {
-        self.items[key as usize].as_ref().expect("a record that is there")
+        self.items[key].as_ref().expect("a record that is there")
     }
 }
 impl<T> std::ops::IndexMut<u32> for Table<T> {
     fn index_mut(&mut self, key: u32) -> &mut T {
-        self.items[key as usize].as_mut().expect("a record that is there")
+        self.items[key].as_mut().expect("a record that is there")
     }
 }

@@ -246,11 +246,13 @@ enum Place {
 }
 
 type StripeId = u32;
+/// A drive by its place in the array.
+pub type MemberId = u32;
 
 #[derive(Clone, Debug)]
 struct Head {
     row: u64,
-    devs: Vec<Dev>,
+    devs: IdVec<MemberId, Dev>,
     users: u32,
     flying: u32,
     place: Place,
@@ -286,8 +288,8 @@ pub struct Logged {
 pub struct Disks {
     pub layout: Layout,
     pub guards: Guards,
-    pub members: Vec<Member>,
-    held: Vec<Pages>,
+    pub members: IdVec<MemberId, Member>,
+    held: IdVec<MemberId, Pages>,
     dirty: BTreeSet<u64>,
     journal: Vec<Logged>,
     acked: Pages,
@@ -301,9 +303,9 @@ pub struct Raid5 {
     layout: Layout,
     guards: Guards,
     checks: bool,
-    members: Vec<Member>,
+    members: IdVec<MemberId, Member>,
     /// Members that make room for writes now, to be read around if the others do not.
-    busy: Vec<bool>,
+    busy: IdVec<MemberId, bool>,
     heads: IdVec<StripeId, Head>,
     by_row: BTreeMap<u64, u32>,
     inactive: BTreeSet<(u64, u32)>,
@@ -332,7 +334,7 @@ pub struct Raid5 {
     log: BTreeMap<u32, Logged>,
     log_at: u64,
     /// What each member's pages hold; what acknowledged writes wrote, and what was taken up last.
-    held: Vec<Pages>,
+    held: IdVec<MemberId, Pages>,
     acked: Pages,
     taken: Pages,
     writes: u32,
@@ -348,7 +350,7 @@ impl Raid5 {
         let n = layout.members as usize;
         let head = |_| Head {
             row: u64::MAX,
-            devs: vec![Dev::default(); n],
+            devs: vec![Dev::default(); n].into(),
             users: 0,
             flying: 0,
             place: Place::Inactive,
@@ -365,8 +367,8 @@ impl Raid5 {
         Raid5 {
             guards,
             checks,
-            members: vec![Member::InSync; n],
-            busy: vec![false; n],
+            members: vec![Member::InSync; n].into(),
+            busy: vec![false; n].into(),
             heads: (0..stripes).map(head).collect(),
             by_row: BTreeMap::new(),
             inactive: (0..stripes).map(|s| (0, s)).collect(),
@@ -390,7 +392,7 @@ impl Raid5 {
             at_bitmap: Vec::new(),
             log: BTreeMap::new(),
             log_at: 0,
-            held: vec![Pages::default(); n],
+            held: vec![Pages::default(); n].into(),
             acked: Pages::default(),
             taken: Pages::default(),
             writes: 0,
@@ -405,7 +407,7 @@ impl Raid5 {
         &self.layout
     }
     pub fn member(&self, member: u32) -> Member {
-        self.members[member as usize]
+        self.members[member]
     }
     /// All members are there and whole.
     pub fn is_whole(&self) -> bool {
@@ -461,20 +463,20 @@ impl Raid5 {
     }
     /// Whether the member makes room for writes.
     pub fn set_busy(&mut self, member: u32, busy: bool) {
-        self.busy[member as usize] = busy;
+        self.busy[member] = busy;
     }
     pub fn is_busy(&self, member: u32) -> bool {
-        self.busy[member as usize]
+        self.busy[member]
     }
     /// A read of the member goes around it: it makes room, and no other does.
     pub fn goes_around(&self, member: u32) -> bool {
-        let whole = |(m, state): (usize, &Member)| {
-            m == member as usize || *state == Member::InSync && !self.busy[m]
+        let whole = |(m, state): (MemberId, &Member)| {
+            m == member || *state == Member::InSync && !self.busy[m]
         };
-        self.busy[member as usize] && self.members.iter().enumerate().all(whole)
+        self.busy[member] && (0..).zip(&self.members).all(whole)
     }
 
-    fn in_sync(&self, member: usize, row: u64) -> bool {
+    fn in_sync(&self, member: MemberId, row: u64) -> bool {
         match self.members[member] {
             Member::InSync => true,
             Member::Failed => false,
@@ -527,7 +529,7 @@ impl Raid5 {
         let PageOf { bio, fua, class, .. } = page;
         let part = Part { bio, from, to, fua, class, write: self.writes + 1 };
         let head = &mut self.heads[s];
-        let dev = &mut head.devs[member as usize];
+        let dev = &mut head.devs[member];
         let list = if page.write { &mut dev.write } else { &mut dev.read };
         if head.trim.is_some() || list.iter().any(|p| p.overlaps(&part)) {
             self.stats.overlap_waits += 1;
@@ -684,19 +686,18 @@ impl Raid5 {
         }
         let row = self.heads[s].row;
         if let To::Member(m) = io.to {
-            let at = m as usize;
-            let dev = &mut self.heads[s].devs[at];
+            let dev = &mut self.heads[s].devs[m];
             match (io.what.reads(), ok) {
                 (true, true) => {
                     dev.uptodate = true;
                     if self.checks {
-                        dev.page = self.held[at].get(row);
+                        dev.page = self.held[m].get(row);
                     }
                 }
                 (true, false) => dev.bad = true,
                 (false, true) => {
                     if self.checks {
-                        *self.held[at].at(row) = dev.page;
+                        *self.held[m].at(row) = dev.page;
                     }
                 }
                 (false, false) => self.fail(m),
@@ -715,10 +716,10 @@ impl Raid5 {
 
     /// A member is out (md_error).
     pub fn fail(&mut self, member: u32) {
-        let state = &mut self.members[member as usize];
+        let state = &mut self.members[member];
         if *state != Member::Failed {
             *state = Member::Failed;
-            self.busy[member as usize] = false;
+            self.busy[member] = false;
             self.out.push_back(Out::Lost { member });
         }
     }
@@ -748,16 +749,17 @@ impl Raid5 {
         if self.heads[s].trim.is_some() {
             return self.trim_out(s);
         }
-        let n = self.layout.members as usize;
+        let n = self.layout.members;
         let row = self.heads[s].row;
-        let parity = self.layout.parity(row * PAGE).unwrap_or(0) as usize;
-        let there: Vec<bool> =
+        let parity = self.layout.parity(row * PAGE).unwrap_or(0);
+        let there: IdVec<MemberId, bool> =
             (0..n).map(|m| self.in_sync(m, row) && !self.heads[s].devs[m].bad).collect();
         let lost = there.iter().filter(|ok| !**ok).count();
 
         // What cannot be read, or is not to be, is the sum of the others.
-        let around: Vec<bool> = (0..n).map(|m| there[m] && self.goes_around(m as u32)).collect();
-        let mut need = vec![None; n];
+        let around: IdVec<MemberId, bool> =
+            (0..n).map(|m| there[m] && self.goes_around(m)).collect();
+        let mut need = IdVec::filled(None, n);
         for m in 0..n {
             let dev = &self.heads[s].devs[m];
             if dev.read.is_empty() || dev.uptodate {
@@ -793,8 +795,8 @@ impl Raid5 {
         self.serve_reads(s, parity, pass);
 
         if self.heads[s].sync {
-            let missing = |&m: &usize| there[m] && !self.heads[s].devs[m].uptodate;
-            let all: Vec<usize> = (0..n).filter(missing).collect();
+            let missing = |&m: &MemberId| there[m] && !self.heads[s].devs[m].uptodate;
+            let all: Vec<MemberId> = (0..n).filter(missing).collect();
             for &m in &all {
                 need[m].get_or_insert(What::Others);
             }
@@ -827,12 +829,12 @@ impl Raid5 {
             }
         }
         let mut sent = false;
-        for (m, what) in need.into_iter().enumerate() {
-            let Some(what) = what else { continue };
+        for (m, what) in (0..).zip(&need) {
+            let Some(what) = *what else { continue };
             sent = true;
             self.stats.prereads += u64::from(what == What::Preread);
             let class = self.class(s);
-            self.send(s, To::Member(m as u32), what, (row * PAGE, PAGE), false, class);
+            self.send(s, To::Member(m), what, (row * PAGE, PAGE), false, class);
         }
         if sent {
             (self.heads[s].phase, self.heads[s].delayed) = (Phase::Reading, false);
@@ -845,14 +847,7 @@ impl Raid5 {
         });
         if let Some(m) = fix {
             self.heads[s].phase = Phase::Fixing;
-            self.send(
-                s,
-                To::Member(m as u32),
-                What::Write,
-                (row * PAGE, PAGE),
-                false,
-                IoClass::NONE,
-            );
+            self.send(s, To::Member(m), What::Write, (row * PAGE, PAGE), false, IoClass::NONE);
         }
     }
 
@@ -863,16 +858,16 @@ impl Raid5 {
         parts.map(|p| p.class).reduce(IoClass::best).unwrap_or(IoClass::NONE)
     }
 
-    fn sum_of_others(&self, s: u32, m: usize) -> Page {
+    fn sum_of_others(&self, s: u32, m: MemberId) -> Page {
         let mut sum = [0; PARTS];
-        for (o, dev) in self.heads[s].devs.iter().enumerate() {
+        for (o, dev) in (0..).zip(&self.heads[s].devs) {
             if o != m {
                 add(&mut sum, &dev.page);
             }
         }
         sum
     }
-    fn rebuild_page(&mut self, s: u32, m: usize, pass: &mut Pass) {
+    fn rebuild_page(&mut self, s: u32, m: MemberId, pass: &mut Pass) {
         let sum = self.sum_of_others(s, m);
         let dev = &mut self.heads[s].devs[m];
         (dev.page, dev.uptodate) = (sum, true);
@@ -880,9 +875,9 @@ impl Raid5 {
     }
 
     /// ops_run_biofill: data of pages that are there go to the bios that read them.
-    fn serve_reads(&mut self, s: u32, parity: usize, pass: &mut Pass) {
+    fn serve_reads(&mut self, s: u32, parity: MemberId, pass: &mut Pass) {
         let row = self.heads[s].row;
-        for m in 0..self.layout.members as usize {
+        for m in 0..self.layout.members {
             let dev = &mut self.heads[s].devs[m];
             if m == parity || !dev.uptodate || dev.read.is_empty() {
                 continue;
@@ -890,7 +885,7 @@ impl Raid5 {
             let (parts, page) = (std::mem::take(&mut dev.read), dev.page);
             for part in parts {
                 pass.copied += 1;
-                self.check(m as u32, row, part.from..part.to, &page, true);
+                self.check(m, row, part.from..part.to, &page, true);
                 self.out.push_back(Out::Ended { bio: part.bio, ok: true });
             }
             self.make_room();
@@ -936,7 +931,7 @@ impl Raid5 {
         let mut at = offset;
         while at < offset + len {
             let (row, end) = (at / PAGE, ((at / PAGE + 1) * PAGE).min(offset + len));
-            let page = self.held[member as usize].get(row);
+            let page = self.held[member].get(row);
             let parts = (at % PAGE / PART) as u8..((end - 1) % PAGE / PART) as u8 + 1;
             self.check(member, row, parts, &page, false);
             at = end;
@@ -948,15 +943,15 @@ impl Raid5 {
     fn prepare_write(
         &mut self,
         s: u32,
-        parity: usize,
-        there: &[bool],
-        need: &mut [Option<What>],
+        parity: MemberId,
+        there: &IdVec<MemberId, bool>,
+        need: &mut IdVec<MemberId, Option<What>>,
         pass: &mut Pass,
     ) -> Option<bool> {
-        let n = there.len();
+        let n = there.count();
         let count = |raid: &Raid5| {
             let (mut rmw, mut rcw) = (0, 0);
-            for (m, dev) in raid.heads[s].devs.iter().enumerate() {
+            for (m, dev) in (0..).zip(&raid.heads[s].devs) {
                 // What cannot be read is no way.
                 let cost = if there[m] { 1 } else { 2 * n };
                 if (!dev.write.is_empty() || m == parity) && !dev.uptodate {
@@ -978,7 +973,7 @@ impl Raid5 {
         if rmw.min(rcw) >= 2 * n {
             // A page that is lost is written in part: it is rebuilt first.
             let lost = (0..n).find(|&m| !there[m] && !self.heads[s].devs[m].uptodate);
-            let known = |m: usize| self.heads[s].devs[m].uptodate;
+            let known = |m: MemberId| self.heads[s].devs[m].uptodate;
             if let Some(m) = lost
                 && (0..n).all(|o| o == m || known(o))
             {
@@ -1013,8 +1008,8 @@ impl Raid5 {
     }
 
     /// schedule_reconstruction and its operations: new data and parity, and the writes of both.
-    fn reconstruct(&mut self, s: u32, parity: usize, by_sums: bool, pass: &mut Pass) {
-        let n = self.layout.members as usize;
+    fn reconstruct(&mut self, s: u32, parity: MemberId, by_sums: bool, pass: &mut Pass) {
+        let n = self.layout.members;
         let row = self.heads[s].row;
         if !self.has_bit(s, row) {
             return;
@@ -1038,7 +1033,7 @@ impl Raid5 {
             dev.uptodate = true;
             let before = dev.page;
             if self.checks
-                && let Some(byte) = self.layout.byte(m as u32, row * PAGE)
+                && let Some(byte) = self.layout.byte(m, row * PAGE)
             {
                 let taken = self.taken.at(byte / PAGE);
                 for part in &dev.written {
@@ -1074,9 +1069,7 @@ impl Raid5 {
     fn writes(&self, s: u32) -> Vec<u32> {
         let head = &self.heads[s];
         let parity = self.layout.parity(head.row * PAGE);
-        let of = |m: &u32| {
-            head.trimming || Some(*m) == parity || !head.devs[*m as usize].written.is_empty()
-        };
+        let of = |m: &u32| head.trimming || Some(*m) == parity || !head.devs[*m].written.is_empty();
         (0..self.layout.members).filter(of).collect()
     }
 
@@ -1085,7 +1078,7 @@ impl Raid5 {
         let head = &mut self.heads[s];
         head.phase = Phase::Logging;
         let row = head.row;
-        let of = |m: u32| (m, self.heads[s].devs[m as usize].page);
+        let of = |m: u32| (m, self.heads[s].devs[m].page);
         let pages: Vec<(u32, Page)> = self.writes(s).into_iter().map(of).collect();
         // A block of metadata goes before them, and says of a trim all there is to say.
         let data = if self.heads[s].trimming { 0 } else { pages.len() as u64 };
@@ -1110,7 +1103,7 @@ impl Raid5 {
         let fua = self.heads[s].devs.iter().any(|d| d.written.iter().any(|p| p.fua));
         let class = self.class(s);
         for m in self.writes(s) {
-            if self.members[m as usize] == Member::Failed {
+            if self.members[m] == Member::Failed {
                 continue;
             }
             let of = if Some(m) == parity {
@@ -1134,7 +1127,7 @@ impl Raid5 {
         self.stats.trimmed_rows += 1;
         self.heads[s].trimming = true;
         for m in 0..self.layout.members {
-            let dev = &mut self.heads[s].devs[m as usize];
+            let dev = &mut self.heads[s].devs[m];
             (dev.page, dev.uptodate) = ([0; PARTS], true);
             if let (true, Some(byte)) = (self.checks, self.layout.byte(m, row * PAGE)) {
                 *self.taken.at(byte / PAGE) = [0; PARTS];
@@ -1149,7 +1142,7 @@ impl Raid5 {
         self.heads[s].phase = Phase::Writing;
         let row = self.heads[s].row;
         for m in 0..self.layout.members {
-            if self.members[m as usize] != Member::Failed {
+            if self.members[m] != Member::Failed {
                 self.send(s, To::Member(m), What::Trim, (row * PAGE, PAGE), false, IoClass::NONE);
             }
         }
@@ -1158,11 +1151,11 @@ impl Raid5 {
     /// handle_stripe_clean_event.
     fn end_writes(&mut self, s: u32) {
         let row = self.heads[s].row;
-        let lost = (0..self.members.len()).filter(|&m| !self.in_sync(m, row)).count();
+        let lost = (0..self.members.count()).filter(|&m| !self.in_sync(m, row)).count();
         let ok = lost < 2;
         self.log.remove(&s);
         for m in 0..self.layout.members {
-            let dev = &mut self.heads[s].devs[m as usize];
+            let dev = &mut self.heads[s].devs[m];
             dev.bad = false;
             let parts = std::mem::take(&mut dev.written);
             let trimmed = self.heads[s].trimming;
@@ -1230,7 +1223,7 @@ impl Raid5 {
         pages.dedup();
         for page in pages {
             for m in 0..self.layout.members {
-                if self.members[m as usize] != Member::Failed {
+                if self.members[m] != Member::Failed {
                     self.bits_flying += 1;
                     self.stats.bitmap_writes += 1;
                     let at = self.layout.used + page * PAGE;
@@ -1287,11 +1280,11 @@ impl Raid5 {
 
     /// Another drive takes a failed member's place: it is to be filled.
     pub fn replace(&mut self, member: u32) {
-        self.members[member as usize] = Member::Rebuilding(0);
-        self.held[member as usize] = Pages::default();
+        self.members[member] = Member::Rebuilding(0);
+        self.held[member] = Pages::default();
         (self.sync_at, self.synced) = (0, BTreeSet::new());
         for head in &mut self.heads {
-            head.devs[member as usize].bad = false;
+            head.devs[member].bad = false;
         }
     }
     /// Rows are left to rebuild or look at, and who that is for.
@@ -1338,9 +1331,15 @@ impl Raid5 {
     }
 
     /// All that can be read is there: the missing page, or a parity that is wrong, is written.
-    fn sync_out(&mut self, s: u32, parity: usize, there: &[bool], pass: &mut Pass) -> bool {
+    fn sync_out(
+        &mut self,
+        s: u32,
+        parity: MemberId,
+        there: &IdVec<MemberId, bool>,
+        pass: &mut Pass,
+    ) -> bool {
         let row = self.heads[s].row;
-        let lost: Vec<usize> = (0..there.len()).filter(|&m| !there[m]).collect();
+        let lost: Vec<MemberId> = (0..there.count()).filter(|&m| !there[m]).collect();
         let target = match *lost {
             [] => {
                 self.stats.resynced_rows += 1;
@@ -1368,14 +1367,7 @@ impl Raid5 {
             }
         };
         self.heads[s].phase = Phase::Syncing;
-        self.send(
-            s,
-            To::Member(target as u32),
-            What::Write,
-            (row * PAGE, PAGE),
-            false,
-            IoClass::NONE,
-        );
+        self.send(s, To::Member(target), What::Write, (row * PAGE, PAGE), false, IoClass::NONE);
         true
     }
     fn end_sync(&mut self, s: u32) {
@@ -1408,12 +1400,12 @@ impl Raid5 {
             to += 1;
         }
         let rows = self.rows();
-        for (m, state) in self.members.iter_mut().enumerate() {
+        for (m, state) in (0..).zip(&mut self.members) {
             if let Member::Rebuilding(at) = state {
                 *at = to;
                 if to == rows {
                     *state = Member::InSync;
-                    self.out.push_back(Out::Rebuilt { member: m as u32 });
+                    self.out.push_back(Out::Rebuilt { member: m });
                 }
             }
         }
@@ -1434,7 +1426,7 @@ impl Raid5 {
                 (What::Bitmap, _) if done => dirty.extend(&self.bits_written),
                 (What::Write | What::Trim, To::Member(m)) if done => {
                     let head = &self.heads[io.stripe];
-                    *self.held[m as usize].at(head.row) = head.devs[m as usize].page;
+                    *self.held[m].at(head.row) = head.devs[m].page;
                 }
                 _ => {}
             }
@@ -1466,7 +1458,7 @@ impl Raid5 {
             disks;
         for entry in &journal {
             for (m, page) in &entry.pages {
-                *held[*m as usize].at(entry.row) = *page;
+                *held[*m].at(entry.row) = *page;
             }
         }
         // Writes that were not acknowledged are there or not: what their sectors hold is what was written last.
@@ -1475,10 +1467,10 @@ impl Raid5 {
         for page in numbers {
             let (m, offset) = layout.place(page * PAGE);
             let row = offset / PAGE;
-            let mut there = held[m as usize].get(row);
-            if members[m as usize] != Member::InSync {
+            let mut there = held[m].get(row);
+            if members[m] != Member::InSync {
                 there = [0; PARTS];
-                let others = held.iter().enumerate().filter(|(o, _)| *o != m as usize);
+                let others = (0..).zip(&held).filter(|(o, _)| *o != m);
                 others.for_each(|(_, pages)| add(&mut there, &pages.get(row)));
             }
             let before = acked.get(page);
@@ -1513,7 +1505,7 @@ impl Raid5 {
                     || matches!(head.phase, Phase::Writing | Phase::Logging | Phase::Syncing)
             };
             !self.by_row.get(row).is_some_and(flying)
-                && (0..self.members.len()).all(|m| self.in_sync(m, *row))
+                && (0..self.members.count()).all(|m| self.in_sync(m, *row))
         };
         let wrong = |row: &u64| {
             let mut sum = [0; PARTS];
@@ -1529,12 +1521,12 @@ impl Raid5 {
         let lost = |page: &u64| {
             let (m, offset) = self.layout.place(page * PAGE);
             let row = offset / PAGE;
-            let there = Some(m) != member && self.in_sync(m as usize, row);
+            let there = Some(m) != member && self.in_sync(m, row);
             let page_there = match there {
-                true => self.held[m as usize].get(row),
+                true => self.held[m].get(row),
                 false => {
                     let mut sum = [0; PARTS];
-                    let others = self.held.iter().enumerate().filter(|(o, _)| *o != m as usize);
+                    let others = (0..).zip(&self.held).filter(|(o, _)| *o != m);
                     others.for_each(|(_, pages)| add(&mut sum, &pages.get(row)));
                     sum
                 }

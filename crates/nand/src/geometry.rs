@@ -7,11 +7,18 @@
 //! address is a division by a constant.
 
 use crate::config::NandConfig;
-use wordline_base::{BadValue, SectorSize, Span};
+use wordline_base::{BadValue, Id, SectorSize, Span};
 
 /// A physical sector.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ppa(pub u32);
+
+impl Id for Ppa {
+    #[inline]
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A write unit: `Ppa / sectors_per_unit`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -3,7 +3,7 @@
 
 use crate::error::{BuildError, JobError, JobFault};
 use std::collections::BTreeSet;
-use wordline_base::{Ddir, IoClass};
+use wordline_base::{Ddir, IdVec, IoClass};
 use wordline_fio::job::{Engine, Fadvise, SyncMode};
 use wordline_fio::{Generator, Io, Job, Thread};
 use wordline_fs::{Advice, Fs, FsKind, Op};
@@ -30,7 +30,8 @@ struct OneFile {
 }
 
 pub struct Files {
-    files: Vec<OneFile>,
+    /// By the job's file.
+    files: IdVec<u32, OneFile>,
     open: BTreeSet<u32>,
     last: Option<u32>,
     layout: Layout,
@@ -64,7 +65,7 @@ impl Files {
             let (base, size) = generator.region(i);
             OneFile { name: job.file_name(thread.subjob, i), id: 0, base, size }
         };
-        let files: Vec<OneFile> = (0..job.file_count()).map(named).collect();
+        let files: IdVec<u32, OneFile> = (0..job.file_count()).map(named).collect();
         let layout = match job.ioengine {
             Engine::FileCreate => Layout::Missing,
             Engine::FileStat | Engine::FileDelete => Layout::Full,
@@ -117,7 +118,7 @@ impl Files {
 
     /// The call for an I/O; None if it needs none. What must go before it is added to `before`.
     pub fn call(&mut self, generator: &Generator, io: Io, before: &mut Vec<Op>) -> Option<Op> {
-        let file = &self.files[io.file as usize];
+        let file = &self.files[io.file];
         let (id, size) = (file.id, file.size);
         let write = self.writes;
         if self.engine.is_by_name() {
@@ -141,7 +142,7 @@ impl Files {
             && last != io.file
             && !generator.is_open(last)
         {
-            let file = self.files[last as usize].id;
+            let file = self.files[last].id;
             if self.open.remove(&file) {
                 before.push(Op::Close { file, write });
             }

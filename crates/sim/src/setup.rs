@@ -183,7 +183,7 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
 /// Which threads must have ended before this one starts.
 fn start_rule(plan: &Plan, threads: &[Thread], index: usize, entropy: u64) -> Start {
     let thread = &threads[index];
-    let job = &plan.jobs[thread.job as usize];
+    let job = plan.job_of(thread);
     let delay = thread.start_delay(job, entropy);
     let of = |wanted: &dyn Fn(&Thread) -> bool| -> Vec<u32> {
         (0..threads.len()).filter(|&i| wanted(&threads[i])).map(|i| i as u32).collect()
@@ -195,7 +195,7 @@ fn start_rule(plan: &Plan, threads: &[Thread], index: usize, entropy: u64) -> St
         None => Vec::new(),
     };
     if let Some(name) = &job.wait_for {
-        before.extend(of(&|t| plan.jobs[t.job as usize].name == *name));
+        before.extend(of(&|t| plan.job_of(t).name == *name));
     }
     before.sort_unstable();
     before.dedup();
@@ -207,7 +207,7 @@ fn start_rule(plan: &Plan, threads: &[Thread], index: usize, entropy: u64) -> St
 }
 
 fn exit_rule(plan: &Plan, threads: &[Thread], index: usize) -> ExitRule {
-    let job = &plan.jobs[threads[index].job as usize];
+    let job = plan.job_of(&threads[index]);
     if !job.exitall && !job.exitall_on_error {
         return ExitRule::default();
     }
@@ -269,7 +269,7 @@ pub fn threads<E: From<JobError>>(
     let threads = plan.threads();
     let mut setups = Vec::with_capacity(threads.len());
     for (index, thread) in threads.iter().enumerate() {
-        let job = &plan.jobs[thread.job as usize];
+        let job = plan.job_of(thread);
         let placed = disks.place(job)?;
         let host = placed.host;
         let stack = &system.hosts[host].stack;
@@ -580,7 +580,7 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
 pub fn writes(plan: &Plan) -> String {
     let mut text = String::new();
     for thread in plan.threads() {
-        let job = &plan.jobs[thread.job as usize];
+        let job = plan.job_of(&thread);
         if !job.rw.writes() || job.read_iolog.is_some() {
             continue;
         }
@@ -716,7 +716,7 @@ impl WriteSampler {
         let mut writers = Vec::new();
         let mut bytes = Some(0u64);
         for thread in plan.threads() {
-            let job = &plan.jobs[thread.job as usize];
+            let job = plan.job_of(&thread);
             let placed = disks.place(job)?;
             let of = |d: &JobDisk| d.member(drive).map(|member| (d.clone(), member));
             let here: Vec<(JobDisk, usize)> = placed.disks.iter().filter_map(of).collect();

@@ -21,7 +21,9 @@ use crate::topology::{ArrayNode, Behind, Part, SystemConfig};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use wordline_base::life::LAYERS;
-use wordline_base::{BadValue, Ctx, Ddir, Event, Kind, Life, Span, Stamps, Time, Tracks, Workload};
+use wordline_base::{
+    BadValue, Ctx, Ddir, Event, IdVec, Kind, Life, Span, Stamps, Time, Tracks, Workload,
+};
 use wordline_device::{Bridge, Controller, DeviceConfig, Switch};
 use wordline_fs::FsConfig;
 use wordline_ftl::{Placement, Translation, Translator};
@@ -163,13 +165,13 @@ pub struct World {
     arrays: Vec<(usize, ArrayNode)>,
     watched: Vec<Watched>,
     /// Host of each thread, and its number there.
-    places: Vec<(usize, u32)>,
-    threads: Vec<ThreadStats>,
-    plans: Vec<ThreadPlan>,
-    starts: Vec<Start>,
-    exits: Vec<ExitRule>,
-    ended: Vec<bool>,
-    steady: Vec<Option<Steady>>,
+    places: IdVec<ThreadId, (usize, u32)>,
+    threads: IdVec<ThreadId, ThreadStats>,
+    plans: IdVec<ThreadId, ThreadPlan>,
+    starts: IdVec<ThreadId, Start>,
+    exits: IdVec<ThreadId, ExitRule>,
+    ended: IdVec<ThreadId, bool>,
+    steady: IdVec<ThreadId, Option<Steady>>,
     /// Threads that have not ended.
     running: usize,
     layers: [LayerSums; 3],
@@ -192,6 +194,9 @@ pub struct World {
     is_pair: bool,
 }
 
+/// A job's thread by its number in the run.
+type ThreadId = u32;
+
 /// A program.
 struct AppSeat {
     app: SharedApp,
@@ -204,7 +209,7 @@ struct AppSeat {
 struct HostSeat {
     host: Host<AnySource>,
     /// The machine's number of each of its jobs' threads.
-    threads: Vec<u32>,
+    threads: IdVec<u32, ThreadId>,
     /// The unit behind each of its disks, as it is to this host, and whether that is directly.
     disks: Vec<(usize, bool)>,
     power: (PowerConfig, IdleConfig),
@@ -385,7 +390,9 @@ impl World {
         }
         let mut jobs: Vec<Vec<(ThreadSpec, AnySource)>> = Vec::new();
         jobs.resize_with(config.hosts.len(), Vec::new);
-        let (mut plans, mut starts, mut exits, mut places) = (vec![], vec![], vec![], vec![]);
+        let (mut plans, mut starts) = (IdVec::new(), IdVec::new());
+        let mut exits = IdVec::new();
+        let mut places: IdVec<ThreadId, (usize, u32)> = IdVec::new();
         let mut over_network = Vec::new();
         for mut setup in threads {
             let (behind, disks) = (config.disks(setup.host), &setup.spec.disks);
@@ -424,7 +431,7 @@ impl World {
                 drive: drive as u8,
             };
             let specs = shapes.into_iter().zip(&disks).map(spec).collect();
-            let threads = (0..places.len() as u32).filter(|&t| places[t as usize].0 == h).collect();
+            let threads = (0..places.count()).filter(|&t| places[t].0 == h).collect();
             let built =
                 Host::new(stack, jobs, specs).map_err(|e| BuildError::from(e).of(Part::Host(h)))?;
             hosts.push(HostSeat {
@@ -511,7 +518,7 @@ impl World {
             .collect();
         let mut world = World {
             threads: stats.collect(),
-            ended: vec![false; plans.len()],
+            ended: IdVec::filled(false, plans.count()),
             running: plans.len(),
             steady: plans.iter().map(|p| p.steady.map(Steady::new)).collect(),
             plans,
@@ -560,7 +567,7 @@ impl World {
         if let Some(limit) = options.limit {
             self.ctx.at(Time::ZERO + limit, Kind::Limit, 0);
         }
-        for (i, start) in self.starts.iter().enumerate() {
+        for (i, start) in (0..).zip(&self.starts) {
             if let Start::At(at) = start {
                 self.threads[i].start(*at, self.plans[i].ramp);
             }
@@ -746,7 +753,7 @@ impl World {
             }
             for seat in &self.apps {
                 if let Some(thread) = seat.app.borrow_mut().take_wake() {
-                    let (h, t) = self.places[(seat.first + thread) as usize];
+                    let (h, t) = self.places[seat.first + thread];
                     self.hosts[h].host.kick(&mut self.ctx, t);
                     continue 'again;
                 }
@@ -830,7 +837,7 @@ impl World {
                 }
             }
             Output::Finished(finished) => self.finished(h, &finished),
-            Output::Ended { thread } => self.thread_ended(self.hosts[h].threads[thread as usize]),
+            Output::Ended { thread } => self.thread_ended(self.hosts[h].threads[thread]),
         }
     }
 
@@ -860,7 +867,7 @@ impl World {
 
     /// The source of a thread.
     fn source(&self, t: u32) -> Option<&AnySource> {
-        let (h, t) = self.places[t as usize];
+        let (h, t) = self.places[t];
         self.hosts[h].host.source(t)
     }
     fn sources(&self) -> impl Iterator<Item = &AnySource> {
@@ -879,8 +886,8 @@ impl World {
             ),
             _ => (false, Span::ZERO, false),
         };
-        let thread = seat.threads[f.thread as usize];
-        let stats = &mut self.threads[thread as usize];
+        let thread = seat.threads[f.thread];
+        let stats = &mut self.threads[thread];
         // fio forgets what it counted as the first I/O after the ramp completes.
         if stats.counts(f.completed) && stats.take_ramp() {
             stats.depths_before(seat.host.thread_counts(f.thread));
@@ -926,14 +933,14 @@ impl World {
 
     /// A thread has issued its last I/O and reaped it.
     fn thread_ended(&mut self, thread: u32) {
-        if std::mem::replace(&mut self.ended[thread as usize], true) {
+        if std::mem::replace(&mut self.ended[thread], true) {
             return;
         }
         self.running -= 1;
         let failed = match self.source(thread) {
             Some(AnySource::Job(job)) => {
                 let error = job.error();
-                let result = &mut self.threads[thread as usize].result;
+                let result = &mut self.threads[thread].result;
                 if result.error == 0 {
                     result.error = error;
                 }
@@ -941,7 +948,7 @@ impl World {
             }
             _ => false,
         };
-        let exit = self.exits[thread as usize].clone();
+        let exit = self.exits[thread].clone();
         // A program goes on without a client that has done its last operation.
         let goes_on = match self.source(thread) {
             Some(AnySource::App(app)) => !app.app().borrow().is_over(),
@@ -965,7 +972,7 @@ impl World {
     fn end_beside(&self) {
         let is_beside =
             |source: &AnySource| matches!(source, AnySource::App(app) if app.is_beside());
-        if self.sources().enumerate().all(|(t, source)| is_beside(source) || self.ended[t]) {
+        if (0..).zip(self.sources()).all(|(t, source)| is_beside(source) || self.ended[t]) {
             for seat in self.apps.iter().filter(|seat| seat.beside) {
                 let mut app = seat.app.borrow_mut();
                 if !app.is_over() {
@@ -977,7 +984,7 @@ impl World {
 
     /// Once nobody does I/O, those that only compute end, if they are to.
     fn end_with_io(&self) {
-        let sources = || self.sources().enumerate();
+        let sources = || (0..).zip(self.sources());
         if sources().all(|(t, source)| matches!(source, AnySource::Cpu(_)) || self.ended[t]) {
             for (_, source) in sources() {
                 if let AnySource::Cpu(cpu) = source
@@ -991,10 +998,10 @@ impl World {
 
     /// Starts the threads whose predecessors have all ended.
     fn start_waiting(&mut self) {
-        for i in 0..self.starts.len() {
+        for i in 0..self.starts.count() {
             let Start::After { threads, delay } = &self.starts[i] else { continue };
             // After the end of a run (--limit) none starts.
-            if self.ended[i] || threads.iter().any(|&t| !self.ended[t as usize]) {
+            if self.ended[i] || threads.iter().any(|&t| !self.ended[t]) {
                 continue;
             }
             let at = self.ctx.now + *delay;
@@ -1011,7 +1018,7 @@ impl World {
         for seat in &mut self.hosts {
             seat.host.stop(&mut self.ctx);
         }
-        for i in 0..self.starts.len() {
+        for i in 0..self.starts.count() {
             if matches!(self.starts[i], Start::After { .. }) && !self.ended[i] {
                 self.ended[i] = true;
                 self.running -= 1;
@@ -1245,7 +1252,7 @@ impl World {
     fn look_for_steady(&mut self) {
         let now = self.ctx.now;
         let mut sums: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-        for i in 0..self.threads.len() {
+        for i in 0..self.threads.count() {
             let (stats, ended) = (&self.threads[i].result, self.ended[i]);
             let started = stats.started;
             let Some(steady) = &mut self.steady[i] else { continue };
@@ -1259,17 +1266,17 @@ impl World {
             let sum = if grouped { sums.entry(group).or_default() } else { &mut (0, 0) };
             let (iops, bw) = rate.unwrap_or_default();
             *sum = (sum.0 + iops, sum.1 + bw);
-            let of_group = |t: usize| grouped && self.plans[t].group == group;
-            let last = !(i + 1..self.threads.len()).any(|t| of_group(t) && !self.ended[t]);
+            let of_group = |t: ThreadId| grouped && self.plans[t].group == group;
+            let last = !(i + 1..self.threads.count()).any(|t| of_group(t) && !self.ended[t]);
             if rate.is_none() || grouped && !last || !steady.judge(sum.0, sum.1) {
                 continue;
             }
-            let settled = (0..self.threads.len()).filter(|&t| t == i || of_group(t));
+            let settled = (0..self.threads.count()).filter(|&t| t == i || of_group(t));
             for t in settled.collect::<Vec<_>>() {
                 if let Some(steady) = &mut self.steady[t] {
                     steady.set_attained();
                 }
-                if let Some(AnySource::Job(job)) = self.source(t as u32) {
+                if let Some(AnySource::Job(job)) = self.source(t) {
                     job.stop_flag().set(true);
                 }
             }
@@ -1282,10 +1289,9 @@ impl World {
         let now = self.ctx.now;
         let host = self.host_stats(now);
         let mut generated = 0;
-        let issued: Vec<u64> = (0..self.places.len() as u32)
-            .map(|t| self.source(t).map_or(0, AnySource::issued))
-            .collect();
-        let used: Vec<_> = self
+        let issued: IdVec<ThreadId, u64> =
+            (0..self.places.count()).map(|t| self.source(t).map_or(0, AnySource::issued)).collect();
+        let used: IdVec<ThreadId, _> = self
             .places
             .iter()
             .map(|&(h, t)| {
@@ -1295,7 +1301,7 @@ impl World {
             })
             .collect();
         let mut failed = false;
-        for (i, stats) in self.threads.iter_mut().enumerate() {
+        for (i, stats) in (0..).zip(&mut self.threads) {
             let t = &host.threads[used[i]];
             let r = &mut stats.result;
             r.user = Span(t.user);
@@ -1398,7 +1404,10 @@ impl World {
             stopped: if self.stopped { StoppedBy::Limit } else { StoppedBy::Nobody },
             trace_error,
             global_options: Vec::new(),
-            threads: self.threads.into_iter().map(ThreadStats::finish).collect(),
+            threads: std::mem::take(&mut *self.threads)
+                .into_iter()
+                .map(ThreadStats::finish)
+                .collect(),
             machine,
             app,
             with,

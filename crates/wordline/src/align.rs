@@ -17,7 +17,7 @@ pub fn check_jobs(
 ) -> Result<(), Misaligned> {
     for (thread, setup) in jobs.threads().iter().zip(threads) {
         let AnySource::Job(source) = &mut setup.source else { continue };
-        let job = &jobs.jobs[thread.job as usize];
+        let job = jobs.job_of(thread);
         let stack = &machine.hosts[setup.host].stack;
         let of =
             disks.iter().filter(|d| d.host == setup.host && setup.spec.disks.contains(&d.disk));

@@ -128,7 +128,7 @@ impl BlockLayer {
     fn critical_queue(&self, disk: u16, core: u32) -> HctxId {
         let disk = &self.disks[disk];
         let map = if disk.critical_map.is_empty() { &disk.map } else { &disk.critical_map };
-        map[core as usize]
+        map[core]
     }
 
     /// Adds a bio to a request that it touches.
@@ -174,7 +174,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn bypass(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let (part, opcode, core) = (thread.call.part, thread.call.opcode, thread.core);
-        debug_assert_eq!(thread.home, self.block.disks[thread.disk].map[core as usize]);
+        debug_assert_eq!(thread.home, self.block.disks[thread.disk].map[core]);
         if thread.call.ordered && !thread.is_planned() {
             thread.plan_after(part, Layer::Block, Why::Overlap);
         }
@@ -307,7 +307,7 @@ impl<S: Source> Host<S> {
         self.block.stamp(rq);
         self.block.hctxs[h].software.push_back(rq);
         let on = self.block.hctxs[h].core;
-        let worker = &mut self.block.kblockd[on as usize];
+        let worker = &mut self.block.kblockd[on];
         if !worker.work.contains(&h) {
             worker.work.push_back(h);
         }
@@ -321,7 +321,7 @@ impl<S: Source> Host<S> {
     /// The worker: all that waits for one hardware queue, then the next queue.
     pub(crate) fn kblockd(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let core = self.threads[t].core;
-        let work = &mut self.block.kblockd[core as usize].work;
+        let work = &mut self.block.kblockd[core].work;
         let Some(&h) = work.front() else { return self.sleep(ctx, t, Asleep::Actions) };
         let Some(rq) = self.block.hctxs[h].software.pop_front() else {
             work.pop_front();

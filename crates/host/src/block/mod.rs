@@ -29,7 +29,7 @@ use crate::block::flashshare::Kblockd;
 use crate::block::sched::{Ask, Dir, Elevator};
 use crate::config::FlashShareConfig;
 use crate::disk::{DISK_SHIFT, Disk};
-use crate::{DiskId, HctxId};
+use crate::{CoreId, DiskId, HctxId};
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Time};
 use wordline_ftl::Brings;
@@ -254,7 +254,7 @@ pub(crate) struct BlockLayer {
     #[cfg(debug_assertions)]
     pub made: u64,
     /// By core, where requests wait in software queues.
-    pub kblockd: Vec<Kblockd>,
+    pub kblockd: IdVec<CoreId, Kblockd>,
 }
 
 impl BlockLayer {

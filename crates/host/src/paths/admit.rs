@@ -15,14 +15,14 @@ use crate::stats::BioStats;
 use crate::tasks::thread::{Asleep, Flow, Step};
 use std::collections::VecDeque;
 use std::ops::Range;
-use wordline_base::{Ctx, Ddir, Layer, Time, Why};
+use wordline_base::{Ctx, Ddir, IdVec, Layer, Time, Why};
 use wordline_nvme::Opcode;
 
 #[derive(Debug)]
 pub(crate) struct Bios {
     pub kyber: Kyber,
     /// By node: when it got its token.
-    issued: Vec<Time>,
+    issued: IdVec<u32, Time>,
     /// The kernel thread, and the bios that have a token and are still to enter pblk.
     pub thread: u32,
     ready: VecDeque<u32>,
@@ -31,7 +31,7 @@ pub(crate) struct Bios {
 
 impl Bios {
     pub fn new(kyber: Kyber, thread: u32) -> Bios {
-        let (issued, ready) = (Vec::new(), VecDeque::new());
+        let (issued, ready) = (IdVec::new(), VecDeque::new());
         Bios { kyber, issued, thread, ready, stats: BioStats::default() }
     }
     pub fn stats(&self) -> BioStats {
@@ -48,7 +48,7 @@ impl Bios {
                 if node as usize >= self.issued.len() {
                     self.issued.resize(node as usize + 1, Time::ZERO);
                 }
-                self.issued[node as usize] = now;
+                self.issued[node] = now;
                 self.stats.taken += 1;
                 if node == own {
                     found = true;
@@ -97,7 +97,7 @@ impl<S: Source> Host<S> {
         let disk = &mut self.block.disks[d];
         let hctxs = disk.hctxs();
         let Some(bios) = &mut disk.bios else { return };
-        let Some(&issued) = bios.issued.get(node as usize) else { return };
+        let Some(&issued) = bios.issued.get(node) else { return };
         if !bios.kyber.completed(node, issued, ctx.now) {
             return;
         }

@@ -9,6 +9,7 @@
 //! - A second thread rebuilds a lost member on a spare, and looks at parity after an unclean stop. While others
 //!   use the array it waits for a window of rows before it begins the next (md_do_sync).
 
+use crate::DiskId;
 use crate::block::NONE;
 use crate::block::call::Outer;
 use crate::disk::ArrayShape;
@@ -18,7 +19,7 @@ use crate::source::Source;
 use crate::tasks::thread::{Asleep, Flow, Step};
 use serde::Serialize;
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Ddir, IoClass, IoId, Kind, Layer, Span, Time, Why};
+use wordline_base::{Ctx, Ddir, IdVec, IoClass, IoId, Kind, Layer, Span, Time, Why};
 use wordline_ftl::Translation;
 use wordline_md::{
     Added, Collect, Guards, Io, Layout, Level, MdConfig, Member, Out, PAGE, PageOf, Piece, Raid5,
@@ -41,12 +42,15 @@ const WINDOW: u32 = 32;
 /// mddev->bitmap_info.daemon_sleep.
 const DAEMON_SLEEP: Span = Span::from_secs(5);
 
+/// A drive by its place in the array.
+type MemberId = u32;
+
 /// An array.
 pub(crate) struct Array {
     pub layout: Layout,
     config: MdConfig,
     /// Its members among the host's disks, a spare, and the journal.
-    pub members: Vec<u16>,
+    pub members: IdVec<MemberId, DiskId>,
     spare: Option<u16>,
     journal: Option<u16>,
     fail: Option<(u32, Span)>,
@@ -56,7 +60,7 @@ pub(crate) struct Array {
     met: u64,
     /// Members that make room for writes now, how many at a time at most, and those that began without the
     /// token.
-    busy: Vec<bool>,
+    busy: IdVec<MemberId, bool>,
     most_busy: u32,
     forced: u64,
     /// Who has the token, and whether it is to be passed on.
@@ -159,10 +163,10 @@ impl Array {
             })
         });
         Array {
-            busy: vec![false; members.len()],
+            busy: vec![false; members.len()].into(),
             layout,
             config,
-            members,
+            members: members.into(),
             spare,
             journal,
             fail,
@@ -326,7 +330,7 @@ impl<S: Source> Host<S> {
             let around = |p: &Parity| p.raid.goes_around(piece.member);
             let by_member =
                 n.ddir == Ddir::Read && array.reads_directly() || array.parity.is_none();
-            let busy = |m: u32| array.busy[m as usize];
+            let busy = |m: u32| array.busy[m];
             let around = array.parity.as_deref().is_some_and(around);
             met |= busy(piece.member) && !(around && n.ddir == Ddir::Read);
             met |= n.ddir == Ddir::Write && array.layout.parity(piece.offset).is_some_and(busy);
@@ -393,7 +397,7 @@ impl<S: Source> Host<S> {
     fn md_part(&mut self, t: u32, part: u32, piece: Piece) {
         let d = self.block.nodes[part].disk;
         let Some(array) = &self.block.disks[d].array else { return };
-        let disk = array.members[piece.member as usize];
+        let disk = array.members[piece.member];
         let child = self.child(part, piece.offset, piece.len as u32);
         self.block.nodes[child].disk = disk;
         self.threads[t].md.parts.push_back(child);
@@ -484,7 +488,7 @@ impl<S: Source> Host<S> {
     /// The thread's bios go to a member from here on. They complete by interrupt.
     fn turn_to_member(&mut self, t: u32, to: u16) {
         let thread = &mut self.threads[t];
-        let home = self.block.disks[to].map[thread.core as usize];
+        let home = self.block.disks[to].map[thread.core];
         (thread.disk, thread.home, thread.poll_hctx, thread.hctx) = (to, home, home, home);
         thread.polls = false;
     }
@@ -642,8 +646,8 @@ impl<S: Source> Host<S> {
     fn take_spare(&mut self, ctx: &mut Ctx, d: u16, member: u32, core: u32) {
         let Some(array) = self.array(d) else { return };
         let Some(spare) = array.spare.take() else { return };
-        array.members[member as usize] = spare;
-        array.busy[member as usize] = false;
+        array.members[member] = spare;
+        array.busy[member] = false;
         let holds = array.config.gc == Collect::Token && array.holder != member;
         if let Some(p) = &mut array.parity {
             p.raid.replace(member);
@@ -672,7 +676,7 @@ impl<S: Source> Host<S> {
             return self.go(t, Step::Md);
         };
         let disk = match io.to {
-            To::Member(m) => array.members[m as usize],
+            To::Member(m) => array.members[m],
             To::Journal => array.journal.unwrap_or(array.members[0]),
         };
         if disk != thread.disk {
@@ -797,7 +801,7 @@ impl<S: Source> Host<S> {
             if array.config.gc == Collect::Token {
                 let (slot, members) = (array.config.gc_slot, array.members.clone());
                 ctx.at(ctx.now + slot, Kind::HostTimer, MD | u32::from(d) << 3 | TOKEN);
-                for &member in &members[1..] {
+                for &member in members.iter().skip(1) {
                     self.hold_member(ctx, member, true);
                 }
             }
@@ -818,7 +822,7 @@ impl<S: Source> Host<S> {
             TOKEN => {
                 let Some(array) = self.array(d) else { return };
                 array.passes = true;
-                let holder = array.members[array.holder as usize];
+                let holder = array.members[array.holder];
                 self.hold_member(ctx, holder, true);
                 return self.pass_token(ctx, d);
             }
@@ -845,12 +849,12 @@ impl<S: Source> Host<S> {
     /// Who has the token keeps it until the victims that it has begun are free.
     fn pass_token(&mut self, ctx: &mut Ctx, d: u16) {
         let Some(array) = self.array(d) else { return };
-        if !array.passes || array.busy[array.holder as usize] {
+        if !array.passes || array.busy[array.holder] {
             return;
         }
         array.passes = false;
         array.holder = (array.holder + 1) % array.members.len() as u32;
-        let (next, slot) = (array.members[array.holder as usize], array.config.gc_slot);
+        let (next, slot) = (array.members[array.holder], array.config.gc_slot);
         self.hold_member(ctx, next, false);
         ctx.at(ctx.now + slot, Kind::HostTimer, MD | u32::from(d) << 3 | TOKEN);
     }
@@ -859,19 +863,20 @@ impl<S: Source> Host<S> {
         ctx.host = self.number;
         for d in 0..self.block.disks.len() as u16 {
             let Some(array) = self.array(d) else { continue };
-            let Some(m) = array.members.iter().position(|&member| member == disk) else { continue };
+            let mut all = (0..).zip(&array.members);
+            let Some((m, _)) = all.find(|&(_, &member)| member == disk) else { continue };
             array.busy[m] = collects;
             let now = array.busy.iter().filter(|busy| **busy).count() as u32;
             array.most_busy = array.most_busy.max(now);
             match array.config.gc {
                 Collect::Uncoordinated => {}
                 Collect::Token => {
-                    array.forced += u64::from(collects && m != array.holder as usize);
+                    array.forced += u64::from(collects && m != array.holder);
                     self.pass_token(ctx, d);
                 }
                 Collect::Around => {
                     if let Some(p) = &mut array.parity {
-                        p.raid.set_busy(m as u32, collects);
+                        p.raid.set_busy(m, collects);
                     }
                 }
             }

@@ -25,9 +25,9 @@ use crate::host::{Host, Output};
 use crate::source::{Source, ThreadSpec};
 use crate::tasks::core::Irq;
 use crate::tasks::thread::{Asleep, Flow, Step, Thread};
-use crate::{Engine, config};
+use crate::{CoreId, Engine, ThreadId, config};
 use std::collections::{BTreeMap, VecDeque};
-use wordline_base::{Ctx, Ddir, IoId, Layer, Span, Time, Why};
+use wordline_base::{Ctx, Ddir, IdVec, IoId, Layer, Span, Time, Why};
 use wordline_fs::Op;
 use wordline_nvme::{Cqe, Opcode, Status};
 
@@ -132,7 +132,7 @@ pub(crate) struct End {
     receiver: u32,
     at: Option<(Message, Stage)>,
     /// Client: kblockd's worker of each core, requests for them, and the one being sent.
-    workers: Vec<u32>,
+    workers: IdVec<CoreId, ThreadId>,
     run: VecDeque<u32>,
     sending: Option<u32>,
     /// nbd-server: requests for the pool, its threads and what each is at.
@@ -154,7 +154,7 @@ impl<S: Source> Host<S> {
             arrived: VecDeque::new(),
             receiver,
             at: None,
-            workers: Vec::new(),
+            workers: IdVec::new(),
             run: VecDeque::new(),
             sending: None,
             queue: VecDeque::new(),
@@ -174,7 +174,7 @@ impl<S: Source> Host<S> {
         at: At,
         asleep: Asleep,
     ) -> u32 {
-        let hctx = self.block.disks[disk].map[core as usize];
+        let hctx = self.block.disks[disk].map[core];
         let mut thread = Thread::new(ThreadSpec::new(name, engine, 1), None, core, disk, hctx);
         (thread.step, thread.asleep) = (Step::Nbd(at), asleep);
         thread.end = self.ends.len() as u16;
@@ -342,7 +342,7 @@ impl<S: Source> Host<S> {
         if end.workers.iter().any(busy) {
             return;
         }
-        let worker = end.workers[core as usize];
+        let worker = end.workers[core];
         self.wake(ctx, worker, Some(core));
     }
 

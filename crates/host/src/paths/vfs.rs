@@ -11,7 +11,6 @@
 //! Linux' flush machinery sends a write behind the flush before it from the completion of that
 //! flush; here the submitting thread does, woken by it.
 
-use crate::ThreadId;
 use crate::block::{NONE, PLUG_REQUESTS};
 use crate::config::Engine;
 use crate::driver::poll::Loop;
@@ -21,6 +20,7 @@ use crate::paths::nbd::At;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::{call_bucket, level_bucket};
 use crate::tasks::thread::{Asleep, Flow, Step, Thread};
+use crate::{CoreId, HctxId, ThreadId};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, Ddir, IdVec, IoClass, IoId, Kind, Layer, Time, Why, Workload};
 use wordline_fs::{Bio, BioKind, Fs, Op, Turn, Wait, What};
@@ -44,15 +44,19 @@ struct Slot {
     slept: Option<Wait>,
 }
 
+/// A task of the file system; a bio that it submitted.
+type TaskId = u32;
+type BioId = u32;
+
 pub(crate) struct Vfs {
     pub fs: Fs,
     /// The disk that it is on.
     disk: u16,
-    slots: Vec<Slot>,
+    slots: IdVec<TaskId, Slot>,
     /// Unused tasks by thread.
-    free: Vec<Vec<u32>>,
+    free: IdVec<ThreadId, Vec<TaskId>>,
     /// Task by bio.
-    owners: Vec<u32>,
+    owners: IdVec<BioId, TaskId>,
     timer: Time,
     /// Tasks for the worker, and its thread.
     late: VecDeque<u32>,
@@ -100,10 +104,10 @@ impl Vfs {
         threads: &mut IdVec<ThreadId, Thread<S>>,
         jobs: u32,
         cores: u32,
-        (disk, map): (u16, &[u16]),
+        (disk, map): (u16, &IdVec<CoreId, HctxId>),
     ) -> Vfs {
-        let mut slots = Vec::new();
-        let mut free = Vec::new();
+        let mut slots = IdVec::new();
+        let mut free = IdVec::new();
         let slot = |thread| Slot {
             thread,
             node: NONE,
@@ -114,25 +118,20 @@ impl Vfs {
         };
         for t in 0..jobs {
             let n = tasks_of(&threads[t].spec);
-            let first = slots.len() as u32;
+            let first = slots.count();
             slots.extend((0..n).map(|_| slot(t)));
             free.push((first..first + n).rev().collect());
         }
         let mut kernel = |name: &str, n: u32, task: u32| {
             let core = cores - 1 - n % cores;
-            let mut thread = Thread::new(
-                ThreadSpec::new(name, Engine::Null, 1),
-                None,
-                core,
-                disk,
-                map[core as usize],
-            );
+            let mut thread =
+                Thread::new(ThreadSpec::new(name, Engine::Null, 1), None, core, disk, map[core]);
             (thread.step, thread.asleep, thread.vfs.task) = (Step::Vfs, Asleep::Vfs, task);
             threads.push(thread);
             threads.len() as u32 - 1
         };
         for (n, name) in fs.kernel_tasks().iter().enumerate() {
-            let task = slots.len() as u32;
+            let task = slots.count();
             slots.push(slot(kernel(name, n as u32, task)));
             let turn = fs.run(Time::ZERO, task);
             debug_assert_eq!(turn, Turn::Sleep, "{name} has nothing to do yet");
@@ -143,7 +142,7 @@ impl Vfs {
             disk,
             slots,
             free,
-            owners: Vec::new(),
+            owners: IdVec::new(),
             timer: Time::NEVER,
             late: VecDeque::new(),
             worker,
@@ -234,9 +233,9 @@ impl<S: Source> Host<S> {
         let node = self.new_node(t, ddir, (disk, offset), len);
         self.threads[t].begin_call(node);
         let Some(vfs) = &mut self.vfs else { unreachable!("files are on a file system") };
-        let task = vfs.free[t as usize].pop().expect("a task for each call under way");
+        let task = vfs.free[t].pop().expect("a task for each call under way");
         self.threads[t].vfs.task = task;
-        let slot = &mut vfs.slots[task as usize];
+        let slot = &mut vfs.slots[task];
         (slot.node, slot.direct) = (node, is_direct(&op));
         if vfs.marked
             && let Op::Read { file, direct: false, .. } | Op::Write { file, direct: false, .. } = op
@@ -272,13 +271,13 @@ impl<S: Source> Host<S> {
             thread.vfs.task = task;
         }
         let task = thread.vfs.task;
-        let slot = &mut vfs.slots[task as usize];
+        let slot = &mut vfs.slots[task];
         let turn = match slot.parked.take() {
             Some(turn) => turn,
             None => vfs.fs.run(ctx.now, task),
         };
-        let slept = vfs.slots[task as usize].slept.take();
-        let node = vfs.slots[task as usize].node;
+        let slept = vfs.slots[task].slept.take();
+        let node = vfs.slots[task].node;
         if node != NONE
             && let Some(wait) = slept
         {
@@ -327,18 +326,17 @@ impl<S: Source> Host<S> {
 
     fn own_bio(&mut self, bio: u32, task: u32) {
         if let Some(vfs) = &mut self.vfs {
-            let at = bio as usize;
-            if vfs.owners.len() <= at {
-                vfs.owners.resize(at + 1, NONE);
+            if vfs.owners.count() <= bio {
+                vfs.owners.resize(bio as usize + 1, NONE);
             }
-            vfs.owners[at] = task;
+            vfs.owners[bio] = task;
         }
     }
 
     fn vfs_sleep(&mut self, ctx: &mut Ctx, t: u32, task: u32) -> Flow {
         let Some(vfs) = &mut self.vfs else { return Flow::Off };
         let wait = vfs.fs.waits_for(task);
-        let slot = &mut vfs.slots[task as usize];
+        let slot = &mut vfs.slots[task];
         slot.slept = wait;
         let (node, worker) = (slot.node, vfs.worker);
         let thread = &mut self.threads[t];
@@ -368,7 +366,7 @@ impl<S: Source> Host<S> {
             self.leave_to_interrupt(t);
         }
         if self.threads[t].pend.total() > 0 {
-            let slot = &mut self.vfs.as_mut().expect("a call on a file").slots[task as usize];
+            let slot = &mut self.vfs.as_mut().expect("a call on a file").slots[task];
             slot.parked = Some(Turn::Done { ok });
             return self.segment(ctx, t, Step::Vfs);
         }
@@ -398,10 +396,10 @@ impl<S: Source> Host<S> {
     /// A task is free for another call; its node.
     fn release_task(&mut self, ctx: &mut Ctx, task: u32) -> u32 {
         let Some(vfs) = &mut self.vfs else { return NONE };
-        let slot = &mut vfs.slots[task as usize];
+        let slot = &mut vfs.slots[task];
         let (node, thread) = (std::mem::replace(&mut slot.node, NONE), slot.thread);
         (slot.in_flight, slot.slept) = (false, None);
-        vfs.free[thread as usize].push(task);
+        vfs.free[thread].push(task);
         self.begin_life(ctx, node);
         node
     }
@@ -412,7 +410,7 @@ impl<S: Source> Host<S> {
     fn class_of_bio(&self, t: u32, bio: &Bio) -> IoClass {
         let thread = &self.threads[t];
         let Some(vfs) = &self.vfs else { return thread.spec.class };
-        match vfs.slots.get(thread.vfs.task as usize) {
+        match vfs.slots.get(thread.vfs.task) {
             Some(s) if s.direct && s.thread == t && s.node != NONE => {
                 return self.block.nodes[s.node].class;
             }
@@ -455,7 +453,7 @@ impl<S: Source> Host<S> {
         let disk = self.vfs.as_ref().map_or(0, |vfs| vfs.disk);
         let node = self.new_node(t, ddir, (disk, bio.offset), bio.len);
         let class = self.class_of_bio(t, &bio);
-        let slot = self.vfs.as_ref().and_then(|v| v.slots.get(self.threads[t].vfs.task as usize));
+        let slot = self.vfs.as_ref().and_then(|v| v.slots.get(self.threads[t].vfs.task));
         self.threads[t].vfs.waits = slot.is_some_and(|s| s.thread == t && (s.direct || bio.sync));
         let n = &mut self.block.nodes[node];
         (n.bio, n.fua, n.issued, n.class) = (bio.id, bio.fua, ctx.now, class);
@@ -487,11 +485,11 @@ impl<S: Source> Host<S> {
         let task = if node.bio == GATE {
             self.threads[node.thread].vfs.task
         } else {
-            vfs.owners[node.bio as usize]
+            vfs.owners[node.bio]
         };
         // A bio that read ahead for an earlier call may come back before the next one is issued.
         let issued = |s: &&Slot| s.node != NONE && self.threads[s.thread].call.has_issued(s.node);
-        let call = vfs.slots.get(task as usize).filter(issued).map_or(NONE, |s| s.node);
+        let call = vfs.slots.get(task).filter(issued).map_or(NONE, |s| s.node);
         if node.life != IoId::NONE {
             if call != NONE {
                 // A call's life is that of the bio it waited for last.
@@ -519,7 +517,7 @@ impl<S: Source> Host<S> {
         loop {
             let Some(vfs) = &mut self.vfs else { return };
             let Some(task) = vfs.fs.poll_wake() else { break };
-            let slot = vfs.slots[task as usize];
+            let slot = vfs.slots[task];
             if slot.in_flight {
                 self.end_in_flight(ctx, task, on);
             } else {
@@ -551,7 +549,7 @@ impl<S: Source> Host<S> {
     /// An asynchronous call has waited so far, without a thread.
     fn waited(&mut self, ctx: &mut Ctx, task: u32, wait: Wait) {
         let Some(vfs) = &self.vfs else { return };
-        let slot = vfs.slots[task as usize];
+        let slot = vfs.slots[task];
         if slot.node != NONE {
             let life = self.begin_life(ctx, slot.node);
             ctx.mark(life, Layer::Syscall, reason(wait), self.threads[slot.thread].core, ctx.now);
@@ -561,7 +559,7 @@ impl<S: Source> Host<S> {
     /// What an asynchronous call waited for is over.
     fn end_in_flight(&mut self, ctx: &mut Ctx, task: u32, on: Option<u32>) {
         let Some(vfs) = &mut self.vfs else { return };
-        let slot = &mut vfs.slots[task as usize];
+        let slot = &mut vfs.slots[task];
         slot.in_flight = false;
         if let Some(wait) = slot.slept.filter(|wait| *wait != Wait::Bios) {
             self.waited(ctx, task, wait);
@@ -574,7 +572,7 @@ impl<S: Source> Host<S> {
             }
             // It waits for something else, and nobody is at it meanwhile.
             Turn::Sleep => {
-                let slot = &mut vfs.slots[task as usize];
+                let slot = &mut vfs.slots[task];
                 let before = std::mem::replace(&mut slot.slept, vfs.fs.waits_for(task));
                 slot.in_flight = true;
                 if before == Some(Wait::Bios) {
@@ -583,7 +581,7 @@ impl<S: Source> Host<S> {
             }
             turn => {
                 let worker = vfs.worker;
-                vfs.slots[task as usize].parked = Some(turn);
+                vfs.slots[task].parked = Some(turn);
                 vfs.late.push_back(task);
                 if self.threads[worker].asleep == Asleep::Vfs
                     && self.threads[worker].vfs.task == NONE

@@ -355,7 +355,7 @@ impl<S> Thread<S> {
     /// How it comes by its completions from this disk, whose queue of its core is `home`.
     pub fn polls_at(&mut self, disk: &Disk) {
         self.polls = (self.may_poll || self.selects) && disk.polls;
-        let core = self.core as usize;
+        let core = self.core;
         self.poll_hctx = match (self.polls, self.selects) {
             (false, _) => self.home,
             (true, true) => disk.look_map[core],

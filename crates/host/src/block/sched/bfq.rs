@@ -18,8 +18,9 @@
 
 use super::{Ask, Dir, Merge};
 use crate::config::BfqConfig;
+use crate::{RequestId, ThreadId};
 use std::collections::BTreeSet;
-use wordline_base::{Span, Time};
+use wordline_base::{IdVec, Span, Time};
 
 const NONE: u32 = u32::MAX;
 /// WFQ: fixed point of virtual times (BFQ_SERVICE_SHIFT).
@@ -91,8 +92,8 @@ struct Queue {
 #[derive(Debug)]
 pub struct Bfq {
     config: BfqConfig,
-    entries: Vec<Entry>,
-    queues: Vec<Queue>,
+    entries: IdVec<RequestId, Entry>,
+    queues: IdVec<ThreadId, Queue>,
     serving: u32,
     served_since: Time,
     /// Some requests complete only when their threads look, and may be left alone for long: what is
@@ -158,7 +159,7 @@ impl Bfq {
         let queue = |&(class, weight): &(u8, u32)| Bfq::queue(config, class, weight);
         Bfq {
             config: config.clone(),
-            entries: Vec::new(),
+            entries: IdVec::new(),
             queues: threads.iter().map(queue).collect(),
             serving: NONE,
             served_since: Time::ZERO,
@@ -185,11 +186,11 @@ impl Bfq {
     }
 
     fn weight(&self, q: u32) -> u64 {
-        let queue = &self.queues[q as usize];
+        let queue = &self.queues[q];
         queue.weight * queue.raised
     }
     fn sectors(&self, rq: u32) -> u64 {
-        let e = &self.entries[rq as usize];
+        let e = &self.entries[rq];
         (e.end - e.start).div_ceil(512).max(1)
     }
 
@@ -209,9 +210,9 @@ impl Bfq {
         if ask.rq as usize >= self.entries.len() {
             self.entries.resize(ask.rq as usize + 1, entry);
         }
-        self.entries[ask.rq as usize] = entry;
+        self.entries[ask.rq] = entry;
         self.waiting += 1;
-        let queue = &mut self.queues[ask.thread as usize];
+        let queue = &mut self.queues[ask.thread];
         queue.sorted.insert((entry.start, entry.seq, ask.rq));
         queue.fifo.insert((entry.seq, ask.rq));
         if !queue.busy {
@@ -225,19 +226,19 @@ impl Bfq {
     /// bfq_bfqq_handle_idle_busy_switch.
     fn become_busy(&mut self, q: u32, now: Time) {
         let interactive =
-            self.queues[q as usize].idle_since.is_none_or(|since| now.since(since) > WR_MIN_IDLE);
-        let queue = &mut self.queues[q as usize];
+            self.queues[q].idle_since.is_none_or(|since| now.since(since) > WR_MIN_IDLE);
+        let queue = &mut self.queues[q];
         queue.busy = true;
         if self.config.low_latency && interactive && queue.class == 1 {
             queue.raised = u64::from(self.config.wr_coeff.max(1));
             queue.raised_until = now + self.config.wr_max_time;
         }
         self.assign_budget(q);
-        let class = usize::from(self.queues[q as usize].class);
-        let start = self.queues[q as usize].finish.max(self.vtime[class]);
+        let class = usize::from(self.queues[q].class);
+        let start = self.queues[q].finish.max(self.vtime[class]);
         self.activate(q, start);
         if self.serving != NONE {
-            let (new, old) = (&self.queues[q as usize], &self.queues[self.serving as usize]);
+            let (new, old) = (&self.queues[q], &self.queues[self.serving]);
             if new.class < old.class || interactive && new.raised > old.raised {
                 self.expire(Expiry::Preempted, now);
             }
@@ -246,15 +247,15 @@ impl Bfq {
 
     /// bfq_calc_finish.
     fn activate(&mut self, q: u32, start: u64) {
-        let span = delta(self.queues[q as usize].budget, self.weight(q));
-        let queue = &mut self.queues[q as usize];
+        let span = delta(self.queues[q].budget, self.weight(q));
+        let queue = &mut self.queues[q];
         (queue.start, queue.finish) = (start, start + span);
     }
 
     /// The budget it has, or what its next request needs.
     fn assign_budget(&mut self, q: u32) {
         let next = self.next_of(q).map_or(0, |rq| self.sectors(rq));
-        let queue = &mut self.queues[q as usize];
+        let queue = &mut self.queues[q];
         queue.budget = queue.max_budget.max(next);
         queue.service = 0;
         queue.fifo_checked = false;
@@ -262,7 +263,7 @@ impl Bfq {
 
     /// The request nearest above where the last one ended, or the first.
     fn next_of(&self, q: u32) -> Option<u32> {
-        let queue = &self.queues[q as usize];
+        let queue = &self.queues[q];
         let from = queue.sorted.range((queue.position, 0, 0)..).next();
         from.or_else(|| queue.sorted.first()).map(|&(_, _, rq)| rq)
     }
@@ -276,14 +277,14 @@ impl Bfq {
         bytes: u64,
         max: u64,
     ) -> Option<Merge> {
-        let sorted = &self.queues[thread as usize].sorted;
+        let sorted = &self.queues[thread].sorted;
         let fits = |rq: u32| {
-            let e = &self.entries[rq as usize];
+            let e = &self.entries[rq];
             e.mergeable && e.dir == dir && e.end - e.start + bytes <= max
         };
         let before = sorted.range(..(start, 0, 0)).next_back();
         if let Some(&(_, _, rq)) = before
-            && self.entries[rq as usize].end == start
+            && self.entries[rq].end == start
             && fits(rq)
         {
             return Some(Merge::Back(rq));
@@ -297,10 +298,10 @@ impl Bfq {
     /// A bio of so many bytes was merged into a request of it.
     pub fn merged(&mut self, merge: Merge, bytes: u64) {
         match merge {
-            Merge::Back(rq) => self.entries[rq as usize].end += bytes,
+            Merge::Back(rq) => self.entries[rq].end += bytes,
             Merge::Front(rq) => {
-                let e = &mut self.entries[rq as usize];
-                let sorted = &mut self.queues[e.thread as usize].sorted;
+                let e = &mut self.entries[rq];
+                let sorted = &mut self.queues[e.thread].sorted;
                 sorted.remove(&(e.start, e.seq, rq));
                 e.start -= bytes;
                 sorted.insert((e.start, e.seq, rq));
@@ -314,8 +315,8 @@ impl Bfq {
     }
     /// bfq_remove_request: it is served to nobody's account.
     pub fn take_out(&mut self, rq: u32) {
-        let e = &self.entries[rq as usize];
-        let queue = &mut self.queues[e.thread as usize];
+        let e = &self.entries[rq];
+        let queue = &mut self.queues[e.thread];
         queue.sorted.remove(&(e.start, e.seq, rq));
         queue.fifo.remove(&(e.seq, rq));
         self.waiting -= 1;
@@ -323,17 +324,16 @@ impl Bfq {
 
     /// bfq_symmetric_scenario: all busy queues weigh the same.
     fn symmetric(&self) -> bool {
-        let mut busy = (0..self.queues.len() as u32).filter(|&q| self.queues[q as usize].busy);
+        let mut busy = (0..self.queues.len() as u32).filter(|&q| self.queues[q].busy);
         let Some(first) = busy.next() else { return true };
         busy.all(|q| {
-            self.queues[q as usize].class == self.queues[first as usize].class
-                && self.weight(q) == self.weight(first)
+            self.queues[q].class == self.queues[first].class && self.weight(q) == self.weight(first)
         })
     }
 
     /// bfq_bfqq_may_idle on a drive that does not rotate.
     fn may_idle(&self, q: u32) -> bool {
-        let queue = &self.queues[q as usize];
+        let queue = &self.queues[q];
         if self.config.slice_idle == Span::ZERO || queue.class == 2 {
             return false;
         }
@@ -352,16 +352,16 @@ impl Bfq {
         let q = std::mem::replace(&mut self.serving, NONE);
         self.expirations[why as usize] += 1;
         self.idle_until = None;
-        let class = usize::from(self.queues[q as usize].class);
+        let class = usize::from(self.queues[q].class);
         // bfq_bfqq_charge_time: who was slow pays for the time, as if at full speed.
-        let queue = &mut self.queues[q as usize];
+        let queue = &mut self.queues[q];
         if why == Expiry::Timeout {
             queue.service = queue.service.max(queue.budget);
         }
         let charged = delta(queue.service, queue.weight * queue.raised);
         queue.finish = queue.start + charged;
         self.recalculate_budget(q, why);
-        let queue = &mut self.queues[q as usize];
+        let queue = &mut self.queues[q];
         if queue.sorted.is_empty() {
             queue.busy = false;
             queue.idle_since = Some(now);
@@ -376,7 +376,7 @@ impl Bfq {
     fn recalculate_budget(&mut self, q: u32, why: Expiry) {
         let most = self.config.max_budget;
         let least = (most / MIN_BUDGET_DIVISOR).max(1);
-        let queue = &mut self.queues[q as usize];
+        let queue = &mut self.queues[q];
         if queue.raised > 1 {
             queue.max_budget = 2 * least;
             return;
@@ -397,17 +397,15 @@ impl Bfq {
     fn choose(&mut self) -> Option<u32> {
         for class in 0..3u8 {
             let busy = || {
-                let of = |q: &u32| {
-                    self.queues[*q as usize].busy && self.queues[*q as usize].class == class
-                };
+                let of = |q: &u32| self.queues[*q].busy && self.queues[*q].class == class;
                 (0..self.queues.len() as u32).filter(of)
             };
-            let earliest = busy().map(|q| self.queues[q as usize].start).min();
+            let earliest = busy().map(|q| self.queues[q].start).min();
             let Some(earliest) = earliest else { continue };
             let vtime = self.vtime[usize::from(class)].max(earliest);
             let next = busy()
-                .filter(|&q| self.queues[q as usize].start <= vtime)
-                .min_by_key(|&q| (self.queues[q as usize].finish, q));
+                .filter(|&q| self.queues[q].start <= vtime)
+                .min_by_key(|&q| (self.queues[q].finish, q));
             self.vtime[usize::from(class)] = vtime;
             return next;
         }
@@ -431,7 +429,7 @@ impl Bfq {
                 continue;
             }
             let Some(mut rq) = self.next_of(q) else {
-                let queue = &self.queues[q as usize];
+                let queue = &self.queues[q];
                 let out = queue.dispatched > 0 && !self.polled;
                 if self.idle_until.is_some() || out && self.may_idle(q) {
                     return None;
@@ -439,15 +437,15 @@ impl Bfq {
                 self.expire(Expiry::NoMoreRequests, now);
                 continue;
             };
-            let queue = &mut self.queues[q as usize];
+            let queue = &mut self.queues[q];
             if !std::mem::replace(&mut queue.fifo_checked, true)
                 && let Some(&(_, oldest)) = queue.fifo.first()
-                && self.entries[oldest as usize].expires <= now
+                && self.entries[oldest].expires <= now
             {
                 rq = oldest;
             }
             let sectors = self.sectors(rq);
-            let queue = &self.queues[q as usize];
+            let queue = &self.queues[q];
             if queue.service > 0 && sectors > queue.budget.saturating_sub(queue.service) {
                 self.expire(Expiry::Exhausted, now);
                 continue;
@@ -460,18 +458,18 @@ impl Bfq {
 
     /// bfq_bfqq_served, bfq_dispatch_remove.
     fn serve(&mut self, q: u32, rq: u32, sectors: u64) {
-        let class = usize::from(self.queues[q as usize].class);
+        let class = usize::from(self.queues[q].class);
         let all: u64 = (0..self.queues.len() as u32)
             .filter(|&o| {
-                let other = &self.queues[o as usize];
+                let other = &self.queues[o];
                 other.busy && usize::from(other.class) == class
             })
             .map(|o| self.weight(o))
             .sum();
         self.vtime[class] += delta(sectors, all);
-        let e = &mut self.entries[rq as usize];
+        let e = &mut self.entries[rq];
         e.dispatched = true;
-        let queue = &mut self.queues[q as usize];
+        let queue = &mut self.queues[q];
         queue.sorted.remove(&(e.start, e.seq, rq));
         queue.fifo.remove(&(e.seq, rq));
         queue.position = e.end;
@@ -483,7 +481,7 @@ impl Bfq {
 
     /// bfq_update_wr_data: raising ends with its time.
     fn update_raising(&mut self, q: u32, now: Time) {
-        let queue = &mut self.queues[q as usize];
+        let queue = &mut self.queues[q];
         if queue.raised > 1 && now >= queue.raised_until {
             queue.raised = 1;
         }
@@ -498,11 +496,11 @@ impl Bfq {
         let q = e.thread;
         self.update_hw_tag();
         self.in_driver -= 1;
-        self.queues[q as usize].dispatched -= 1;
+        self.queues[q].dispatched -= 1;
         if self.serving != q {
             return;
         }
-        let queue = &self.queues[q as usize];
+        let queue = &self.queues[q];
         let (idle, empty) = (queue.dispatched == 0, queue.sorted.is_empty());
         if empty && idle && self.may_idle(q) {
             // bfq_arm_slice_timer.
@@ -565,7 +563,7 @@ mod tests {
         }
         for _ in 0..requests {
             let got = b.dispatch(now).unwrap();
-            let thread = b.entries[got as usize].thread as usize;
+            let thread = b.entries[got].thread as usize;
             had[thread] += 8;
             b.insert(&ask(rq, thread as u32, at[thread], 4096), now);
             at[thread] += 1 << 20;

@@ -4,8 +4,9 @@
 //!
 //! Its state is one for the whole drive, not per hardware queue, as in Linux. Left out: zones.
 
+use crate::RequestId;
 use crate::config::DeadlineConfig;
-use wordline_base::Time;
+use wordline_base::{IdVec, Time};
 
 const NONE: u32 = u32::MAX;
 
@@ -45,7 +46,7 @@ struct Entry {
 pub struct Deadline {
     config: DeadlineConfig,
     /// By request number.
-    entries: Vec<Entry>,
+    entries: IdVec<RequestId, Entry>,
     /// sort_list: (position, order of insertion, request).
     sorted: [Vec<(u64, u64, u32)>; 2],
     /// fifo_list: first and last.
@@ -71,7 +72,7 @@ impl Deadline {
         };
         Deadline {
             config: config.clone(),
-            entries: vec![blank; requests],
+            entries: vec![blank; requests].into(),
             sorted: [Vec::with_capacity(requests), Vec::with_capacity(requests)],
             fifo: [(NONE, NONE); 2],
             next_rq: [NONE; 2],
@@ -95,11 +96,12 @@ impl Deadline {
         let d = dir as usize;
         let expire = [self.config.read_expire, self.config.write_expire][d];
         if rq as usize >= self.entries.len() {
-            self.entries.resize(rq as usize + 1, self.entries[0]);
+            let blank = self.entries[0];
+            self.entries.resize(rq as usize + 1, blank);
         }
         self.seq += 1;
         let tail = self.fifo[d].1;
-        self.entries[rq as usize] = Entry {
+        self.entries[rq] = Entry {
             dir,
             start,
             end: start + bytes,
@@ -112,32 +114,32 @@ impl Deadline {
         if tail == NONE {
             self.fifo[d].0 = rq;
         } else {
-            self.entries[tail as usize].next = rq;
+            self.entries[tail].next = rq;
         }
         self.fifo[d].1 = rq;
         self.add_sorted(rq);
     }
 
     fn add_sorted(&mut self, rq: u32) {
-        let e = self.entries[rq as usize];
+        let e = self.entries[rq];
         let list = &mut self.sorted[e.dir as usize];
         let at = list.partition_point(|&(start, seq, _)| (start, seq) < (e.start, e.seq));
         list.insert(at, (e.start, e.seq, rq));
     }
 
     fn position(&self, rq: u32) -> usize {
-        let e = &self.entries[rq as usize];
+        let e = &self.entries[rq];
         let list = &self.sorted[e.dir as usize];
         list.partition_point(|&(start, seq, _)| (start, seq) < (e.start, e.seq))
     }
 
     /// deadline_latter_request, and its opposite.
     fn latter(&self, rq: u32) -> u32 {
-        let e = &self.entries[rq as usize];
+        let e = &self.entries[rq];
         self.sorted[e.dir as usize].get(self.position(rq) + 1).map_or(NONE, |s| s.2)
     }
     fn former(&self, rq: u32) -> u32 {
-        let e = &self.entries[rq as usize];
+        let e = &self.entries[rq];
         match self.position(rq) {
             0 => NONE,
             at => self.sorted[e.dir as usize][at - 1].2,
@@ -151,7 +153,7 @@ impl Deadline {
 
     /// deadline_remove_request.
     pub fn remove(&mut self, rq: u32) {
-        let e = self.entries[rq as usize];
+        let e = self.entries[rq];
         let d = e.dir as usize;
         if self.next_rq[d] == rq {
             self.next_rq[d] = self.latter(rq);
@@ -160,11 +162,11 @@ impl Deadline {
         self.sorted[d].remove(at);
         match e.prev {
             NONE => self.fifo[d].0 = e.next,
-            prev => self.entries[prev as usize].next = e.next,
+            prev => self.entries[prev].next = e.next,
         }
         match e.next {
             NONE => self.fifo[d].1 = e.prev,
-            next => self.entries[next as usize].prev = e.prev,
+            next => self.entries[next].prev = e.prev,
         }
     }
 
@@ -173,13 +175,13 @@ impl Deadline {
     pub fn find_merge(&self, dir: Dir, start: u64, bytes: u64, max: u64) -> Option<Merge> {
         let list = &self.sorted[dir as usize];
         let fits = |rq: u32| {
-            let e = &self.entries[rq as usize];
+            let e = &self.entries[rq];
             e.mergeable && e.end - e.start + bytes <= max
         };
         let at = list.partition_point(|&(s, _, _)| s < start);
         if at > 0 {
             let rq = list[at - 1].2;
-            if self.entries[rq as usize].end == start && fits(rq) {
+            if self.entries[rq].end == start && fits(rq) {
                 return Some(Merge::Back(rq));
             }
         }
@@ -202,16 +204,16 @@ impl Deadline {
     pub fn merged(&mut self, merge: Merge, bytes: u64, max: u64) -> Option<u32> {
         let (rq, front) = match merge {
             Merge::Back(rq) => {
-                self.entries[rq as usize].end += bytes;
+                self.entries[rq].end += bytes;
                 (rq, false)
             }
             Merge::Front(rq) => {
                 // dd_request_merged: a front merge repositions the request. It keeps its place in
                 // the batch if it was next.
-                let d = self.entries[rq as usize].dir as usize;
+                let d = self.entries[rq].dir as usize;
                 let at = self.position(rq);
                 self.sorted[d].remove(at);
-                self.entries[rq as usize].start -= bytes;
+                self.entries[rq].start -= bytes;
                 self.add_sorted(rq);
                 (rq, true)
             }
@@ -220,7 +222,7 @@ impl Deadline {
         if other == NONE {
             return None;
         }
-        let (a, b) = (self.entries[rq as usize], self.entries[other as usize]);
+        let (a, b) = (self.entries[rq], self.entries[other]);
         let touch = if front { b.end == a.start } else { a.end == b.start };
         if !touch || !b.mergeable || a.end - a.start + b.end - b.start > max {
             return None;
@@ -234,34 +236,34 @@ impl Deadline {
             let d = a.dir as usize;
             let at = self.position(rq);
             self.sorted[d].remove(at);
-            self.entries[rq as usize].start = b.start;
+            self.entries[rq].start = b.start;
             self.add_sorted(rq);
         } else {
-            self.entries[rq as usize].end = b.end;
+            self.entries[rq].end = b.end;
         }
         Some(other)
     }
 
     /// Moves `rq` in the FIFO to just behind `place`, with its expiry.
     fn take_place(&mut self, rq: u32, place: u32) {
-        let e = self.entries[rq as usize];
+        let e = self.entries[rq];
         let d = e.dir as usize;
         match e.prev {
             NONE => self.fifo[d].0 = e.next,
-            prev => self.entries[prev as usize].next = e.next,
+            prev => self.entries[prev].next = e.next,
         }
         match e.next {
             NONE => self.fifo[d].1 = e.prev,
-            next => self.entries[next as usize].prev = e.prev,
+            next => self.entries[next].prev = e.prev,
         }
-        let next = self.entries[place as usize].next;
-        self.entries[place as usize].next = rq;
+        let next = self.entries[place].next;
+        self.entries[place].next = rq;
         match next {
             NONE => self.fifo[d].1 = rq,
-            next => self.entries[next as usize].prev = rq,
+            next => self.entries[next].prev = rq,
         }
-        let expires = self.entries[place as usize].expires;
-        let e = &mut self.entries[rq as usize];
+        let expires = self.entries[place].expires;
+        let e = &mut self.entries[rq];
         (e.prev, e.next, e.expires) = (place, next, expires);
     }
 
@@ -286,12 +288,12 @@ impl Deadline {
                 return None;
             };
             let head = self.fifo[dir].0;
-            let expired = now >= self.entries[head as usize].expires;
+            let expired = now >= self.entries[head].expires;
             rq = if expired || self.next_rq[dir] == NONE { head } else { self.next_rq[dir] };
             self.batching = 0;
         }
         self.batching += 1;
-        let dir = self.entries[rq as usize].dir as usize;
+        let dir = self.entries[rq].dir as usize;
         let latter = self.latter(rq);
         self.next_rq = [NONE; 2];
         self.next_rq[dir] = latter;

@@ -11,8 +11,8 @@
 //! its list. Left out: the tokens' wake batches, jiffies.
 
 use super::{Ask, Dir, Merge};
-use crate::HctxId;
 use crate::config::KyberConfig;
+use crate::{HctxId, RequestId};
 use std::collections::VecDeque;
 use wordline_base::{IdVec, Span, Time};
 
@@ -143,7 +143,7 @@ struct Buckets {
 pub struct Kyber {
     percentiles: bool,
     targets: [Span; DOMAINS],
-    entries: Vec<Entry>,
+    entries: IdVec<RequestId, Entry>,
     hctxs: IdVec<HctxId, Hctx>,
     /// Tokens of each domain.
     pub depths: [u32; DOMAINS],
@@ -167,7 +167,7 @@ impl Kyber {
         Kyber {
             percentiles: config.percentiles,
             targets: [config.read_lat, config.write_lat, DISCARD_TARGET],
-            entries: Vec::new(),
+            entries: IdVec::new(),
             hctxs: (0..hctxs).map(|_| Hctx::default()).collect(),
             depths: CAPS[form],
             used: [0; DOMAINS],
@@ -209,7 +209,7 @@ impl Kyber {
         if ask.rq as usize >= self.entries.len() {
             self.entries.resize(ask.rq as usize + 1, blank);
         }
-        self.entries[ask.rq as usize] = blank;
+        self.entries[ask.rq] = blank;
         self.hctxs[ask.hctx].lists[domain].push_back(ask.rq);
         self.waiting += 1;
     }
@@ -218,7 +218,7 @@ impl Kyber {
     pub fn find_merge(&self, h: u16, dir: Dir, start: u64, bytes: u64, max: u64) -> Option<Merge> {
         let list = &self.hctxs[h].lists[dir as usize];
         list.iter().rev().take(CHECKED).find_map(|&rq| {
-            let e = &self.entries[rq as usize];
+            let e = &self.entries[rq];
             if !e.mergeable || e.end - e.start + bytes > max {
                 None
             } else if e.end == start {
@@ -233,8 +233,8 @@ impl Kyber {
     /// A bio of so many bytes was merged into a request of it.
     pub fn merged(&mut self, merge: Merge, bytes: u64) {
         match merge {
-            Merge::Back(rq) => self.entries[rq as usize].end += bytes,
-            Merge::Front(rq) => self.entries[rq as usize].start -= bytes,
+            Merge::Back(rq) => self.entries[rq].end += bytes,
+            Merge::Front(rq) => self.entries[rq].start -= bytes,
         }
     }
 
@@ -269,7 +269,7 @@ impl Kyber {
         let rq = hctx.lists[domain].pop_front()?;
         hctx.batching += 1;
         self.used[domain] += 1;
-        self.entries[rq as usize].token = true;
+        self.entries[rq].token = true;
         self.waiting -= 1;
         Some(rq)
     }
@@ -298,9 +298,9 @@ impl Kyber {
     /// Tells whether a token came back.
     pub fn completed(&mut self, rq: u32, issued: Time, now: Time) -> bool {
         self.judge(now);
-        let Some(&e) = self.entries.get(rq as usize) else { return false };
+        let Some(&e) = self.entries.get(rq) else { return false };
         let domain = usize::from(e.domain);
-        if std::mem::take(&mut self.entries[rq as usize].token) {
+        if std::mem::take(&mut self.entries[rq].token) {
             self.used[domain] -= 1;
         } else {
             return false;

@@ -5,8 +5,10 @@
 //! has sent there and until when the LUN programs what was written, as far as that was told. The drive's own
 //! collector is not seen. A request is passed by for `hold` at most, and none waits while the drive has nothing.
 
+use crate::RequestId;
 use std::collections::VecDeque;
-use wordline_base::{Span, Time};
+use wordline_base::{IdVec, Span, Time};
+use wordline_nand::LunId;
 
 /// What such a scheduler is made from.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -68,10 +70,10 @@ pub struct Luns {
     places: Vec<(u64, u32)>,
     waiting: VecDeque<Waiting>,
     /// By request: what was sent.
-    sent: Vec<Option<Waiting>>,
+    sent: IdVec<RequestId, Option<Waiting>>,
     at_drive: u32,
-    at_lun: Vec<u32>,
-    programs_until: Vec<Time>,
+    at_lun: IdVec<LunId, u32>,
+    programs_until: IdVec<LunId, Time>,
     /// When to look again, if nothing is sent before.
     pub until: Option<Time>,
     /// Counts since the start.
@@ -85,10 +87,10 @@ impl Luns {
             config,
             places: vec![(u64::MAX, NONE); config.places as usize],
             waiting: VecDeque::new(),
-            sent: Vec::new(),
+            sent: IdVec::new(),
             at_drive: 0,
-            at_lun: vec![0; config.luns as usize],
-            programs_until: vec![Time::ZERO; config.luns as usize],
+            at_lun: IdVec::filled(0, config.luns),
+            programs_until: IdVec::filled(Time::ZERO, config.luns),
             until: None,
             stats: LunStats::default(),
         }
@@ -138,15 +140,14 @@ impl Luns {
         let expired = up.is_some_and(|up| up <= now);
         let may = |w: &Waiting| {
             w.lun == NONE
-                || self.at_lun[w.lun as usize] < self.config.depth
-                    && self.programs_until[w.lun as usize] <= now
+                || self.at_lun[w.lun] < self.config.depth && self.programs_until[w.lun] <= now
         };
         let at = match self.waiting.iter().position(may) {
             _ if expired => 0,
             Some(at) => at,
             None if self.at_drive == 0 => 0,
             None => {
-                let ends = self.waiting.iter().map(|w| self.programs_until[w.lun as usize]);
+                let ends = self.waiting.iter().map(|w| self.programs_until[w.lun]);
                 let ends = ends.filter(|&end| end > now).min().unwrap_or(Time::NEVER);
                 self.pass(self.waiting.len(), now);
                 self.until = Some(ends.min(up.unwrap_or(now + self.config.hold)));
@@ -162,12 +163,12 @@ impl Luns {
         }
         self.at_drive += 1;
         if w.lun != NONE {
-            self.at_lun[w.lun as usize] += 1;
+            self.at_lun[w.lun] += 1;
         }
         if self.sent.len() <= w.rq as usize {
             self.sent.resize(w.rq as usize + 1, None);
         }
-        self.sent[w.rq as usize] = Some(w);
+        self.sent[w.rq] = Some(w);
         Some(w.rq)
     }
 
@@ -187,13 +188,13 @@ impl Luns {
         let Some(w) = self.sent.get_mut(rq as usize).and_then(Option::take) else { return };
         self.at_drive -= 1;
         if w.lun != NONE {
-            self.at_lun[w.lun as usize] -= 1;
+            self.at_lun[w.lun] -= 1;
         }
         let Some((lun, programs)) = tells.map(told).filter(|_| w.data) else { return };
         let slot = self.slot(w.start);
         self.places[slot] = (w.start, lun);
         if w.write && programs {
-            let until = &mut self.programs_until[lun as usize];
+            let until = &mut self.programs_until[lun];
             // All writes of a unit that is full tell so, and it is programmed once.
             *until = (*until).max(now + self.config.program);
         }
