@@ -127,6 +127,8 @@ pub enum Why {
     WriteLimit,
     /// ... of programs.
     ProgramLimit,
+    /// The power that programs and erasures may draw.
+    PowerLimit,
     /// Write buffer or rate limiter.
     WriteBuffer,
     /// The lock of an FTL's map.
@@ -223,6 +225,7 @@ impl Why {
             Why::ReadLimit => "read limit",
             Why::WriteLimit => "write limit",
             Why::ProgramLimit => "program limit",
+            Why::PowerLimit => "power limit",
             Why::WriteBuffer => "write buffer",
             Why::MapLock => "lock of the map",
             Why::WriteBack => "write-back",

@@ -558,6 +558,18 @@ fsync=1
             .age(Age::Filled)
             .set("cache.refresh.every=3904ns")
             .set("cache.refresh.takes=280ns"),
+        // Warm after a moment.
+        Case::new("z-ssd-small", SMALL)
+            .age(Age::Steady)
+            .set("cache=none")
+            .set("power.flash_limit_mw=900")
+            .set("power.thermal.ambient=25.0")
+            .set("power.thermal.resistance=5.0")
+            .set("power.thermal.capacity=0.0005")
+            .set("power.thermal.start=44.0")
+            .set("power.thermal.throttle=47.0")
+            .set("power.thermal.hysteresis=1.0")
+            .set("power.thermal.throttle_mw=300"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -7,7 +7,7 @@
 
 use crate::cache::{LineId, Wait, Woken, runs};
 use crate::controller::{Controller, Stage};
-use crate::execute::{LOOK_UP, LookUp, OWNER_FTL, WRITE_BACK};
+use crate::execute::{LOOK_UP, LookUp, OWNER_FTL, OWNER_KIND, OWNER_VECTOR, WRITE_BACK};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, IdVec, IoId, Kind, Layer, Lpn, Span, Time, Why};
 use wordline_ftl::{Action, FlashOp, Source, Translation, Work, send_data};
@@ -188,7 +188,7 @@ impl Controller {
     /// it reaches the flash.
     pub(crate) fn submit_in_order(&mut self, ctx: &mut Ctx, op: Op) -> Time {
         if self.program_rate.is_off() {
-            self.nand.submit(ctx, op);
+            self.begin_on_flash(ctx, op);
             return ctx.now;
         }
         let lun = self.geometry.lun_of(op.ppa);
@@ -197,7 +197,7 @@ impl Controller {
             at = self.program_rate.admit(ctx.now, self.geometry.unit_bytes() as u32);
         }
         if at == ctx.now && self.background.held_of[lun] == 0 {
-            self.nand.submit(ctx, op);
+            self.begin_on_flash(ctx, op);
             return at;
         }
         if let Some((last, _)) = self.background.held.back() {
@@ -212,7 +212,41 @@ impl Controller {
     pub(crate) fn release_held_back(&mut self, ctx: &mut Ctx) {
         let (_, op) = self.background.held.pop_front().expect("an event for each operation");
         self.background.held_of[self.geometry.lun_of(op.ppa)] -= 1;
+        self.begin_on_flash(ctx, op);
+    }
+
+    /// Submits an operation, or keeps it until there is power for it.
+    fn begin_on_flash(&mut self, ctx: &mut Ctx, op: Op) {
+        if self.power.is_some() {
+            self.note_heat(ctx.now);
+            let lun = self.geometry.lun_of(op.ppa);
+            if let Some(limit) = &mut self.power
+                && !limit.admits(ctx.now, lun, op)
+            {
+                return;
+            }
+        }
         self.nand.submit(ctx, op);
+    }
+    fn note_heat(&mut self, now: Time) {
+        if self.power.as_ref().is_some_and(|limit| limit.has_thermal()) {
+            let nj = self.energy_by_state(now).iter().sum();
+            self.power.as_mut().expect("it is there").heats(now, nj);
+        }
+    }
+    /// A program or an erasure is over: others may have its power.
+    #[inline(never)]
+    pub(crate) fn give_power(&mut self, ctx: &mut Ctx, op: Op) {
+        self.note_heat(ctx.now);
+        let Some(limit) = &mut self.power else { return };
+        limit.over(&op);
+        while let Some((op, waited)) = self.power.as_mut().and_then(|limit| limit.next(ctx.now)) {
+            if waited > Span::ZERO && op.owner & OWNER_KIND == OWNER_VECTOR {
+                self.counts.waits.limits += waited.0;
+                ctx.mark(op.io, Layer::Limit, Why::PowerLimit, 0, ctx.now);
+            }
+            self.nand.submit(ctx, op);
+        }
     }
 
     /// Starts writing a line back, or sees to it that it is written back once more after the

@@ -439,4 +439,30 @@ pub struct PowerConfig {
     pub firmware_mw: u32,
     /// Added while the link transfers.
     pub link_mw: u32,
+    /// Programs and erasures under way draw no more together; 0: no limit.
+    pub flash_limit_mw: u32,
+    /// How warm the drive gets, and what it does about it; absent: it is never too warm.
+    pub thermal: Option<ThermalConfig>,
+}
+
+/// The drive as one body that is warmed by what it draws and cooled by the air around it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThermalConfig {
+    /// Of the air, in degrees Celsius.
+    pub ambient: f64,
+    /// From the body to the air, in kelvin a watt.
+    pub resistance: f64,
+    /// Of the body, in joules a kelvin.
+    pub capacity: f64,
+    /// At the start, in degrees Celsius. Absent: that of a drive that was idle for long.
+    #[serde(default)]
+    pub start: Option<f64>,
+    /// From so many degrees Celsius on the lower limit holds (NVMe's TMT1), ...
+    pub throttle: f64,
+    /// ... until it is cooler by so many kelvin.
+    #[serde(default)]
+    pub hysteresis: f64,
+    /// The lower limit: `flash_limit_mw` of a drive that is too warm.
+    pub throttle_mw: u32,
 }

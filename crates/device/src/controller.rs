@@ -30,6 +30,7 @@ use crate::guard::Guard;
 use crate::limits::{Cap, Rate};
 use crate::link::{Link, Switch, Transfer};
 use crate::partition::{Epoch, LATENCY, PARTITION_NAMES, PARTITIONS};
+use crate::power::PowerLimit;
 use crate::queue::{Posted, QueueFull};
 use crate::readahead::ReadAhead;
 use crate::staging::Staging;
@@ -143,6 +144,8 @@ pub struct Controller {
     pub(crate) read_ahead: Vec<ReadAhead>,
     /// Where the cache adapts.
     pub(crate) epoch: Option<Epoch>,
+    /// What programs and erasures may draw.
+    pub(crate) power: Option<Box<PowerLimit>>,
     /// The cache's memory bus.
     pub(crate) dram: Dram,
     /// Commands whose wait at a cache line is over.
@@ -249,6 +252,7 @@ impl Controller {
         let geometry = nand.geometry;
         Controller::check_config(device, geometry.sector, ftl.is_some())?;
         let sectors = ftl.as_ref().map_or(0, Translation::sectors);
+        let power = PowerLimit::new(device, nand.config(), geometry.luns)?;
         let (mut cache, mut read_ahead, mut epoch) = (None, Vec::new(), None);
         if let Some(c) = &device.cache {
             let new = Cache::new(c, geometry.sector)?;
@@ -287,6 +291,7 @@ impl Controller {
             cache,
             read_ahead,
             epoch,
+            power: power.map(Box::new),
             dram: Dram::new(device.cache.as_ref().and_then(|cache| cache.refresh.as_ref())),
             woken: VecDeque::new(),
             flushable: Vec::new(),
@@ -735,6 +740,7 @@ impl Controller {
             && self.on_core.is_empty()
             && self.write_backs.is_empty()
             && self.background.is_empty()
+            && self.power.as_ref().is_none_or(|limit| limit.is_empty())
             && self.nand.in_flight() == 0
     }
     /// Commands between fetch and completion.
@@ -872,6 +878,7 @@ impl Controller {
             rmw_waits: c.rmw_waits,
             fetched: self.front.fetched(),
             guard: self.front.guard_stats(),
+            power: self.power.as_ref().map(|limit| limit.stats()),
             waits: c.waits,
             link_rate: self.link.rate(),
             link_to_device_busy_ns: to_device.0,

@@ -27,9 +27,9 @@ use wordline_nvme::{Opcode, Sqe, Status};
 
 /// Owners of flash operations: the kind in the two highest bits, and a number.
 const OWNER_READ: u32 = 0;
-const OWNER_VECTOR: u32 = 1 << 30;
+pub(crate) const OWNER_VECTOR: u32 = 1 << 30;
 pub(crate) const OWNER_FTL: u32 = 2 << 30;
-const OWNER_KIND: u32 = 3 << 30;
+pub(crate) const OWNER_KIND: u32 = 3 << 30;
 
 /// A tag of the FTL that is a write-back and not a command; and one that is a look-up.
 pub(crate) const WRITE_BACK: u32 = 1 << 31;
@@ -255,6 +255,9 @@ impl Controller {
         let Record { op, outcome, held, .. } = *record;
         let owner = op.owner;
         let number = owner & !OWNER_KIND;
+        if self.power.is_some() && op.kind != OpKind::Read {
+            self.give_power(ctx, op);
+        }
         match owner & OWNER_KIND {
             OWNER_READ => self.piece_read(ctx, number, key),
             OWNER_VECTOR => self.vector_done(ctx, number, key),

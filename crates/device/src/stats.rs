@@ -2,6 +2,7 @@
 
 use crate::cache::CacheStats;
 use crate::guard::GuardStats;
+use crate::power::PowerStats;
 use serde::Serialize;
 use wordline_base::IoClass;
 use wordline_nvme::Opcode;
@@ -190,6 +191,8 @@ pub struct DeviceStats {
     pub fetched: Vec<(u16, u64)>,
     /// Absent without a guard.
     pub guard: Option<GuardStats>,
+    /// Absent without a limit of power.
+    pub power: Option<PowerStats>,
     /// Nanoseconds that commands waited, by what for.
     pub waits: Waits,
     /// Bytes a second of one direction of the link.

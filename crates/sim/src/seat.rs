@@ -218,6 +218,9 @@ impl DriveSeat {
             add("nand.", &mut reread.list());
         }
         add("device.", &mut device.list().into_iter());
+        if let Some(power) = &device.power {
+            add("device.power_", &mut power.list().into_iter());
+        }
         if let Some(guard) = &device.guard {
             add("device.guard_", &mut guard.list());
         }

@@ -81,7 +81,12 @@ pub fn device_config() -> DeviceConfig {
         limits: Limits::default(),
         staging_bytes: 0,
         interrupt: InterruptConfig::default(),
-        power: PowerConfig { idle_mw: 2000, firmware_mw: 300, link_mw: 500 },
+        power: PowerConfig {
+            idle_mw: 2000,
+            firmware_mw: 300,
+            link_mw: 500,
+            ..PowerConfig::default()
+        },
         bridge: None,
     }
 }

@@ -1,0 +1,345 @@
+//! What programs and erasures may draw together (`power.flash_limit_mw`), and less of it while the drive is hot
+//! (`[power.thermal]`).
+//!
+//! A program or an erasure that would exceed the limit waits, and behind it all that is to follow at its LUN; the
+//! first that waits goes first. One may always be under way. Reads begin at once.
+//!
+//! The drive is one body: capacity x dT/dt = power - (T - ambient) / resistance. Its temperature is worked out
+//! whenever a program or an erasure begins or ends, from the energy drawn since the last time.
+
+use crate::config::{DeviceConfig, ThermalConfig};
+use serde::Serialize;
+use std::collections::VecDeque;
+use wordline_base::{BadValue, IdVec, Span, Time};
+use wordline_nand::config::NandConfig;
+use wordline_nand::{LunId, Op, OpKind};
+
+/// What the limit and heat did.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct PowerStats {
+    /// Programs and erasures that waited for the limit.
+    pub held: u64,
+    /// How long they waited, in sum.
+    pub held_ns: u64,
+    /// Time at the lower limit.
+    pub throttled_ns: u64,
+    /// The highest temperature, in thousandths of a degree Celsius; 0 if it is not modelled.
+    pub hottest_mc: u64,
+}
+
+impl PowerStats {
+    /// Every number with its name in results.
+    pub fn list(&self) -> [(&'static str, u64); 4] {
+        [
+            ("operations_held", self.held),
+            ("held_ns", self.held_ns),
+            ("throttled_ns", self.throttled_ns),
+            ("hottest_millidegrees", self.hottest_mc),
+        ]
+    }
+}
+
+#[derive(Clone)]
+struct Thermal {
+    config: ThermalConfig,
+    celsius: f64,
+    /// Until then, and with so many nanojoules, it is worked out.
+    at: Time,
+    nj: u64,
+    hot: bool,
+}
+
+impl Thermal {
+    /// Goes on to `now`, when the drive has drawn so much since it was switched on.
+    fn go_on(&mut self, now: Time, nj: u64) {
+        let c = &self.config;
+        let mut left = now.since(self.at).0 as f64 * 1e-9;
+        let watts = nj.saturating_sub(self.nj) as f64 * 1e-9 / left.max(1e-12);
+        // Steps that are short against the body's own time.
+        let step = c.resistance * c.capacity / 64.0;
+        while left > 0.0 {
+            let dt = left.min(step);
+            self.celsius += dt * (watts - (self.celsius - c.ambient) / c.resistance) / c.capacity;
+            left -= step;
+        }
+        (self.at, self.nj) = (now, nj);
+        let from = if self.hot { c.throttle - c.hysteresis } else { c.throttle };
+        self.hot = self.celsius >= from;
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct PowerLimit {
+    /// Milliwatts of a program and of an erasure, and of all together, cool and hot.
+    each: [u32; 2],
+    limits: [u32; 2],
+    drawn: u32,
+    /// What waits at each LUN, from when on: first a program or an erasure.
+    waiting: IdVec<LunId, VecDeque<(Time, Op)>>,
+    /// The LUNs of programs and erasures that wait, in the order in which they came.
+    order: VecDeque<LunId>,
+    /// The LUN of the one that has just begun.
+    followed: Option<LunId>,
+    thermal: Option<Thermal>,
+    stats: PowerStats,
+}
+
+impl PowerLimit {
+    /// None without a limit.
+    pub fn new(
+        device: &DeviceConfig,
+        nand: &NandConfig,
+        luns: u32,
+    ) -> Result<Option<PowerLimit>, BadValue> {
+        let power = &device.power;
+        let each = [nand.power.program_mw, nand.power.erase_mw];
+        let most = each[0].max(each[1]);
+        let fits = |limit: u32| limit == 0 || limit >= most;
+        if !fits(power.flash_limit_mw) {
+            let why = format!(
+                "is {}, and one operation draws {most}: must be as much, or 0 for no limit",
+                power.flash_limit_mw
+            );
+            return Err(BadValue::new("power.flash_limit_mw", why));
+        }
+        let free = |limit: u32| if limit == 0 { u32::MAX } else { limit };
+        let limit = free(power.flash_limit_mw);
+        let thermal = power.thermal.as_ref().map(|config| {
+            config.check(most)?;
+            let idle = f64::from(power.idle_mw) * 1e-3;
+            let celsius = config.start.unwrap_or(config.ambient + idle * config.resistance);
+            let hot = celsius >= config.throttle;
+            Ok(Thermal { config: config.clone(), celsius, at: Time::ZERO, nj: 0, hot })
+        });
+        let thermal = thermal.transpose()?;
+        if limit == u32::MAX && thermal.is_none() {
+            return Ok(None);
+        }
+        let hot = thermal.as_ref().map_or(limit, |t| limit.min(t.config.throttle_mw));
+        let mut limit = PowerLimit {
+            each,
+            limits: [limit, hot],
+            drawn: 0,
+            waiting: IdVec::filled(VecDeque::new(), luns),
+            order: VecDeque::new(),
+            followed: None,
+            thermal,
+            stats: PowerStats::default(),
+        };
+        limit.note_hottest();
+        Ok(Some(limit))
+    }
+    pub fn stats(&self) -> PowerStats {
+        self.stats
+    }
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+    pub fn has_thermal(&self) -> bool {
+        self.thermal.is_some()
+    }
+    fn note_hottest(&mut self) {
+        let mc = self.thermal.as_ref().map_or(0, |t| (t.celsius * 1e3).max(0.0) as u64);
+        self.stats.hottest_mc = self.stats.hottest_mc.max(mc);
+    }
+    /// The drive has drawn so many nanojoules until `now`.
+    pub fn heats(&mut self, now: Time, nj: u64) {
+        let Some(thermal) = &mut self.thermal else { return };
+        if now == thermal.at {
+            return;
+        }
+        let (before, was_hot) = (thermal.at, thermal.hot);
+        thermal.go_on(now, nj);
+        if was_hot {
+            self.stats.throttled_ns += now.since(before).0;
+        }
+        self.note_hottest();
+    }
+    fn draws(&self, op: &Op) -> u32 {
+        match op.kind {
+            OpKind::Read => 0,
+            OpKind::Program => self.each[0],
+            OpKind::Erase => self.each[1],
+        }
+    }
+    fn fits(&self, mw: u32) -> bool {
+        let hot = self.thermal.as_ref().is_some_and(|t| t.hot);
+        self.drawn == 0 || self.drawn + mw <= self.limits[usize::from(hot)]
+    }
+    /// An operation is to begin. True: it may; otherwise it waits here.
+    pub fn admits(&mut self, now: Time, lun: LunId, op: Op) -> bool {
+        let mw = self.draws(&op);
+        let writes = op.kind != OpKind::Read;
+        let may = !writes || self.order.is_empty() && self.fits(mw);
+        if may && self.waiting[lun].is_empty() {
+            self.drawn += mw;
+            return true;
+        }
+        self.stats.held += u64::from(writes);
+        self.waiting[lun].push_back((now, op));
+        if writes {
+            self.order.push_back(lun);
+        }
+        false
+    }
+    /// A program or an erasure is over.
+    pub fn over(&mut self, op: &Op) {
+        self.drawn -= self.draws(op);
+    }
+    /// The next that may begin now, and how long it waited.
+    pub fn next(&mut self, now: Time) -> Option<(Op, Span)> {
+        // Reads behind what has begun go with it.
+        if let Some(lun) = self.followed {
+            let is_read = |(_, op): &mut (Time, Op)| op.kind == OpKind::Read;
+            if let Some((since, op)) = self.waiting[lun].pop_front_if(is_read) {
+                return Some((op, now.since(since)));
+            }
+            self.followed = None;
+        }
+        let &lun = self.order.front()?;
+        let &(since, op) = self.waiting[lun].front().expect("it waits");
+        let mw = self.draws(&op);
+        if !self.fits(mw) {
+            return None;
+        }
+        self.drawn += mw;
+        self.stats.held_ns += now.since(since).0;
+        self.waiting[lun].pop_front();
+        self.order.pop_front();
+        self.followed = Some(lun);
+        Some((op, now.since(since)))
+    }
+}
+
+impl ThermalConfig {
+    /// `most`: milliwatts of one operation. Keys are whole.
+    fn check(&self, most: u32) -> Result<(), BadValue> {
+        let above_zero = [("resistance", self.resistance), ("capacity", self.capacity)];
+        let found = above_zero.iter().find(|(_, v)| !(v.is_finite() && *v > 0.0));
+        if let Some((key, _)) = found {
+            return Err(BadValue::new(*key, "must be above 0").below("thermal").below("power"));
+        }
+        let degrees = [
+            ("ambient", self.ambient),
+            ("throttle", self.throttle),
+            ("start", self.start.unwrap_or(self.ambient)),
+        ];
+        let found = degrees.iter().find(|(_, v)| !(-273.0..=1000.0).contains(v));
+        if let Some((key, _)) = found {
+            let why = "must be a temperature in degrees Celsius";
+            return Err(BadValue::new(*key, why).below("thermal").below("power"));
+        }
+        if !(self.hysteresis.is_finite() && self.hysteresis >= 0.0) {
+            let why = "must be 0 or more";
+            return Err(BadValue::new("hysteresis", why).below("thermal").below("power"));
+        }
+        if self.throttle_mw < most {
+            let why =
+                format!("is {}, and one operation draws {most}: must be as much", self.throttle_mw);
+            return Err(BadValue::new("throttle_mw", why).below("thermal").below("power"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wordline_base::{IoId, Rng};
+    use wordline_nand::{Class, Ppa};
+
+    fn limit(mw: u32, luns: u32, thermal: Option<Thermal>) -> PowerLimit {
+        PowerLimit {
+            each: [150, 100],
+            limits: [mw, mw / 2],
+            drawn: 0,
+            waiting: IdVec::filled(VecDeque::new(), luns),
+            order: VecDeque::new(),
+            followed: None,
+            thermal,
+            stats: PowerStats::default(),
+        }
+    }
+
+    /// Beside an obvious model: what is under way draws no more than the limit, each LUN keeps its order, and whatever
+    /// came begins.
+    #[test]
+    fn what_is_under_way_draws_no_more_and_each_lun_keeps_its_order() {
+        for seed in 0..300 {
+            let mut rng = Rng::from_seed(seed);
+            let (mw, luns) = (150 + 50 * rng.below(8) as u32, 1 + rng.below(6) as u32);
+            let mut limit = limit(mw, luns, None);
+            let (mut came, mut begun) =
+                (vec![Vec::new(); luns as usize], vec![Vec::new(); luns as usize]);
+            let (mut under_way, mut n, mut drawn) = (Vec::<Op>::new(), 0, 0);
+            for step in 0..400 {
+                let now = Time(step);
+                let ends = !under_way.is_empty() && (step >= 200 || rng.below(2) == 0);
+                let mut begins = Vec::new();
+                if ends {
+                    let op = under_way.swap_remove(rng.below(under_way.len() as u64) as usize);
+                    if op.kind != OpKind::Read {
+                        drawn -= if op.kind == OpKind::Program { 150 } else { 100 };
+                        limit.over(&op);
+                        while let Some((op, _)) = limit.next(now) {
+                            begins.push(op);
+                        }
+                    }
+                } else if step < 200 {
+                    let kind =
+                        [OpKind::Read, OpKind::Program, OpKind::Erase][rng.below(3) as usize];
+                    let lun = rng.below(luns.into()) as u32;
+                    let op = Op {
+                        kind,
+                        class: Class::GcRead,
+                        ppa: Ppa(lun),
+                        sectors: 1,
+                        slc: false,
+                        owner: n,
+                        io: IoId::NONE,
+                    };
+                    n += 1;
+                    came[lun as usize].push(op.owner);
+                    begins.extend(limit.admits(now, lun, op).then_some(op));
+                }
+                for op in begins {
+                    begun[op.ppa.0 as usize].push(op.owner);
+                    drawn += limit.draws(&op);
+                    under_way.push(op);
+                }
+                assert!(drawn <= mw && drawn == limit.drawn, "seed {seed}: {drawn} of {mw} mW");
+            }
+            assert!(limit.is_empty() && under_way.is_empty(), "seed {seed}");
+            assert_eq!(came, begun, "seed {seed}");
+        }
+    }
+
+    /// At constant power the temperature goes to ambient + power x resistance, as 1 - exp(-t / (resistance x capacity)).
+    #[test]
+    fn a_body_warms_up_as_its_time_constant_says() {
+        let config = ThermalConfig {
+            ambient: 25.0,
+            resistance: 5.0,
+            capacity: 20.0,
+            start: None,
+            throttle: 60.0,
+            hysteresis: 3.0,
+            throttle_mw: 1000,
+        };
+        let mut body = Thermal { config, celsius: 25.0, at: Time::ZERO, nj: 0, hot: false };
+        for tenth in 1..=5_000u64 {
+            let (now, nj) = (Time(tenth * 100_000_000), tenth * 800_000_000);
+            body.go_on(now, nj);
+            let t = tenth as f64 / 10.0;
+            let expected = 25.0 + 8.0 * 5.0 * (1.0 - (-t / 100.0).exp());
+            assert!((body.celsius - expected).abs() < 0.1, "{t} s: {} C, {expected}", body.celsius);
+            assert_eq!(body.hot, body.celsius >= 60.0);
+        }
+        // It cools in one long step as well, and is hot until it is three kelvin cooler.
+        let nj = body.nj;
+        body.go_on(Time(502_000_000_000), nj);
+        assert!(body.hot && body.celsius < 65.0, "{} C", body.celsius);
+        body.go_on(Time(2_500_000_000_000), nj);
+        assert!(!body.hot && (body.celsius - 25.0).abs() < 0.1, "{} C", body.celsius);
+    }
+}
