@@ -63,7 +63,7 @@ fn run(case: &Case, drive: Drive, ios: u64) -> (u64, u64, f64, f64) {
     let events = run.events();
     let result = run.finish();
     result.verdict().expect("a bench's run is whole");
-    let factor = result.machine.write_amplification.factor.unwrap_or(0.0);
+    let factor = result.machine.totals.write_amplification.factor.unwrap_or(0.0);
     (result.machine.served, events, seconds, factor)
 }
 

@@ -5,7 +5,7 @@ use wordline_profile::derive;
 
 fn aged(case: Case) -> (f64, bool) {
     let result = case.age(Age::Steady).run().unwrap().result;
-    let wa = &result.machine.write_amplification;
+    let wa = &result.machine.totals.write_amplification;
     let last = &wa.ageing[wa.ageing.len().saturating_sub(6)..];
     (last.iter().sum::<f64>() / last.len() as f64, wa.ageing_unsteady)
 }
@@ -50,7 +50,7 @@ fn a_job_of_any_seed_finds_a_drive_in_steady_state() {
             let job = job(&seed);
             let case = Case { job: &job, ..case.clone() };
             let run = run_on(&case, &config, drive.clone()).unwrap().result;
-            let wa = &run.machine.write_amplification;
+            let wa = &run.machine.totals.write_amplification;
             let by_third = wa.by_third.expect("enough was collected to tell");
             println!(
                 "{device} {seed:?}: {:.2} of {expected:.2}, {by_third:.4?}",
@@ -100,7 +100,7 @@ fn a_rested_drive_has_nothing_to_collect() {
         let case = Case::new("cnex-small", READS).set(stride).set("ftl.over_provisioning=30");
         let moved = |age: Age| {
             let result = case.clone().age(age).run().unwrap().result;
-            result.machine.write_amplification.gc_sectors
+            result.machine.totals.write_amplification.gc_sectors
         };
         assert!(moved(Age::Steady) > 1000, "{stride}");
         assert_eq!(moved(Age::Random), 0, "{stride}");
@@ -112,7 +112,7 @@ fn a_rested_drive_has_nothing_to_collect() {
 fn the_jobs_own_writes_follow_the_uniform_ones() {
     let windows = |job: &str| {
         let case = Case::new("cnex-small", job).age(Age::Random);
-        case.run().unwrap().result.machine.write_amplification.ageing
+        case.run().unwrap().result.machine.totals.write_amplification.ageing
     };
     let reads = windows("[r]\nrw=randread\nnumber_ios=10\n");
     let writes = windows("[w]\nrw=randwrite\nnorandommap\nnumber_ios=10\n");
@@ -142,7 +142,7 @@ fn a_drive_aged_at_its_pace_stays_as_it_is() {
         let case = case.set("limits.program_rate=0");
         let case = case.set("ftl.over_provisioning=36").set("ftl.write_mostly_iops=0");
         let case = system.iter().fold(case, |case, set| case.set(set));
-        let wa = case.run().unwrap().result.machine.write_amplification;
+        let wa = case.run().unwrap().result.machine.totals.write_amplification;
         let last = &wa.ageing[wa.ageing.len() - 3..];
         let aged = last.iter().sum::<f64>() / last.len() as f64;
         let ran = (wa.user_sectors + wa.gc_sectors) as f64 / wa.user_sectors as f64;

@@ -36,8 +36,8 @@ fn run(case: &Case) -> Outcome {
     assert_eq!(app.failure, None);
     let machine = &outcome.result.machine;
     assert_eq!(machine.generated, machine.served, "every I/O came back");
-    assert!(machine.integrity.on && machine.integrity.checked > 100);
-    assert_eq!(machine.integrity.wrong, 0);
+    assert!(machine.totals.integrity.on && machine.totals.integrity.checked > 100);
+    assert_eq!(machine.totals.integrity.wrong, 0);
     assert!(app.finished > 500 && app.begun >= app.finished, "{}", app.finished);
     outcome
 }
@@ -121,7 +121,7 @@ fn servers_run_on_every_kind_of_drive_and_host() {
             assert_eq!(outcome.text(), case.run().unwrap().text(), "{stack} {name}");
             let result = &outcome.result;
             let (app, machine) = (result.app.as_ref().unwrap(), &result.machine);
-            assert_eq!((machine.generated, machine.integrity.wrong), (machine.served, 0));
+            assert_eq!((machine.generated, machine.totals.integrity.wrong), (machine.served, 0));
             assert!(app.finished > 0 && app.begun == app.finished, "{stack} {name}");
             let workload = match name {
                 "pagerank" | "sort" => Workload::Throughput,
@@ -176,7 +176,7 @@ fn a_server_on_fewer_cores_waits_for_them() {
 fn beside(case: Case, app: &'static str, options: &'static str) -> Outcome {
     let outcome = Case { with: vec![(app, options)], ..case }.run().unwrap();
     let machine = &outcome.result.machine;
-    assert_eq!((machine.generated, machine.integrity.wrong), (machine.served, 0));
+    assert_eq!((machine.generated, machine.totals.integrity.wrong), (machine.served, 0));
     outcome
 }
 

@@ -53,7 +53,7 @@ fn counter(counters: &[(String, u64)], name: &str) -> u64 {
 }
 
 fn of_drive(result: &RunResult, drive: usize, name: &str) -> u64 {
-    counter(&result.machine.drives[drive].counters, name)
+    counter(&result.machine.drives[drive].totals.counters, name)
 }
 
 const SMALL: [&str; 2] = ["nand.blocks=64", "nand.pages_per_block=8"];
@@ -71,8 +71,8 @@ fn raid0_takes_each_byte_to_one_member() {
                 result.threads.iter().map(|t| t.dirs[write].io_bytes).sum()
             };
             let wa = |d: usize| match members {
-                1 => result.machine.write_amplification.host_bytes,
-                _ => result.machine.drives[d].write_amplification.host_bytes,
+                1 => result.machine.totals.write_amplification.host_bytes,
+                _ => result.machine.drives[d].totals.write_amplification.host_bytes,
             };
             let written: u64 = (0..members).map(wa).sum();
             assert_eq!(written, bytes(1), "{device} x {members}");
@@ -81,7 +81,7 @@ fn raid0_takes_each_byte_to_one_member() {
                     (0..members).map(|d| of_drive(&result, d, "device.bytes_read")).sum();
                 assert_eq!(read, bytes(0), "{device} x {members}");
             }
-            assert!(result.machine.integrity.checked > 0);
+            assert!(result.machine.totals.integrity.checked > 0);
         }
     }
 }
@@ -114,7 +114,8 @@ fn flushes_and_trims_go_to_all_members_concerned() {
     assert!(commands[1] >= 4, "{commands:?}");
     let job = "[t]\nrw=trim\nbs=256k\niodepth=1\nnumber_ios=8\n";
     let result = run(of("raid0", 2, "z-ssd-small", "", &SMALL), job);
-    let trims = |d: usize| counter(&result.machine.drives[d].counters, "ftl.trimmed_sectors");
+    let trims =
+        |d: usize| counter(&result.machine.drives[d].totals.counters, "ftl.trimmed_sectors");
     assert_eq!((trims(0), trims(1)), (256, 256));
 }
 
@@ -306,7 +307,7 @@ fn a_small_write_costs_two_reads_and_two_writes() {
     assert_eq!(sum("device.bytes_written") / 4096, 40 * 16 * 5);
     assert_eq!(of_array(&result, "full_writes"), 40 * 16);
     // Neighbours merge on their way.
-    let requests = counter(&result.machine.counters, "host.requests");
+    let requests = counter(&result.machine.totals.counters, "host.requests");
     assert!(requests < 40 * 5 * 4, "{requests} requests for {} chunks", 40 * 5);
 }
 

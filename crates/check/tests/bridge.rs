@@ -16,7 +16,7 @@ fn counter(counters: &[(String, u64)], name: &str) -> u64 {
 fn run(case: &Case) -> RunResult {
     let result = case.run().unwrap_or_else(|e| panic!("{e}")).result;
     result.verdict().unwrap();
-    assert_eq!(result.machine.integrity.wrong, 0);
+    assert_eq!(result.machine.totals.integrity.wrong, 0);
     result
 }
 
@@ -49,32 +49,33 @@ fn mean_read(result: &RunResult) -> f64 {
 fn assert_sums(result: &RunResult) {
     let [bridge] = &*result.machine.drives else { panic!("one disk") };
     assert_sum(bridge);
-    for (name, all) in &result.machine.counters {
+    for (name, all) in &result.machine.totals.counters {
         if ["ftl.", "nand.", "device.", "bridge."].iter().any(|of| name.starts_with(of)) {
-            assert_eq!(*all, counter(&bridge.counters, name), "{name}");
+            assert_eq!(*all, counter(&bridge.totals.counters, name), "{name}");
         }
     }
 }
 
 fn assert_sum(bridge: &DriveResult) {
     let members = &bridge.members;
-    for (name, all) in &bridge.counters {
-        let of =
-            |d: &DriveResult| d.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+    for (name, all) in &bridge.totals.counters {
+        let of = |d: &DriveResult| {
+            d.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+        };
         let sum: u64 = members.iter().map(of).sum();
         assert!(*all == sum || name.starts_with("bridge."), "{name}: {all}, members {sum}");
     }
-    let count = |name| counter(&bridge.counters, name);
+    let count = |name| counter(&bridge.totals.counters, name);
     if members.iter().all(|d| d.members.is_empty()) {
         assert_eq!(count("device.commands_in"), count("bridge.parts"));
         assert_eq!(count("device.bytes_written"), count("bridge.bytes_written"));
         assert_eq!(count("device.bytes_read"), count("bridge.bytes_read"));
     }
-    let luns: usize = members.iter().map(|d| d.luns.len()).sum();
-    assert_eq!(bridge.luns.len(), luns);
-    let energy = |d: &DriveResult| d.energy_j.iter().map(|(_, j)| j).sum::<f64>();
+    let luns: usize = members.iter().map(|d| d.totals.luns.len()).sum();
+    assert_eq!(bridge.totals.luns.len(), luns);
+    let energy = |d: &DriveResult| d.totals.energy_j.iter().map(|(_, j)| j).sum::<f64>();
     assert!(energy(bridge) > members.iter().map(energy).sum::<f64>());
-    let states: f64 = bridge.energy_by_state_j.iter().map(|(_, j)| j).sum();
+    let states: f64 = bridge.totals.energy_by_state_j.iter().map(|(_, j)| j).sum();
     assert!((states / energy(bridge) - 1.0).abs() < 1e-6, "{states} of {}", energy(bridge));
     members.iter().filter(|d| !d.members.is_empty()).for_each(assert_sum);
 }
@@ -254,7 +255,7 @@ fn tags_are_never_exceeded() {
             .set(&format!("queues.in_flight={bridge}"))
             .set(&format!("bridge.drive_tags={drive}"));
         let result = run(&case);
-        let count = |name| counter(&result.machine.counters, name);
+        let count = |name| counter(&result.machine.totals.counters, name);
         // With so much waiting each limit is met.
         assert_eq!(count("bridge.most_commands"), bridge);
         assert!(count("bridge.most_parts") <= drive);
@@ -351,13 +352,13 @@ fn bridges_nest() {
         plan.state = state;
         let result = plan.prepare().unwrap().start().unwrap().to_end();
         result.verdict().unwrap();
-        assert_eq!(result.machine.integrity.wrong, 0);
-        assert!(result.machine.integrity.checked > 0);
+        assert_eq!(result.machine.totals.integrity.wrong, 0);
+        assert!(result.machine.totals.integrity.checked > 0);
         assert_sums(&result);
         let [bridge] = &*result.machine.drives else { panic!("one disk") };
         assert_eq!(bridge.members.len(), 2);
         assert_eq!(bridge.leaves().len(), 4);
-        let read = |d: &DriveResult| counter(&d.counters, "device.bytes_read");
+        let read = |d: &DriveResult| counter(&d.totals.counters, "device.bytes_read");
         assert!(bridge.leaves().iter().all(|d| read(d) > 0));
     }
     let loops =
@@ -376,7 +377,10 @@ fn the_same_machine_gives_the_same_result() {
         let result = &outcome.result;
         let [bridge] = &*result.machine.drives else { panic!("one disk") };
         let [a, b] = &*bridge.members else { panic!("two drives") };
-        assert_ne!(a.write_amplification.gc_sectors, b.write_amplification.gc_sectors);
+        assert_ne!(
+            a.totals.write_amplification.gc_sectors,
+            b.totals.write_amplification.gc_sectors
+        );
         (outcome.events, outcome.text())
     };
     assert_eq!(once(), once());
@@ -394,7 +398,7 @@ fn drives_behind_a_bridge_are_aged_by_their_stripes() {
         let result = run(&case);
         let [bridge] = &*result.machine.drives else { panic!("one disk") };
         for (i, d) in bridge.members.iter().enumerate() {
-            let written = counter(&d.counters, "device.bytes_written");
+            let written = counter(&d.totals.counters, "device.bytes_written");
             assert_eq!(written > 0, both || i == 0, "{}", d.name);
             assert!(
                 d.prepared.contains("steady") || d.prepared.contains("limit"),
@@ -402,7 +406,7 @@ fn drives_behind_a_bridge_are_aged_by_their_stripes() {
                 d.prepared
             );
             // Without writes of the jobs a drive is overwritten at random.
-            assert!(!d.write_amplification.ageing.is_empty());
+            assert!(!d.totals.write_amplification.ageing.is_empty());
         }
     }
 }
@@ -421,12 +425,13 @@ fn each_drive_collects_on_its_own_clock() {
     let [bridge] = &*result.machine.drives else { panic!("one disk") };
     let [a, b] = &*bridge.members else { panic!("two drives") };
     for d in [a, b] {
-        assert!(d.write_amplification.gc_sectors > 0, "{} never collected", d.name);
+        assert!(d.totals.write_amplification.gc_sectors > 0, "{} never collected", d.name);
     }
-    assert_ne!(a.write_amplification.gc_sectors, b.write_amplification.gc_sectors);
+    assert_ne!(a.totals.write_amplification.gc_sectors, b.totals.write_amplification.gc_sectors);
     // User sectors by interval: the first is faster than the last.
     let rates: Vec<f64> = result
         .machine
+        .totals
         .write_amplification
         .over_time
         .windows(2)
@@ -444,10 +449,10 @@ fn small_writes_in_a_row_wait_for_one_sector() {
         let job = format!("[a]\nrw={rw}\nbs=512\niodepth=32\nnumber_ios=4000\nnorandommap\n");
         let result = run(&bare("bssd-small", &job));
         assert_eq!(
-            result.machine.drives[0].partial_writes.waits,
-            result.machine.partial_writes.waits
+            result.machine.drives[0].totals.partial_writes.waits,
+            result.machine.totals.partial_writes.waits
         );
-        result.machine.partial_writes.waits
+        result.machine.totals.partial_writes.waits
     };
     let (in_a_row, random) = (waits("write"), waits("randwrite"));
     assert!(in_a_row > 2000 && random < 40, "{in_a_row} {random}");
@@ -462,7 +467,7 @@ fn a_bridge_is_a_drive_to_all_above_it() {
     }
     let files = "[a]\nrw=randrw\nbs=16k\nsize=64m\niodepth=8\nnumber_ios=600\nnorandommap\n";
     let result = run(&Case::new("bssd-small", files).fs("ext4").age(Age::Filled));
-    assert!(counter(&result.machine.counters, "bridge.commands_in") > 0);
+    assert!(counter(&result.machine.totals.counters, "bridge.commands_in") > 0);
     let common = |set: &[&str]| Common {
         stack: "linux-libaio".into(),
         testbed: None,
@@ -493,11 +498,12 @@ fn a_bridge_is_a_drive_to_all_above_it() {
     );
     assert_eq!(result.machine.drives[0].members[1].device, "bssd-controller");
     let moved = |d: &DriveResult| {
-        (counter(&d.counters, "device.bytes_read") + counter(&d.counters, "device.bytes_written"))
+        (counter(&d.totals.counters, "device.bytes_read")
+            + counter(&d.totals.counters, "device.bytes_written"))
             / 4096
     };
     assert!(result.machine.drives.iter().all(|d| moved(d) == 300));
-    assert!(counter(&result.machine.drives[2].counters, "bridge.most_parts") == 2);
+    assert!(counter(&result.machine.drives[2].totals.counters, "bridge.most_parts") == 2);
 }
 
 /// The host's memory is the same whatever the load, and its work that of its block stack.

@@ -38,7 +38,7 @@ fn run(device: &str, stack: &str, job: &str, sets: &[&str]) -> Outcome {
 }
 
 fn counter(o: &Outcome, name: &str) -> u64 {
-    o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+    o.result.machine.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
 }
 
 /// I/Os of a direction by class, as the threads counted them.
@@ -121,7 +121,7 @@ fn the_ftl_of_the_host_has_commands_of_no_class() {
         assert!(commands.get(class).is_some_and(|c| c <= n), "{class}: {commands:?} of {ios:?}");
     }
     let users: u64 = commands.iter().filter(|c| *c.0 != IoClass::NONE).map(|c| c.1).sum();
-    assert_eq!(users, o.result.machine.user_flash_reads);
+    assert_eq!(users, o.result.machine.totals.user_flash_reads);
     assert!(users * 10 > ios.values().sum::<u64>() * 9, "{users} of {ios:?}");
 
     // What is programmed is the FTL's: a write ends in its ring.
@@ -315,7 +315,7 @@ fn the_workload_attribute_reaches_the_drive() {
             (of(Workload::None, medium), 200),
         ]);
         assert_eq!(at_drive(&o, 0), wanted, "{stack}");
-        let partitions = &o.result.machine.cache.as_ref().unwrap().partitions;
+        let partitions = &o.result.machine.totals.cache.as_ref().unwrap().partitions;
         let reads = partitions.iter().map(|p| p.read_hits + p.read_joins + p.read_misses);
         assert_eq!(reads.collect::<Vec<_>>(), [400, 500], "{stack}");
         let text = wordline_report::explain_text(&o.result);

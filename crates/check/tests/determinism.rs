@@ -72,7 +72,7 @@ fn invariants_hold_under_any_order_of_ties() {
             let r = &outcome.result;
             assert_eq!(r.ended, Ended::Complete, "{} ties {seed}", case.device);
             assert_eq!(r.machine.generated, r.machine.served, "{} ties {seed}", case.device);
-            assert_eq!(r.machine.integrity.wrong, 0, "{} ties {seed}", case.device);
+            assert_eq!(r.machine.totals.integrity.wrong, 0, "{} ties {seed}", case.device);
         }
     }
 }

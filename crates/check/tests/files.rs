@@ -34,14 +34,14 @@ number_ios=200
 ";
 
 fn counter(o: &Outcome, name: &str) -> u64 {
-    o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+    o.result.machine.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
 }
 
 /// What every run must be.
 fn sound(what: &str, o: &Outcome) {
     let m = &o.result.machine;
     assert_eq!(o.result.ended, Ended::Complete, "{what}");
-    assert_eq!((m.generated, m.integrity.wrong), (m.served, 0), "{what}");
+    assert_eq!((m.generated, m.totals.integrity.wrong), (m.served, 0), "{what}");
     assert!(o.result.threads.iter().all(|t| t.error == 0), "{what}");
     for table in &m.layers {
         let (sum, all) = (table.mean_by_layer_ns.iter().sum::<f64>(), table.mean_ns);

@@ -12,7 +12,7 @@ fn case<'a>(job: &'a str, sets: &[&str]) -> Case<'a> {
 }
 
 fn counter(o: &Outcome, name: &str) -> u64 {
-    o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+    o.result.machine.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
 }
 
 /// Reads and writes at the drive by workload attribute.
@@ -212,7 +212,7 @@ workload_attr=throughput
             let cores = format!("stack.cores={cores}");
             let sets: Vec<&str> = sets.iter().copied().chain([&*cores]).collect();
             let o = case(job, &sets).run().unwrap();
-            let integrity = &o.result.machine.integrity;
+            let integrity = &o.result.machine.totals.integrity;
             assert!(integrity.on && integrity.checked > 10_000, "{sets:?} {integrity:?}");
             assert_eq!(integrity.wrong, 0, "{sets:?}");
             assert!(o.result.threads.iter().all(|t| t.error == 0), "{sets:?}");

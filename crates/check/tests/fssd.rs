@@ -14,7 +14,7 @@ fn run(job: &str, age: Age, sets: &[&str]) -> Outcome {
 }
 
 fn counter(o: &Outcome, name: &str) -> u64 {
-    o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+    o.result.machine.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
 }
 
 /// Little's law: as many are in flight as come in a second, each for so long.
@@ -49,12 +49,12 @@ fn mixed_sizes_under_collection_read_what_was_written() {
                number_ios=4000\nnorandommap\nnumjobs=2\n";
     let o = run(job, Age::Filled, &[]);
     let m = &o.result.machine;
-    assert!(m.integrity.checked > 1000 && m.integrity.wrong == 0);
-    assert_eq!(m.partial_writes.sectors, 0, "512-byte sectors are never written in part");
+    assert!(m.totals.integrity.checked > 1000 && m.totals.integrity.wrong == 0);
+    assert_eq!(m.totals.partial_writes.sectors, 0, "512-byte sectors are never written in part");
     let nodes = m.host.as_ref().unwrap().memory_by_owner.iter().find(|o| o.name == "map_nodes");
     let nodes = nodes.expect("the map is in host memory");
     assert!(nodes.end_bytes > 0 && nodes.end_bytes % 4096 == 0, "{nodes:?}");
-    assert!(counter(&o, "ftl.gc_sectors") > 0 || m.write_amplification.factor.is_some());
+    assert!(counter(&o, "ftl.gc_sectors") > 0 || m.totals.write_amplification.factor.is_some());
 }
 
 /// Locks and processors are what more workers meet: the map's lock is slept for.
@@ -78,7 +78,7 @@ const MIXED: &str = "[a]\nioengine=libaio\nrw=randrw\nbsrange=512-32k\nblockalig
                      number_ios=6000\nnorandommap\n";
 
 fn link(o: &Outcome, class: &str) -> u64 {
-    o.result.machine.link_bytes.iter().find(|(n, _)| n == class).map_or(0, |(_, n)| *n)
+    o.result.machine.totals.link_bytes.iter().find(|(n, _)| n == class).map_or(0, |(_, n)| *n)
 }
 
 fn memory(o: &Outcome, owner: &str) -> u64 {
@@ -92,8 +92,10 @@ fn memory(o: &Outcome, owner: &str) -> u64 {
 fn what_a_collector_in_the_drive_moves_does_not_cross_the_link() {
     let [all, map] = ["all", "map"].map(|word| {
         let o = run(MIXED, Age::Steady, &[&format!("ftl.on_host={word}")]);
-        assert!(counter(&o, "ftl.gc_sectors") > 10_000 && o.result.machine.integrity.wrong == 0);
-        let sent: u64 = o.result.machine.link_bytes.iter().map(|(_, n)| n).sum();
+        assert!(
+            counter(&o, "ftl.gc_sectors") > 10_000 && o.result.machine.totals.integrity.wrong == 0
+        );
+        let sent: u64 = o.result.machine.totals.link_bytes.iter().map(|(_, n)| n).sum();
         let took = counter(&o, "device.bytes_read") + counter(&o, "device.bytes_written");
         // Eight units of the collector's, and no writes or reads of users.
         assert!(took <= sent && sent - took <= 8 * 16_384, "{word}: {sent} and {took} bytes");
@@ -124,7 +126,7 @@ fn firmware_cores_pay_for_a_map_in_the_drive() {
         let m = &o.result.machine;
         assert_eq!(memory(&o, "all"), memory(&o, "driver"), "{:?}", m.host);
         let lat = o.result.threads[0].dirs[0].lat.mean();
-        (lat, m.firmware.iter().sum::<f64>() * m.simulated_ns as f64)
+        (lat, m.totals.firmware.iter().sum::<f64>() * m.simulated_ns as f64)
     };
     let ((fast, less), (slow, more)) = (with("0ns"), with("10us"));
     // A node or more is visited, by a core that takes four times as long.
@@ -147,7 +149,9 @@ const SHORT: &str = "nand.pages_per_block=32";
 fn a_collector_on_the_host_orders_what_the_drive_moves() {
     let [gc, none] = ["gc", "none"].map(|word| {
         let o = run(MIXED, Age::Steady, &[&format!("ftl.on_host={word}"), SHORT]);
-        assert!(counter(&o, "ftl.gc_sectors") > 10_000 && o.result.machine.integrity.wrong == 0);
+        assert!(
+            counter(&o, "ftl.gc_sectors") > 10_000 && o.result.machine.totals.integrity.wrong == 0
+        );
         o
     });
     let of = |name: &str| counter(&gc, &format!("collector.{name}"));
@@ -157,7 +161,7 @@ fn a_collector_on_the_host_orders_what_the_drive_moves() {
     assert_eq!(counter(&none, "collector.orders"), 0);
     // 16 bytes an answer, and where a victim is chosen 4 of each of 32 segments.
     let (bytes, counts) = (link(&gc, "collector"), 4 * 32);
-    assert_eq!(gc.result.machine.link_bytes.len(), 1);
+    assert_eq!(gc.result.machine.totals.link_bytes.len(), 1);
     assert_eq!((bytes - 16 * answers) % counts, 0, "{bytes} bytes");
     let looked = (bytes - 16 * answers) / counts;
     // One that the drive began is ordered on.
@@ -179,7 +183,7 @@ fn a_collector_on_the_host_orders_what_the_drive_moves() {
     let paid = cpu(&gc, "ftl_collector");
     assert!((answers * 1000..=most).contains(&paid), "{paid} ns of {most}");
     assert_eq!([cpu(&gc, "ftl_map"), cpu(&none, "ftl_collector")], [0, 0]);
-    let factor = |o: &Outcome| o.result.machine.write_amplification.factor.unwrap();
+    let factor = |o: &Outcome| o.result.machine.totals.write_amplification.factor.unwrap();
     assert!((factor(&gc) / factor(&none) - 1.0).abs() < 0.1, "{} {}", factor(&gc), factor(&none));
     let floor = of("floor_sectors");
     assert!(floor * 10 < counter(&gc, "ftl.gc_sectors"), "{floor} sectors without an order");
@@ -195,7 +199,10 @@ fn a_late_collector_is_told_of_and_starves_nobody() {
     let floor = counter(&o, "collector.floor_sectors");
     assert!(floor > 1000, "{floor} sectors");
     assert_eq!(counter(&o, "ftl.writes_refused"), 0);
-    assert!(o.result.machine.integrity.wrong == 0 && o.result.threads[0].dirs[1].total_ios == 6000);
+    assert!(
+        o.result.machine.totals.integrity.wrong == 0
+            && o.result.threads[0].dirs[1].total_ios == 6000
+    );
     let told = format!("moved {floor} sectors without one");
     assert!(o.result.notes.iter().any(|note| note.contains(&told)), "{:?}", o.result.notes);
 }
@@ -223,7 +230,7 @@ fn a_scheduler_on_the_host_holds_requests_for_a_bounded_time() {
         let o =
             run(job, Age::Steady, &[&format!("ftl.on_host={word}"), "ftl.fssd.hold=1ms", SHORT]);
         assert_eq!(o.result.threads[0].dirs.iter().map(|d| d.total_ios).sum::<u64>(), 6000);
-        assert_eq!(o.result.machine.integrity.wrong, 0);
+        assert_eq!(o.result.machine.totals.integrity.wrong, 0);
         o
     });
     let of = |name: &str| counter(&with, &format!("scheduler.{name}"));
@@ -301,7 +308,10 @@ fn all_words_read_what_was_written() {
             let sets = [format!("ftl.on_host={word}"), format!("ftl.fssd.volatile={volatile}")];
             let o = run(job, Age::Filled, &[&sets[0], &sets[1]]);
             let m = &o.result.machine;
-            assert!(m.integrity.checked > 1000 && m.integrity.wrong == 0, "{word}, {volatile}");
+            assert!(
+                m.totals.integrity.checked > 1000 && m.totals.integrity.wrong == 0,
+                "{word}, {volatile}"
+            );
         }
     }
 }

@@ -192,7 +192,8 @@ fn parts(outcome: &Outcome) -> BTreeMap<String, String> {
         match name.as_str() {
             // A counter that nothing counted says no more than none.
             "counters" => {
-                let counted: Vec<_> = r.machine.counters.iter().filter(|(_, n)| *n > 0).collect();
+                let counted: Vec<_> =
+                    r.machine.totals.counters.iter().filter(|(_, n)| *n > 0).collect();
                 put(name, format!("{counted:?}"))
             }
             // Nor does a layer of a bridge where there is none.

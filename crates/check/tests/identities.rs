@@ -55,7 +55,7 @@ fn run(case: &Case) -> (Config, Outcome) {
 }
 
 fn counter(m: &Machine, name: &str) -> u64 {
-    m.counters.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{name}")).1
+    m.totals.counters.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{name}")).1
 }
 fn of(list: &[(String, f64)], name: &str) -> f64 {
     list.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{name}")).1
@@ -89,32 +89,32 @@ fn ends(what: &str, ends: &[u64], simulated_ns: u64) {
 
 fn energy(what: &str, m: &Machine, config: &Config) {
     let seconds = m.simulated_ns as f64 * 1e-9;
-    let all = sum(&m.energy_j);
-    same_energy(&format!("{what}: watts"), all, m.total_w * seconds, 1);
-    same_energy(&format!("{what}: parts, states"), all, sum(&m.energy_by_state_j), 30);
+    let all = sum(&m.totals.energy_j);
+    same_energy(&format!("{what}: watts"), all, m.totals.total_w * seconds, 1);
+    same_energy(&format!("{what}: parts, states"), all, sum(&m.totals.energy_by_state_j), 30);
     // Parts are powers times busy times.
     let power = &config.device.power;
     let watts = |mw: u32| f64::from(mw) * 1e-3;
-    let part = |name: &str| of(&m.energy_j, name);
+    let part = |name: &str| of(&m.totals.energy_j, name);
     same_energy(
         &format!("{what}: idle"),
         part("controller idle"),
         watts(power.idle_mw) * seconds,
         1,
     );
-    let cores = m.firmware.iter().sum::<f64>();
+    let cores = m.totals.firmware.iter().sum::<f64>();
     let firmware = watts(power.firmware_mw) * cores * seconds;
     same_energy(&format!("{what}: firmware"), part("firmware"), firmware, 1);
-    let link = watts(power.link_mw) * (m.link.to_device + m.link.to_host) * seconds;
+    let link = watts(power.link_mw) * (m.totals.link.to_device + m.totals.link.to_host) * seconds;
     same_energy(&format!("{what}: link"), part("link"), link, 1);
     // States that one part makes up.
-    let state = |name: &str| of(&m.energy_by_state_j, name);
+    let state = |name: &str| of(&m.totals.energy_by_state_j, name);
     same_energy(&format!("{what}: idle"), state("idle"), part("controller idle"), 2);
     same_energy(&format!("{what}: controller"), state("controller"), part("firmware"), 2);
     // Over time.
     let rows = &m.energy_over_time;
     ends(&format!("{what}: energy"), &rows.iter().map(|r| r.0).collect::<Vec<_>>(), m.simulated_ns);
-    for (i, (name, j)) in m.energy_by_state_j.iter().enumerate() {
+    for (i, (name, j)) in m.totals.energy_by_state_j.iter().enumerate() {
         let over_time = rows.iter().map(|(_, row)| row[i]).sum();
         same_energy(&format!("{what}: {name} over time"), *j, over_time, 1 + rows.len());
     }
@@ -127,7 +127,7 @@ fn energy(what: &str, m: &Machine, config: &Config) {
 }
 
 fn write_amplification(what: &str, m: &Machine, config: &Config, sector: u64) {
-    let w = &m.write_amplification;
+    let w = &m.totals.write_amplification;
     let by_cause = [
         w.user_sectors,
         w.gc_sectors,
@@ -184,13 +184,20 @@ fn write_amplification(what: &str, m: &Machine, config: &Config, sector: u64) {
 
 fn reads(what: &str, m: &Machine) {
     let (transfer, luns): (Vec<_>, Vec<_>) =
-        m.reads_blocked.iter().partition(|(why, _)| why == "transfer");
+        m.totals.reads_blocked.iter().partition(|(why, _)| why == "transfer");
     // Each that waited for its LUN has one cause; the channel comes after it.
     let luns: u64 = luns.iter().map(|(_, n)| n).sum();
     let transfer = transfer[0].1;
-    assert!(luns.max(transfer) <= m.user_reads_waited, "{what}: {:?}", m.reads_blocked);
-    assert!(m.user_reads_waited <= luns + transfer, "{what}: {:?}", m.reads_blocked);
-    assert!(m.user_reads_waited <= m.user_flash_reads, "{what}: more waited than were read");
+    assert!(
+        luns.max(transfer) <= m.totals.user_reads_waited,
+        "{what}: {:?}",
+        m.totals.reads_blocked
+    );
+    assert!(m.totals.user_reads_waited <= luns + transfer, "{what}: {:?}", m.totals.reads_blocked);
+    assert!(
+        m.totals.user_reads_waited <= m.totals.user_flash_reads,
+        "{what}: more waited than were read"
+    );
 }
 
 fn host(what: &str, m: &Machine) {
@@ -263,12 +270,13 @@ fn host(what: &str, m: &Machine) {
 /// run finds on their way and the unit that ageing began.
 fn link(what: &str, m: &Machine, config: &Config) {
     // A collector alone on the host has its own (`fssd.rs`).
-    if m.link_bytes.is_empty() || config.ftl.placement == Placement::Device {
+    if m.totals.link_bytes.is_empty() || config.ftl.placement == Placement::Device {
         return;
     }
     let sector = u64::from(config.nand.sector_bytes);
     let unit = u64::from(config.nand.planes * config.nand.page_bytes) / sector;
-    let of = |name: &str| m.link_bytes.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+    let of =
+        |name: &str| m.totals.link_bytes.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
     let near = |of: &str, link: u64, counted: u64| {
         let most = counted * sector;
         let least = counted.saturating_sub(ON_THEIR_WAY * unit) * sector;
@@ -286,7 +294,7 @@ fn link(what: &str, m: &Machine, config: &Config) {
     near("parity", of("parity_program"), c("ftl.parity_sectors"));
     near("reads of metadata", of("meta_read"), c("ftl.meta_read_sectors"));
     // Of a rebuilt run its stride's members are read instead, and when one of them fails itself too.
-    let reads = match &m.strides {
+    let reads = match &m.totals.strides {
         Some(s) if s.rebuild_errors > 0 => return,
         Some(s) => c("ftl.read_flash") + s.member_sectors - s.rebuilt_sectors,
         None => c("ftl.read_flash"),
@@ -296,7 +304,7 @@ fn link(what: &str, m: &Machine, config: &Config) {
 
 /// Partitions of the drive's cache add up to the cache, and each knows its ways from the start.
 fn cache(what: &str, m: &Machine, config: &Config) {
-    let (Some(c), Some(of)) = (&m.cache, &config.device.cache) else { return };
+    let (Some(c), Some(of)) = (&m.totals.cache, &config.device.cache) else { return };
     let parts = &c.partitions;
     let adapts = of.read_ahead.as_ref().is_some_and(|r| r.ghosts.is_some());
     let wanted = if of.partition.is_some() { 2 } else { usize::from(adapts) };
@@ -351,9 +359,9 @@ fn intervals(what: &str, m: &Machine) {
         }
         assert!(l.edges_ns.is_sorted(), "{what}: {:?}", l.edges_ns);
     }
-    assert_eq!(sum(&i.flash_reads), m.user_flash_reads, "{what}: flash reads over time");
-    assert_eq!(sum(&i.flash_reads_waited), m.user_reads_waited, "{what}: waits over time");
-    for (why, n) in &m.reads_blocked {
+    assert_eq!(sum(&i.flash_reads), m.totals.user_flash_reads, "{what}: flash reads over time");
+    assert_eq!(sum(&i.flash_reads_waited), m.totals.user_reads_waited, "{what}: waits over time");
+    for (why, n) in &m.totals.reads_blocked {
         let over_time = i.reads_blocked.iter().find(|(name, _)| name == why);
         assert_eq!(over_time.map_or(0, |(_, list)| sum(list)), *n, "{what}: {why} over time");
     }
@@ -361,17 +369,17 @@ fn intervals(what: &str, m: &Machine) {
         let of = |lun: usize| f.busy_by.iter().map(|(_, by)| by[lun]).sum::<f64>();
         (0..f.luns as usize).map(of).collect::<Vec<_>>()
     });
-    for (lun, (by, all)) in busy.zip(&m.luns).enumerate() {
+    for (lun, (by, all)) in busy.zip(&m.totals.luns).enumerate() {
         same(&format!("{what}: LUN {lun} by what held it"), by, *all);
     }
     let waits: u64 = m.flash.iter().flat_map(|f| &f.read_wait_ns_by).map(|(_, ns)| sum(ns)).sum();
-    assert_eq!(waits > 0, m.user_reads_waited > 0, "{what}: waits by LUN");
+    assert_eq!(waits > 0, m.totals.user_reads_waited > 0, "{what}: waits by LUN");
     for f in m.flash.iter().filter(|f| !f.erases_mean.is_empty()) {
         let blocks = f.blocks_by_erases.iter().map(|(_, n)| n).sum::<u64>() as f64;
         let mean = f.erases_mean.iter().sum::<f64>() / f.erases_mean.len() as f64;
         assert!(f.blocks_by_erases.len() <= 64 && blocks > 0.0, "{what}: {:?}", f.blocks_by_erases);
         if m.flash.len() == 1 {
-            same(&format!("{what}: erases by LUN"), mean, m.wear.erases_mean);
+            same(&format!("{what}: erases by LUN"), mean, m.totals.wear.erases_mean);
         }
     }
 }
@@ -397,7 +405,7 @@ fn what_is_counted_adds_up_in_every_scenario() {
     // Watts and limits are those of one drive.
     let one = |case: &&Case| case.array.is_none();
     for case in scenarios().iter().chain(&programs()).filter(one) {
-        padded += add_up(case).write_amplification.padding_sectors;
+        padded += add_up(case).totals.write_amplification.padding_sectors;
     }
     assert!(padded > 1000, "{padded}");
 }
@@ -406,7 +414,7 @@ fn what_is_counted_adds_up_in_every_scenario() {
 fn what_is_counted_adds_up_on_drives_that_collect() {
     for case in collecting() {
         let m = add_up(&case);
-        let w = &m.write_amplification;
+        let w = &m.totals.write_amplification;
         assert!(w.gc_sectors > 1000, "{}: {} collected", name(&case), w.gc_sectors);
     }
 }
@@ -456,45 +464,45 @@ fn energy_is_counts_times_what_each_takes() {
         let watts = 0.1;
         let states = |m: &Machine, zero: &[&str]| {
             for state in zero {
-                assert_eq!(of(&m.energy_by_state_j, state), 0.0, "{what}: {state}");
+                assert_eq!(of(&m.totals.energy_by_state_j, state), 0.0, "{what}: {state}");
             }
         };
-        let state = |m: &Machine, name: &str| of(&m.energy_by_state_j, name);
+        let state = |m: &Machine, name: &str| of(&m.totals.energy_by_state_j, name);
 
         let (unit, m) = run("nand.power.read_mw");
         let meta = counter(&m, "ftl.meta_read_sectors") / unit;
         let collected = counter(&m, "ftl.gc_read_sectors");
-        assert!(collected > 1000 && m.user_flash_reads > 1000, "{what}");
-        near("reads", state(&m, "read"), watts * 50e-6, m.user_flash_reads + meta);
+        assert!(collected > 1000 && m.totals.user_flash_reads > 1000, "{what}");
+        near("reads", state(&m, "read"), watts * 50e-6, m.totals.user_flash_reads + meta);
         near("collector's reads", state(&m, "gc"), watts * 50e-6, collected);
         states(&m, &["idle", "controller", "write"]);
-        same_energy(&what, of(&m.energy_j, "flash read"), sum(&m.energy_j), 1);
+        same_energy(&what, of(&m.totals.energy_j, "flash read"), sum(&m.totals.energy_j), 1);
 
         let (unit, m) = run("nand.power.program_mw");
         let programs = counter(&m, "ftl.programmed_sectors") / unit;
         near("programs", state(&m, "write") + state(&m, "gc"), watts * 1e-3, programs);
         assert!(state(&m, "write") > 0.0 && state(&m, "gc") > 0.0, "{what}");
         states(&m, &["idle", "controller", "read"]);
-        same_energy(&what, of(&m.energy_j, "flash program"), sum(&m.energy_j), 1);
+        same_energy(&what, of(&m.totals.energy_j, "flash program"), sum(&m.totals.energy_j), 1);
 
         let (_, m) = run("nand.power.erase_mw");
         near("erases", state(&m, "gc"), watts * 3e-3, counter(&m, "ftl.erases"));
         states(&m, &["idle", "controller", "read", "write"]);
-        same_energy(&what, of(&m.energy_j, "flash erase"), sum(&m.energy_j), 1);
+        same_energy(&what, of(&m.totals.energy_j, "flash erase"), sum(&m.totals.energy_j), 1);
 
         let (_, m) = run("nand.power.transfer_mw");
-        let busy = m.channels.iter().sum::<f64>() * m.simulated_ns as f64 * 1e-9;
-        let transfers = of(&m.energy_j, "flash transfer");
+        let busy = m.totals.channels.iter().sum::<f64>() * m.simulated_ns as f64 * 1e-9;
+        let transfers = of(&m.totals.energy_j, "flash transfer");
         // What the end of the run cuts off is granted already.
         let cut = transfers / watts - busy;
         assert!((-1e-7..1e-3).contains(&cut), "{what}: transfers: {cut} s");
         states(&m, &["idle", "controller"]);
-        same_energy(&what, transfers, sum(&m.energy_j), 1);
+        same_energy(&what, transfers, sum(&m.totals.energy_j), 1);
 
         let (_, m) = run("power.link_mw");
         let seconds = m.simulated_ns as f64 * 1e-9;
-        same_energy(&what, state(&m, "read"), watts * m.link.to_host * seconds, 2);
-        same_energy(&what, state(&m, "write"), watts * m.link.to_device * seconds, 2);
+        same_energy(&what, state(&m, "read"), watts * m.totals.link.to_host * seconds, 2);
+        same_energy(&what, state(&m, "write"), watts * m.totals.link.to_device * seconds, 2);
         states(&m, &["idle", "controller", "gc"]);
     }
 }
@@ -519,7 +527,7 @@ fn a_burst_is_in_the_interval_it_came_in() {
             case = case.set("cache=none");
         }
         let m = run(&case).1.result.machine;
-        let rows = &m.write_amplification.over_time;
+        let rows = &m.totals.write_amplification.over_time;
         let host = &m.host.as_ref().unwrap().over_time;
         assert_eq!((rows.len(), m.energy_over_time.len(), host.len()), (18, 18, 18), "{device}");
         for i in 0..17 {

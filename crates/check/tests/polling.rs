@@ -137,7 +137,7 @@ fn a_computing_job_takes_its_share_of_a_core() {
     assert!(worst(&own) < 20_000, "{}", worst(&own));
     assert!(worst(&shared) > 1_000_000, "{}", worst(&shared));
     let yields = |o: &Outcome| {
-        let found = o.result.machine.counters.iter().find(|(n, _)| n == "host.poll_yields");
+        let found = o.result.machine.totals.counters.iter().find(|(n, _)| n == "host.poll_yields");
         found.map_or(0, |c| c.1)
     };
     assert_eq!(yields(&own), 0);

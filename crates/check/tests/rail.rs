@@ -30,10 +30,10 @@ fn rail(job: &'static str) -> Case<'static> {
 /// Reads that waited behind programs and erases.
 fn behind(o: &Outcome) -> u64 {
     let of = |what: &str| what.contains("program") || what == "erase";
-    o.result.machine.reads_blocked.iter().filter(|(what, _)| of(what)).map(|(_, n)| n).sum()
+    o.result.machine.totals.reads_blocked.iter().filter(|(what, _)| of(what)).map(|(_, n)| n).sum()
 }
 fn link(o: &Outcome, what: &str) -> u64 {
-    o.result.machine.link_bytes.iter().find(|(name, _)| name == what).map_or(0, |(_, n)| *n)
+    o.result.machine.totals.link_bytes.iter().find(|(name, _)| name == what).map_or(0, |(_, n)| *n)
 }
 
 #[test]
@@ -48,11 +48,11 @@ fn no_read_waits_behind_a_program_or_an_erase() {
     ] {
         let case = more.iter().fold(rail(MIXED), |case, set| case.set(set));
         let o = case.run().unwrap();
-        let strides = o.result.machine.strides.as_ref().unwrap();
+        let strides = o.result.machine.totals.strides.as_ref().unwrap();
         assert_eq!(behind(&o), 0, "{more:?}");
         assert!(strides.waits.iter().all(|(_, n)| *n == 0), "{more:?}: {strides:?}");
         assert!(strides.rebuilt_reads > 1000, "{more:?}: {strides:?}");
-        assert_eq!(o.result.machine.integrity.wrong, 0);
+        assert_eq!(o.result.machine.totals.integrity.wrong, 0);
         assert_eq!(o.result.machine.generated, o.result.machine.served);
     }
 }
@@ -79,7 +79,7 @@ number_ios=300000
     let longest = |queue: &str| {
         let case = rail(ONE).set("ftl.stride=0").set(&format!("nand.suspend.queue={queue}"));
         let o = case.run().unwrap();
-        let erase = o.result.machine.reads_blocked.iter().find(|(what, _)| what == "erase");
+        let erase = o.result.machine.totals.reads_blocked.iter().find(|(what, _)| what == "erase");
         assert!(erase.is_some_and(|(_, n)| *n > 0), "some wait for an erase");
         o.result.threads[0].dirs[0].lat.max()
     };
@@ -98,7 +98,7 @@ fn waits_are_no_more_than_was_counted() {
         .set("ftl.emeta_on_parity=true")
         .run()
         .unwrap();
-    let strides = o.result.machine.strides.as_ref().unwrap();
+    let strides = o.result.machine.totals.strides.as_ref().unwrap();
     let counted: u64 = strides.waits.iter().map(|(_, n)| n).sum();
     assert!(counted > 0 && behind(&o) > 0 && behind(&o) <= counted, "{strides:?}");
 }
@@ -107,7 +107,7 @@ fn waits_are_no_more_than_was_counted() {
 fn tinytail_waits_behind_users_programs_alone() {
     let o = rail(MIXED).set("ftl.throttle=gc").run().unwrap();
     let n = |what: &str| {
-        let by = &o.result.machine.reads_blocked;
+        let by = &o.result.machine.totals.reads_blocked;
         by.iter().find(|(name, _)| name == what).map_or(0, |(_, n)| *n)
     };
     assert!(n("user_program") > 500);
@@ -120,14 +120,14 @@ fn a_read_that_fails_is_repaired_from_its_stride() {
     let plain = faulty(rail(MIXED)).set("ftl.stride=0").run().unwrap();
     assert!(plain.result.threads.iter().any(|t| t.error != 0), "errors reach the jobs of pblk");
     let o = faulty(rail(MIXED)).run().unwrap();
-    let strides = o.result.machine.strides.as_ref().unwrap();
+    let strides = o.result.machine.totals.strides.as_ref().unwrap();
     let counter = |name: &str| {
-        o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+        o.result.machine.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
     };
     assert!(counter("ftl.gc_repaired_reads") > 10);
     assert_eq!(counter("ftl.lost_sectors"), 0);
     assert!(strides.repaired_reads > 10 && strides.rebuild_errors > 0, "{strides:?}");
-    assert_eq!(o.result.machine.integrity.wrong, 0);
+    assert_eq!(o.result.machine.totals.integrity.wrong, 0);
     let failed = o.result.threads.iter().filter(|t| t.error != 0).count();
     assert_eq!(failed, 0, "jobs that failed");
 }
@@ -138,7 +138,7 @@ fn scripted_failures_have_their_effects() {
     let run =
         |script: &str| rail(MIXED).set(&format!("nand.faults.script={script}")).run().unwrap();
     let counter = |o: &Outcome, name: &str| {
-        o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+        o.result.machine.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
     };
     let failed = |o: &Outcome| o.result.threads.iter().filter(|t| t.error != 0).count();
     // A program: its block is retired and the data go elsewhere.
@@ -146,17 +146,17 @@ fn scripted_failures_have_their_effects() {
     assert_eq!(counter(&o, "ftl.program_errors"), 1);
     assert_eq!(counter(&o, "ftl.blocks_retired"), 1);
     assert!(counter(&o, "ftl.resubmitted_sectors") > 0);
-    assert_eq!((o.result.machine.integrity.wrong, failed(&o)), (0, 0));
+    assert_eq!((o.result.machine.totals.integrity.wrong, failed(&o)), (0, 0));
     // An erase: likewise.
     let o = run(r#"["erase lun=1"]"#);
     assert_eq!((counter(&o, "ftl.erase_errors"), counter(&o, "ftl.blocks_retired")), (1, 1));
-    assert_eq!((o.result.machine.integrity.wrong, failed(&o)), (0, 0));
+    assert_eq!((o.result.machine.totals.integrity.wrong, failed(&o)), (0, 0));
     // Reads of a whole LUN: repaired from its strides; without parity the jobs see errors.
     let reads = r#"["read lun=0 times=1000000"]"#;
     let o = run(reads);
-    assert!(o.result.machine.strides.as_ref().unwrap().repaired_reads > 100);
+    assert!(o.result.machine.totals.strides.as_ref().unwrap().repaired_reads > 100);
     assert_eq!(counter(&o, "ftl.lost_sectors"), 0);
-    assert_eq!((o.result.machine.integrity.wrong, failed(&o)), (0, 0));
+    assert_eq!((o.result.machine.totals.integrity.wrong, failed(&o)), (0, 0));
     let plain = rail(MIXED).set("ftl.stride=0").set(&format!("nand.faults.script={reads}"));
     assert!(failed(&plain.run().unwrap()) > 0);
     let wrong = rail(MIXED).set(r#"nand.faults.script=["erase lun=99"]"#).run();
@@ -174,7 +174,7 @@ fn offloaded_commands_carry_no_data() {
     assert_eq!((link(&o, "parity_program"), link(&o, "gc_read")), (0, 0));
     assert_eq!(behind(&o), 0);
     // Sums of rebuilt reads remain.
-    assert!(o.result.machine.strides.as_ref().unwrap().xor_ns > 0);
+    assert!(o.result.machine.totals.strides.as_ref().unwrap().xor_ns > 0);
 }
 
 /// Sums cost the core that adds them up, in the drive too: firmware works for what was summed and for
@@ -202,15 +202,16 @@ fn firmware_pays_for_sums() {
     for (faults, repairs) in [("0", 0), ("2000000", 20)] {
         let o = case().set(&format!("nand.faults.read_fail_ppb={faults}")).run().unwrap();
         let m = &o.result.machine;
-        let strides = m.strides.as_ref().unwrap();
+        let strides = m.totals.strides.as_ref().unwrap();
         assert!(strides.rebuilt_reads > 1000);
-        let of = |name: &str| m.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+        let of =
+            |name: &str| m.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
         let repaired = of("ftl.gc_repaired_reads");
         assert!(repaired >= repairs && strides.repaired_reads >= repairs, "{repaired} repaired");
-        let busy = m.firmware.iter().sum::<f64>() * m.simulated_ns as f64;
+        let busy = m.totals.firmware.iter().sum::<f64>() * m.simulated_ns as f64;
         let summed = strides.xor_sectors as f64 * 2000.0;
         assert!((busy / summed - 1.0).abs() < 1e-3, "{busy} ns for {summed} ns of sums");
-        assert_eq!(m.integrity.wrong, 0);
+        assert_eq!(m.totals.integrity.wrong, 0);
     }
 }
 
@@ -244,19 +245,19 @@ number_ios=5000
         case.set("ftl.throttle=none").run().unwrap()
     };
     let of = |o: &Outcome, name: &str| {
-        o.result.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+        o.result.machine.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
     };
     for (job, age) in [(WRITES, Age::Steady), (READS, Age::Filled)] {
         let collects = age == Age::Steady;
         let o = run(job, age, "2us");
-        let strides = o.result.machine.strides.as_ref().unwrap();
+        let strides = o.result.machine.totals.strides.as_ref().unwrap();
         let repaired = [of(&o, "ftl.gc_repaired_reads"), strides.repaired_reads];
         assert!(repaired[usize::from(!collects)] > 20, "{repaired:?}");
         assert_eq!(strides.xor_ns, strides.xor_sectors * 2000, "{repaired:?} repaired");
-        assert_eq!(o.result.machine.integrity.wrong, 0);
+        assert_eq!(o.result.machine.totals.integrity.wrong, 0);
         // Free sums leave no trace.
         let free = run(job, age, "0ns");
-        assert_eq!(free.result.machine.strides.as_ref().unwrap().xor_ns, 0);
+        assert_eq!(free.result.machine.totals.strides.as_ref().unwrap().xor_ns, 0);
     }
 }
 
@@ -275,7 +276,7 @@ number_ios=4000
     let reads = |stride: &str| {
         let case = rail(READS).age(Age::Filled).set(stride);
         let o = case.set("ftl.write_mostly_iops=1000").run().unwrap();
-        assert_eq!(o.result.machine.strides.as_ref().map_or(0, |s| s.rebuilt_reads), 0);
+        assert_eq!(o.result.machine.totals.strides.as_ref().map_or(0, |s| s.rebuilt_reads), 0);
         o.result.threads[0].dirs[0].lat.clone()
     };
     let pblk = reads("ftl.stride=0");
@@ -312,12 +313,12 @@ number_ios=12000
     let blocked = |set: &str| {
         let o = rail(RATED).age(Age::Filled).set(set).set("ftl.throttle=gc").run().unwrap();
         let m = &o.result.machine;
-        assert_eq!(m.write_amplification.gc_sectors, 0);
+        assert_eq!(m.totals.write_amplification.gc_sectors, 0);
         let of = |what: &str| {
-            m.reads_blocked.iter().find(|(name, _)| name == what).map_or(0, |(_, n)| *n)
+            m.totals.reads_blocked.iter().find(|(name, _)| name == what).map_or(0, |(_, n)| *n)
         };
-        let programs = of("user_program") as f64 / m.user_flash_reads as f64;
-        (programs, of("parity_program"), m.strides.clone())
+        let programs = of("user_program") as f64 / m.totals.user_flash_reads as f64;
+        (programs, of("parity_program"), m.totals.strides.clone())
     };
     let (pblk, none, _) = blocked("ftl.stride=0");
     let (tinytail, parity, strides) = blocked("ftl.stride=4");
@@ -351,15 +352,16 @@ fn the_wider_the_stride_the_slower_writes() {
         let case = case.set("ftl.over_provisioning=60").set("ftl.gc_start_lines=20");
         let o = case.set("limits.program_rate=2000000000").run().unwrap();
         let m = o.result.machine;
-        assert_eq!(m.write_amplification.gc_sectors, 0, "stride {stride}");
+        assert_eq!(m.totals.write_amplification.gc_sectors, 0, "stride {stride}");
         if let Some(strides) = luns.checked_div(stride) {
             for s in 0..strides {
-                let busy: f64 = (0..stride).map(|i| m.luns[(s + i * strides) as usize]).sum();
+                let busy: f64 =
+                    (0..stride).map(|i| m.totals.luns[(s + i * strides) as usize]).sum();
                 println!("stride {s} of width {stride} is busy for {busy} of the time");
                 assert!(busy <= 1.0 + 1e-9 && busy > 0.75, "stride {s} of width {stride}: {busy}");
             }
         }
-        m.write_amplification.user_sectors as f64
+        m.totals.write_amplification.user_sectors as f64
     };
     let pblk = run(0);
     let rates = [2, 4, 8].map(|s| (s, run(s)));
@@ -380,7 +382,7 @@ fn writes_without_reads_are_not_throttled() {
     let writes = |set: &str| {
         let case = rail(WRITES).age(Age::Filled).set("ftl.over_provisioning=60");
         let case = case.set("ftl.gc_start_lines=20").set("limits.program_rate=2000000000");
-        case.set(set).run().unwrap().result.machine.write_amplification.user_sectors as f64
+        case.set(set).run().unwrap().result.machine.totals.write_amplification.user_sectors as f64
     };
     let pblk = writes("ftl.stride=0");
     let throttled = writes("ftl.write_mostly_iops=0");

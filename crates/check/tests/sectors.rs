@@ -21,10 +21,10 @@ fn writes_of_whole_sectors_of_any_size_are_never_merged_with_what_was_there() {
         for sector in [512, 1024, 2048, 4096] {
             let m = run(device, sector, JOB, sets).result.machine;
             let what = format!("{device}, sectors of {sector}");
-            assert_eq!(m.partial_writes.sectors == 0, sector == 512, "{what}");
+            assert_eq!(m.totals.partial_writes.sectors == 0, sector == 512, "{what}");
             assert_eq!(m.served, 4000, "{what}");
-            assert!(m.integrity.checked > 1000 && m.integrity.wrong == 0, "{what}");
-            let w = &m.write_amplification;
+            assert!(m.totals.integrity.checked > 1000 && m.totals.integrity.wrong == 0, "{what}");
+            let w = &m.totals.write_amplification;
             assert_eq!(w.flash_bytes, w.sectors() * u64::from(sector), "{what}");
         }
     }
@@ -34,7 +34,7 @@ fn writes_of_whole_sectors_of_any_size_are_never_merged_with_what_was_there() {
 #[test]
 fn a_read_of_four_kib_takes_the_flash_as_long_with_any_sectors() {
     let job = "[a]\nrw=randread\nbs=4k\nnumber_ios=200\nnorandommap\n";
-    let busy = |sector| run("z-ssd-small", sector, job, &[]).result.machine.energy_j;
+    let busy = |sector| run("z-ssd-small", sector, job, &[]).result.machine.totals.energy_j;
     let flash = |sector: u32| -> Vec<(String, f64)> {
         busy(sector).into_iter().filter(|(name, _)| name.starts_with("flash")).collect()
     };

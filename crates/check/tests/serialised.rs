@@ -101,7 +101,7 @@ fn every_part_of_a_result_serialises() {
     assert_eq!(json["threads"][0]["steady"]["duration_s"], 2);
 
     assert_eq!(json["machine"]["served"], result.machine.served);
-    assert_eq!(json["machine"]["integrity"]["checked"], result.machine.integrity.checked);
+    assert_eq!(json["machine"]["integrity"]["checked"], result.machine.totals.integrity.checked);
     let app = result.app.as_ref().expect("a program ran");
     assert_eq!(
         (&json["app"]["begun"], &json["app"]["finished"]),

@@ -40,7 +40,7 @@ fn counter(counters: &[(String, u64)], name: &str) -> u64 {
 
 /// Sectors read from a drive and written to it.
 fn moved(result: &RunResult, drive: usize) -> u64 {
-    let counters = &result.machine.drives[drive].counters;
+    let counters = &result.machine.drives[drive].totals.counters;
     (counter(counters, "device.bytes_read") + counter(counters, "device.bytes_written")) / 4096
 }
 
@@ -92,27 +92,26 @@ fn each_io_goes_to_the_drive_that_its_job_names() {
         assert_eq!((&*first.name, &*second.name), ("nvme0n1", "nvme1n1"));
         let users = |d: &wordline_sim::DriveResult| {
             // Of an FTL on the host what users wrote is known before it is programmed.
-            d.write_amplification.host_bytes / 4096
+            d.totals.write_amplification.host_bytes / 4096
         };
         assert_eq!((users(first), users(second)), (100, 300), "{ftl:?} {stack}");
         // Files are taken in turn.
-        assert_eq!(counter(&first.counters, "device.bytes_read") / 4096, 400 + 100);
-        assert_eq!(result.machine.integrity.wrong, 0);
-        assert_eq!(result.machine.integrity.checked, 600);
+        assert_eq!(counter(&first.totals.counters, "device.bytes_read") / 4096, 400 + 100);
+        assert_eq!(result.machine.totals.integrity.wrong, 0);
+        assert_eq!(result.machine.totals.integrity.checked, 600);
         // What is said of all is the sum of what is said of each.
-        for (name, all) in &result.machine.counters {
+        for (name, all) in &result.machine.totals.counters {
             if !["ftl.", "nand.", "device."].iter().any(|of| name.starts_with(of)) {
                 continue;
             }
-            let each = result
-                .machine
-                .drives
-                .iter()
-                .map(|d| d.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n));
+            let each =
+                result.machine.drives.iter().map(|d| {
+                    d.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+                });
             assert_eq!(*all, each.sum::<u64>(), "{name}");
         }
-        let luns: usize = result.machine.drives.iter().map(|d| d.luns.len()).sum();
-        assert_eq!(result.machine.luns.len(), luns);
+        let luns: usize = result.machine.drives.iter().map(|d| d.totals.luns.len()).sum();
+        assert_eq!(result.machine.totals.luns.len(), luns);
     }
 }
 
@@ -212,10 +211,10 @@ fn a_job_over_two_drives_goes_through_the_scheduler_of_each() {
             let of = format!("{scheduler}, {tags} tags, a queue of {depth}");
             let dirs = &result.threads[0].dirs;
             assert_eq!(dirs[0].total_ios + dirs[1].total_ios, 1200, "{of}");
-            assert_eq!(result.machine.integrity.wrong, 0, "{of}");
+            assert_eq!(result.machine.totals.integrity.wrong, 0, "{of}");
             // Files are taken in turn.
             assert_eq!((moved(&result, 0), moved(&result, 1)), (600, 600), "{of}");
-            let waits = counter(&result.machine.counters, "host.tag_waits");
+            let waits = counter(&result.machine.totals.counters, "host.tag_waits");
             assert_eq!(waits > 0, tags < 16, "{of}: {waits}");
         }
     }
@@ -236,7 +235,7 @@ fn a_submission_thread_has_two_drives() {
     let (result, alone) = (ran(both, 1), ran("/dev/nvme1n1", 1));
     assert_eq!((moved(&result, 0), moved(&result, 1)), (400, 400));
     assert_eq!((moved(&alone, 0), moved(&alone, 1)), (0, 800));
-    assert_eq!(result.machine.integrity.wrong, 0);
+    assert_eq!(result.machine.totals.integrity.wrong, 0);
     // The thread looks at the ring all the time, on a core of its own beside the job's.
     let awake =
         |result: &RunResult| result.machine.cores.iter().filter(|core| core.idle < 0.2).count();
@@ -259,10 +258,10 @@ fn a_server_has_several_clients_and_jobs_of_its_own() {
     let of = |t: usize, d: usize| result.threads[t].dirs[d].total_ios;
     assert_eq!((of(0, 0), of(1, 1), of(2, 0)), (300, 200, 100));
     let [first, second] = &*result.machine.drives else { panic!("two drives") };
-    assert_eq!(counter(&first.counters, "device.bytes_read"), 300 * 4096);
-    assert_eq!(counter(&second.counters, "device.bytes_read"), 100 * 4096);
-    assert_eq!(counter(&second.counters, "device.bytes_written"), 200 * 4096);
-    assert_eq!(counter(&result.machine.counters, "host.nbd_requests"), 500);
+    assert_eq!(counter(&first.totals.counters, "device.bytes_read"), 300 * 4096);
+    assert_eq!(counter(&second.totals.counters, "device.bytes_read"), 100 * 4096);
+    assert_eq!(counter(&second.totals.counters, "device.bytes_written"), 200 * 4096);
+    assert_eq!(counter(&result.machine.totals.counters, "host.nbd_requests"), 500);
     // A network costs what a drive at hand does not.
     let mean = |t: usize| result.threads[t].dirs[0].lat.mean();
     assert!(mean(0) > 2.0 * mean(2), "{} {}", mean(0), mean(2));
@@ -284,10 +283,10 @@ fn volumes_of_a_trace_go_to_drives_in_turn() {
     let result = plan.prepare().unwrap().start().unwrap().to_end();
     result.verdict().unwrap();
     let of = |d: usize| {
-        let c = &result.machine.drives[d].counters;
+        let c = &result.machine.drives[d].totals.counters;
         (
             counter(c, "device.bytes_read") / 4096,
-            result.machine.drives[d].write_amplification.host_bytes / 4096,
+            result.machine.drives[d].totals.write_amplification.host_bytes / 4096,
         )
     };
     // Volumes 0 and 2 on the first, 1 on the second.
@@ -307,9 +306,9 @@ fn each_drive_is_aged_by_its_own_writes() {
         plan.prepare().unwrap().start().unwrap().to_end()
     };
     let two = aged(&TWO.replace("z-ssd-small", "cnex-small"), job);
-    let of = |d: usize| two.machine.drives[d].write_amplification.ageing.clone();
+    let of = |d: usize| two.machine.drives[d].totals.write_amplification.ageing.clone();
     let one = "[[drive]]\ndevice = \"cnex-small\"\n";
-    let alone = |job: &str| aged(one, job).machine.write_amplification.ageing;
+    let alone = |job: &str| aged(one, job).machine.totals.write_amplification.ageing;
     // Nobody writes to the first, which is aged as for a job that reads.
     assert_eq!(of(0), alone("[a]\nrw=randread\nnumber_ios=10\n"));
     // The second has bad blocks of its own, so that it ages nearly as a drive alone.
@@ -327,7 +326,7 @@ fn a_job_runs_on_the_host_whose_drive_it_names() {
                  [[host]]\nname = \"b\"\ntestbed = \"e5-2630v4\"\nset = [\"stack.tick_hz=100\"]\n";
     let job = "[a]\nrw=randread\nbs=4k\nnumber_ios=50\nfilename=/dev/nvme1n1\n";
     let result = run(system(lists, &common("linux-libaio")).unwrap(), job);
-    let read = |d: usize| counter(&result.machine.drives[d].counters, "device.bytes_read");
+    let read = |d: usize| counter(&result.machine.drives[d].totals.counters, "device.bytes_read");
     assert_eq!((read(0), read(1)), (0, 50 * 4096));
     let busy = |cores: &[wordline_sim::CoreUse]| cores.iter().any(|c| c.user > 0.0);
     let own = system("[[drive]]\ndevice = \"z-ssd-small\"\n", &common("linux-libaio")).unwrap();

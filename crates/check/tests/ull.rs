@@ -26,7 +26,14 @@ fn read_mean(o: &Outcome) -> f64 {
     o.result.threads[0].dirs[0].lat.mean()
 }
 fn counter(o: &Outcome, name: &str) -> u64 {
-    o.result.machine.counters.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{name}")).1
+    o.result
+        .machine
+        .totals
+        .counters
+        .iter()
+        .find(|(n, _)| n == name)
+        .unwrap_or_else(|| panic!("{name}"))
+        .1
 }
 
 #[test]
@@ -42,7 +49,7 @@ fn reads_stay_flat_beside_writes_because_they_go_first() {
     let o = run(&many, &[]);
     assert!(counter(&o, "nand.programs_suspended") > 100);
     assert!(counter(&o, "nand.most_reads_ahead") <= 16);
-    assert_eq!(o.result.machine.integrity.wrong, 0);
+    assert_eq!(o.result.machine.totals.integrity.wrong, 0);
 }
 
 #[test]
@@ -57,7 +64,9 @@ fn switched_off_it_leaves_no_trace() {
     let other = without(off, &times).run().unwrap();
     assert_eq!(plain.events, other.events);
     assert_eq!(plain.text(), other.text());
-    assert!(!plain.result.machine.counters.iter().any(|(name, _)| name.starts_with("nand.")));
+    assert!(
+        !plain.result.machine.totals.counters.iter().any(|(name, _)| name.starts_with("nand."))
+    );
 }
 
 #[test]
@@ -69,11 +78,11 @@ fn halves_told_apart_serve_the_same_jobs() {
     // A read waits for its later half, and another's work may come between.
     let later = read_mean(&skewed) - read_mean(&plain);
     assert!((150.0..400.0).contains(&later), "{later} ns");
-    assert_eq!(skewed.result.machine.integrity.wrong, 0);
+    assert_eq!(skewed.result.machine.totals.integrity.wrong, 0);
     let bad = case.clone().set("nand.faults.bad_blocks_ppb=20000000");
     let remapped = bad.run().unwrap();
     assert!(counter(&remapped, "nand.blocks_remapped") > 0);
-    assert_eq!(remapped.result.machine.integrity.wrong, 0);
+    assert_eq!(remapped.result.machine.totals.integrity.wrong, 0);
 }
 
 /// All LUNs of the drive with short blocks.

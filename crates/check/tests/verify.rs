@@ -31,7 +31,11 @@ fn what_was_written_is_read_back() {
         let o = small(&job).run().unwrap_or_else(|e| panic!("{more}: {e}"));
         let counts = [Ddir::Read, Ddir::Write, Ddir::Trim].map(|d| ios(&o, 0, d));
         assert_eq!(counts, [read, written, trimmed], "{more}");
-        assert_eq!((o.result.threads[0].error, o.result.machine.integrity.wrong), (0, 0), "{more}");
+        assert_eq!(
+            (o.result.threads[0].error, o.result.machine.totals.integrity.wrong),
+            (0, 0),
+            "{more}"
+        );
     }
 }
 
@@ -56,7 +60,8 @@ fn files_are_read_back_from_the_drive() {
     let job = "[a]\nrw=write\nbs=4k\nsize=2m\nverify=crc32c\nend_fsync=1\nfadvise_hint=random\n";
     let o = Case::new("z-ssd-small", job).stack("linux-pvsync2").fs("ext4").run().unwrap();
     assert_eq!((ios(&o, 0, Ddir::Read), ios(&o, 0, Ddir::Write)), (512, 512));
-    let read = o.result.machine.counters.iter().find(|(name, _)| name == "device.bytes_read");
+    let read =
+        o.result.machine.totals.counters.iter().find(|(name, _)| name == "device.bytes_read");
     assert!(read.is_some_and(|(_, bytes)| *bytes >= 2 << 20), "{read:?}");
 }
 
@@ -155,7 +160,8 @@ fn a_trim_goes_before_writes_that_wait() {
                [t]\nrw=trim\nbs=64k\nnumber_ios=20\n";
     let case = Case::new("intel-750-small", job).age(Age::Steady).set("cache.write_back=false");
     let o = case.set("ftl.firmware.paced=true").run().unwrap();
-    let trimmed = o.result.machine.counters.iter().find(|(name, _)| name == "ftl.trimmed_sectors");
+    let trimmed =
+        o.result.machine.totals.counters.iter().find(|(name, _)| name == "ftl.trimmed_sectors");
     assert!(trimmed.is_some_and(|(_, sectors)| *sectors == 20 * 16), "{trimmed:?}");
-    assert_eq!(o.result.machine.integrity.wrong, 0);
+    assert_eq!(o.result.machine.totals.integrity.wrong, 0);
 }

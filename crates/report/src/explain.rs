@@ -334,22 +334,25 @@ fn classes(m: &Machine) -> Vec<String> {
 }
 
 fn blocked(m: &Machine) -> Vec<String> {
-    let mut by = m.reads_blocked.clone();
+    let mut by = m.totals.reads_blocked.clone();
     by.retain(|(_, n)| *n > 0);
     by.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    if m.user_flash_reads == 0 && by.is_empty() {
+    if m.totals.user_flash_reads == 0 && by.is_empty() {
         return Vec::new();
     }
-    let of_reads = |n: u64| format!("{:.2}%", percent(n as f64, m.user_flash_reads as f64));
-    let mut items =
-        vec![format!("{} of {} flash reads", of_reads(m.user_reads_waited), m.user_flash_reads)];
+    let of_reads = |n: u64| format!("{:.2}%", percent(n as f64, m.totals.user_flash_reads as f64));
+    let mut items = vec![format!(
+        "{} of {} flash reads",
+        of_reads(m.totals.user_reads_waited),
+        m.totals.user_flash_reads
+    )];
     items.extend(by.iter().map(|(what, n)| format!("{what} {}", of_reads(*n))));
     section("reads waited", &items)
 }
 
 /// Reads around busy LUNs, and what that costs.
 fn strides(m: &Machine) -> Vec<String> {
-    let Some(s) = &m.strides else { return Vec::new() };
+    let Some(s) = &m.totals.strides else { return Vec::new() };
     let mut items = vec![format!(
         "{} reads rebuilt of {} sectors from {}",
         s.rebuilt_reads, s.rebuilt_sectors, s.member_sectors
@@ -374,33 +377,36 @@ fn strides(m: &Machine) -> Vec<String> {
 fn with_members(d: &wordline_sim::DriveResult) -> Vec<String> {
     let members = d.members.iter().flat_map(with_members);
     // Of each drive, as ways of several caches do not add up.
-    let partitions = d.cache.iter().flat_map(|c| &c.partitions);
+    let partitions = d.totals.cache.iter().flat_map(|c| &c.partitions);
     let partitions = partitions
         .flat_map(|p| section(&format!("{}, cache, {}", d.name, p.name), &cache_partition(p)));
     of_drive(d).into_iter().chain(partitions).chain(members).collect()
 }
 
 fn of_drive(d: &wordline_sim::DriveResult) -> Vec<String> {
-    let count = |name: &str| d.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+    let count =
+        |name: &str| d.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
     let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
-    let busy = d.luns.iter().copied().map(finite).sum::<f64>() / d.luns.len().max(1) as f64;
+    let busy =
+        d.totals.luns.iter().copied().map(finite).sum::<f64>() / d.totals.luns.len().max(1) as f64;
     let mut items = vec![
         format!("read {}", mib(count("device.bytes_read"))),
         format!("written {}", mib(count("device.bytes_written"))),
     ];
-    if let Some(factor) = d.write_amplification.factor {
+    if let Some(factor) = d.totals.write_amplification.factor {
         items.push(format!("write ampl. {:.3}", finite(factor)));
     }
-    let waited = percent(d.user_reads_waited as f64, d.user_flash_reads as f64);
-    items.push(format!("{waited:.1}% of {} flash reads waited", d.user_flash_reads));
+    let waited = percent(d.totals.user_reads_waited as f64, d.totals.user_flash_reads as f64);
+    items.push(format!("{waited:.1}% of {} flash reads waited", d.totals.user_flash_reads));
     items.push(format!("LUNs {} busy", share_text(busy)));
-    items.push(format!("{:.2} W", finite(d.total_w)));
+    items.push(format!("{:.2} W", finite(d.totals.total_w)));
     section(&d.name, &items)
 }
 
 /// Of a drive with a part of its map in memory, how often that was the part asked for.
 fn map_in_memory(m: &Machine) -> Vec<String> {
-    let count = |name: &str| m.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+    let count =
+        |name: &str| m.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
     let (hits, misses) = (count("ftl.map_hits"), count("ftl.map_misses"));
     if hits + misses + count("ftl.map_read_sectors") == 0 {
         return Vec::new();
@@ -426,7 +432,7 @@ fn tail(result: &RunResult) -> Vec<String> {
     }
     lines.extend(blocked(m));
     lines.extend(strides(m));
-    let w = &m.write_amplification;
+    let w = &m.totals.write_amplification;
     let flash = [Cause::Gc, Cause::Folded, Cause::Map, Cause::Padding, Cause::Metadata];
     let flash = || {
         let told = flash.into_iter().filter(|&cause| w.of(cause) > 0 || !cause.is_rare());
@@ -454,7 +460,7 @@ fn tail(result: &RunResult) -> Vec<String> {
         lines.extend(section("flash writes", &items));
     }
     lines.extend(map_in_memory(m));
-    let p = &m.partial_writes;
+    let p = &m.totals.partial_writes;
     if p.sectors > 0 {
         let items = [
             format!("{} sectors", p.sectors),
@@ -464,14 +470,17 @@ fn tail(result: &RunResult) -> Vec<String> {
         ];
         lines.extend(section("partial writes", &items));
     }
-    for (name, shares) in [("channels", &m.channels), ("LUNs", &m.luns), ("firmware", &m.firmware)]
-    {
+    for (name, shares) in [
+        ("channels", &m.totals.channels),
+        ("LUNs", &m.totals.luns),
+        ("firmware", &m.totals.firmware),
+    ] {
         if !shares.is_empty() {
             let title = format!("{name} ({})", shares.len());
             lines.extend(section(&title, &spread(shares)));
         }
     }
-    let link = &m.link;
+    let link = &m.totals.link;
     let items = [
         format!("to device {}", share_text(link.to_device)),
         format!("to host {}", share_text(link.to_host)),
@@ -491,7 +500,7 @@ fn tail(result: &RunResult) -> Vec<String> {
     if let Some(host) = &m.host {
         lines.extend(host_lines(host, m.served));
     }
-    if let Some(c) = &m.cache {
+    if let Some(c) = &m.totals.cache {
         let reads = c.read_hits.saturating_add(c.read_misses);
         let items = [
             format!("{:.1}% of {reads} reads hit", percent(c.read_hits as f64, reads as f64)),
@@ -504,7 +513,7 @@ fn tail(result: &RunResult) -> Vec<String> {
             lines.extend(section(&format!("cache, {}", p.name), &cache_partition(p)));
         }
     }
-    let i = &m.integrity;
+    let i = &m.totals.integrity;
     let text = match (i.on, i.wrong) {
         (false, _) => "not checked".to_owned(),
         (true, 0) => format!("{} look-ups checked: all returned the newest write", i.checked),
@@ -513,7 +522,7 @@ fn tail(result: &RunResult) -> Vec<String> {
     lines.extend(section("integrity", &[text]));
     lines.extend(m.arrays.iter().flat_map(of_array));
     lines.extend(m.drives.iter().flat_map(with_members));
-    let e = &m.wear;
+    let e = &m.totals.wear;
     if e.erases_max > 0 {
         let mean = finite(e.erases_mean);
         let what = if e.in_place { "writes a unit" } else { "erases a block" };
@@ -529,22 +538,28 @@ fn tail(result: &RunResult) -> Vec<String> {
         }
         lines.extend(section("wear", &items));
     }
-    if !m.energy_j.is_empty() {
-        let all: f64 = m.energy_j.iter().map(|(_, j)| finite(*j)).sum();
-        let mut items = vec![format!("{all:.3} J"), format!("{:.3} W mean", finite(m.total_w))];
-        items.extend(m.energy_j.iter().map(|(part, j)| format!("{part} {:.3} J", finite(*j))));
+    if !m.totals.energy_j.is_empty() {
+        let all: f64 = m.totals.energy_j.iter().map(|(_, j)| finite(*j)).sum();
+        let mut items =
+            vec![format!("{all:.3} J"), format!("{:.3} W mean", finite(m.totals.total_w))];
+        items.extend(
+            m.totals.energy_j.iter().map(|(part, j)| format!("{part} {:.3} J", finite(*j))),
+        );
         lines.extend(section("energy", &items));
-        let states =
-            m.energy_by_state_j.iter().map(|(state, j)| format!("{state} {:.3} J", finite(*j)));
+        let states = m
+            .totals
+            .energy_by_state_j
+            .iter()
+            .map(|(state, j)| format!("{state} {:.3} J", finite(*j)));
         lines.extend(section("energy by state", &states.collect::<Vec<_>>()));
     }
-    if m.mapping_bytes > 0 {
+    if m.totals.mapping_bytes > 0 {
         let items = [
-            format!("mapping {:.1} MiB", m.mapping_bytes as f64 / f64::from(1 << 20)),
-            format!("{:.2} bytes a sector", finite(m.mapping_bytes_per_sector)),
+            format!("mapping {:.1} MiB", m.totals.mapping_bytes as f64 / f64::from(1 << 20)),
+            format!("{:.2} bytes a sector", finite(m.totals.mapping_bytes_per_sector)),
             format!(
                 "integrity check {:.1} MiB",
-                (m.stamp_bytes as f64 + m.page_bytes as f64) / f64::from(1 << 20)
+                (m.totals.stamp_bytes as f64 + m.totals.page_bytes as f64) / f64::from(1 << 20)
             ),
         ];
         lines.extend(section("memory", &items));

@@ -392,7 +392,7 @@ fn by_class(result: &RunResult) -> impl Iterator<Item = Value> {
 /// Causes of sectors written over time, in the order of the columns: folded ones, and pages of a map, only where
 /// there are any.
 pub(crate) fn written(result: &RunResult) -> &'static [Cause] {
-    let w = &result.machine.write_amplification;
+    let w = &result.machine.totals.write_amplification;
     Cause::columns(|i| w.of(Cause::ALL[i]) > 0)
 }
 
@@ -410,7 +410,8 @@ fn wordline(result: &RunResult, jobs: &[Job], plus: bool) -> Value {
     }
     let written = written(result).iter().map(|cause| format!("{}_sectors", cause.name()));
     named_intervals(&mut machine["write_amplification"]["over_time"], &written.collect::<Vec<_>>());
-    let states = result.machine.energy_by_state_j.iter().map(|(name, _)| format!("{name}_j"));
+    let states =
+        result.machine.totals.energy_by_state_j.iter().map(|(name, _)| format!("{name}_j"));
     named_intervals(&mut machine["energy_over_time"], &states.collect::<Vec<_>>());
     named_pairs(&mut machine["intervals"]["reads_blocked"]);
     for flash in machine["flash"].as_array_mut().into_iter().flatten() {

@@ -10,7 +10,7 @@ use wordline_sim::{CPU_OWNERS, MEMORY_OWNERS, RunResult};
 pub fn over_time_csv(result: &RunResult, to: &mut dyn Write) -> io::Result<()> {
     let m = &result.machine;
     let host = m.host.as_ref().map_or(&[][..], |host| &host.over_time);
-    let programmed = &m.write_amplification.over_time;
+    let programmed = &m.totals.write_amplification.over_time;
     let energy = &m.energy_over_time;
     let cores = host.iter().map(|row| row.busy.len()).max().unwrap_or(0);
 
@@ -22,7 +22,7 @@ pub fn over_time_csv(result: &RunResult, to: &mut dyn Write) -> io::Result<()> {
     let written = written(result);
     names.extend(written.iter().map(|cause| format!("{}_sectors", cause.name())));
     let states =
-        m.energy_by_state_j.iter().map(|(name, _)| format!("{}_j", name.replace(' ', "_")));
+        m.totals.energy_by_state_j.iter().map(|(name, _)| format!("{}_j", name.replace(' ', "_")));
     names.extend(states);
     writeln!(to, "{}", names.join(","))?;
 
@@ -43,7 +43,7 @@ pub fn over_time_csv(result: &RunResult, to: &mut dyn Write) -> io::Result<()> {
         let causes = written.len();
         cells.extend(row.map_or(empty(causes), |(_, row)| texts(&row[..causes])));
         let row = energy.iter().find(|(at, _)| *at == end);
-        let states = m.energy_by_state_j.len();
+        let states = m.totals.energy_by_state_j.len();
         cells.extend(row.map_or(empty(states), |(_, row)| texts(&row[..states.min(row.len())])));
         writeln!(to, "{}", cells.join(","))?;
     }

@@ -171,7 +171,8 @@ impl RunResult {
     /// Whether the numbers are those of a whole run, and if not why. A run that came to its limit is
     /// whole.
     pub fn verdict(&self) -> Result<(), RunError> {
-        let Machine { generated, served, integrity, .. } = &self.machine;
+        let Machine { generated, served, totals: DriveTotals { integrity, .. }, .. } =
+            &self.machine;
         let (generated, served) = (*generated, *served);
         if let Some(error) = &self.trace_error {
             return Err(RunError::Trace { error: error.clone(), served });
@@ -199,7 +200,12 @@ impl RunResult {
             return RunError::Program(name + why);
         }
         let count = |name: &str| {
-            self.machine.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, count)| *count)
+            self.machine
+                .totals
+                .counters
+                .iter()
+                .find(|(n, _)| n == name)
+                .map_or(0, |(_, count)| *count)
         };
         let first = self.threads.iter().find(|t| t.error != 0);
         RunError::Job {
@@ -537,20 +543,9 @@ pub struct Machine {
     pub generated: u64,
     /// I/Os that came back.
     pub served: u64,
-    /// Sectors written to flash, and why.
-    pub write_amplification: WriteAmplification,
-    /// Sectors written in part.
-    pub partial_writes: PartialWrites,
-    /// Reads of users that waited, by what they waited for longest.
-    pub reads_blocked: Vec<(String, u64)>,
-    /// Of them, those that waited for anything at all.
-    pub user_reads_waited: u64,
-    /// Reads of users that came from flash, in pieces.
-    pub user_flash_reads: u64,
-    /// Reads rebuilt from their stride; none without parity.
-    pub strides: Option<StrideReport>,
-    /// Bytes between host and an open-channel drive, by what they are for.
-    pub link_bytes: Vec<(String, u64)>,
+    /// What all drives did; among its counters are the host's.
+    #[serde(flatten)]
+    pub totals: DriveTotals,
     /// Read, write, trim: where the time went.
     pub layers: Vec<LayerTable>,
     /// Latency by direction and class, of all threads, if there are two classes or more.
@@ -559,46 +554,16 @@ pub struct Machine {
     /// What came to the drive of each class; nothing if no command has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drive_classes: Vec<DriveClass>,
-    /// Share of the time that each channel of the flash was in use, ...
-    pub channels: Vec<f64>,
-    /// ... and each LUN.
-    pub luns: Vec<f64>,
-    /// The link of the drive.
-    pub link: LinkUse,
-    /// Share of the time each firmware core worked.
-    pub firmware: Vec<f64>,
     /// Cores of the host.
     pub cores: Vec<CoreUse>,
     /// What the cores did; none without a kernel or a cost.
     pub host: Option<HostReport>,
-    /// The drive's cache, if it has one.
-    pub cache: Option<CacheUse>,
-    /// The check of versions.
-    pub integrity: Integrity,
-    /// Erasures.
-    pub wear: WearSummary,
-    /// Joules by part, and mean watts in `total_w`.
-    pub energy_j: Vec<(String, f64)>,
-    /// Joules by what they were for, and the same over time: end of the interval in ns, and within it.
-    pub energy_by_state_j: Vec<(String, f64)>,
-    /// ... by state.
+    /// Joules by what they were for, over time: end of the interval in ns, and within it.
     pub energy_over_time: Vec<(u64, [f64; 5])>,
-    /// Mean watts of the drive.
-    pub total_w: f64,
     /// Interrupts that the drive raised.
     pub interrupts: u64,
     /// Requests of the host that were merged into others.
     pub merges: u64,
-    /// Further counters of the FTL, device and host, by name.
-    pub counters: Vec<(String, u64)>,
-    /// Memory of the mapping and of the integrity check: of versions, and of what pages hold.
-    pub mapping_bytes: u64,
-    /// ... by sector of 4 KiB.
-    pub mapping_bytes_per_sector: f64,
-    /// ... of the check of versions.
-    pub stamp_bytes: u64,
-    /// ... of the check of what pages hold.
-    pub page_bytes: u64,
     /// Array by array.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arrays: Vec<ArrayResult>,
@@ -759,8 +724,56 @@ impl ArrayResult {
     }
 }
 
-/// What one drive of several did; what the machine says of its drives is their sum. Shares are of the
-/// elapsed time.
+/// What a drive did, or several together. Shares are of the elapsed time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DriveTotals {
+    /// Sectors written to flash, and why.
+    pub write_amplification: WriteAmplification,
+    /// Sectors written in part.
+    pub partial_writes: PartialWrites,
+    /// Reads of users that waited, by what they waited for longest.
+    pub reads_blocked: Vec<(String, u64)>,
+    /// Of them, those that waited for anything at all.
+    pub user_reads_waited: u64,
+    /// Reads of users that came from flash, in pieces.
+    pub user_flash_reads: u64,
+    /// Reads rebuilt from their stride; none without parity.
+    pub strides: Option<StrideReport>,
+    /// Bytes between host and an open-channel drive, by what they are for.
+    pub link_bytes: Vec<(String, u64)>,
+    /// Share of the time that each channel of the flash was in use.
+    pub channels: Vec<f64>,
+    /// Share of the time that each LUN was in use.
+    pub luns: Vec<f64>,
+    /// The link; of several drives the mean.
+    pub link: LinkUse,
+    /// Share of the time that each firmware core worked.
+    pub firmware: Vec<f64>,
+    /// The cache, if there is one.
+    pub cache: Option<CacheUse>,
+    /// The check of versions.
+    pub integrity: Integrity,
+    /// Erasures.
+    pub wear: WearSummary,
+    /// Joules by part.
+    pub energy_j: Vec<(String, f64)>,
+    /// Joules by what they were for.
+    pub energy_by_state_j: Vec<(String, f64)>,
+    /// Mean watts.
+    pub total_w: f64,
+    /// Further counters of FTL, flash and device, by name.
+    pub counters: Vec<(String, u64)>,
+    /// Memory of the mapping.
+    pub mapping_bytes: u64,
+    /// The same by sector of 4 KiB.
+    pub mapping_bytes_per_sector: f64,
+    /// Memory of the check of versions.
+    pub stamp_bytes: u64,
+    /// Memory of the check of what pages hold.
+    pub page_bytes: u64,
+}
+
+/// A drive, or a bridge with those behind it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DriveResult {
     /// As jobs name it.
@@ -773,53 +786,12 @@ pub struct DriveResult {
     pub bytes: u64,
     /// How it came to be as the run found it.
     pub prepared: String,
-    /// As of the machine, and so those below.
-    pub write_amplification: WriteAmplification,
-    /// Sectors written in part.
-    pub partial_writes: PartialWrites,
-    /// Reads that waited, by what they waited for longest.
-    pub reads_blocked: Vec<(String, u64)>,
-    /// Of them, those that waited for anything at all.
-    pub user_reads_waited: u64,
-    /// Reads of users that came from flash, in pieces.
-    pub user_flash_reads: u64,
-    /// None without parity.
-    pub strides: Option<StrideReport>,
-    /// Of an open-channel drive, by what they are for.
-    pub link_bytes: Vec<(String, u64)>,
+    /// What it did.
+    #[serde(flatten)]
+    pub totals: DriveTotals,
     /// What came to it of each class.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<DriveClass>,
-    /// Share of the time that each channel was in use, ...
-    pub channels: Vec<f64>,
-    /// ... each LUN, ...
-    pub luns: Vec<f64>,
-    /// ... the link, ...
-    pub link: LinkUse,
-    /// ... and each firmware core.
-    pub firmware: Vec<f64>,
-    /// None without a cache.
-    pub cache: Option<CacheUse>,
-    /// The check of versions.
-    pub integrity: Integrity,
-    /// Erasures.
-    pub wear: WearSummary,
-    /// Joules by part and by what they were for, and mean watts.
-    pub energy_j: Vec<(String, f64)>,
-    /// ... by what they were for, ...
-    pub energy_by_state_j: Vec<(String, f64)>,
-    /// ... and mean watts.
-    pub total_w: f64,
-    /// Counters of the FTL, the flash and the device.
-    pub counters: Vec<(String, u64)>,
-    /// Memory of the mapping, ...
-    pub mapping_bytes: u64,
-    /// ... by sector, ...
-    pub mapping_bytes_per_sector: f64,
-    /// ... and of the check of versions.
-    pub stamp_bytes: u64,
-    /// ... and of the check of what pages hold.
-    pub page_bytes: u64,
     /// Of a bridge, the drives behind it, whose sum it is; link and commands by class are its own, and its
     /// engine is the first of the firmware cores.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -839,11 +811,11 @@ pub(crate) fn add_named<T: Clone + std::ops::AddAssign>(
     }
 }
 
-impl DriveResult {
+impl DriveTotals {
     /// With another drive's: counts, energy and memory are sums, lists of parts go on, a link's shares and
-    /// wear are means.
-    fn add(&mut self, o: &DriveResult) {
-        let (a, b) = (self.sectors as f64, o.sectors as f64);
+    /// wear are means. `sectors`: of both drives.
+    fn add(&mut self, o: &DriveTotals, sectors: [u64; 2]) {
+        let [a, b] = sectors.map(|n| n as f64);
         let mean = |x: f64, y: f64| (x * a + y * b) / (a + b).max(1.0);
         self.link.to_device = mean(self.link.to_device, o.link.to_device);
         self.link.to_host = mean(self.link.to_host, o.link.to_host);
@@ -852,7 +824,6 @@ impl DriveResult {
         self.wear.erases_max = self.wear.erases_max.max(o.wear.erases_max);
         self.wear.rated = self.wear.rated.min(o.wear.rated);
         self.wear.in_place &= o.wear.in_place;
-        self.sectors += o.sectors;
         self.write_amplification.add(&o.write_amplification);
         self.partial_writes.sectors += o.partial_writes.sectors;
         self.partial_writes.read_bytes += o.partial_writes.read_bytes;
@@ -865,12 +836,6 @@ impl DriveResult {
             (none, more) => *none = none.take().or_else(|| more.clone()),
         }
         add_named(&mut self.link_bytes, &o.link_bytes);
-        for more in &o.classes {
-            match self.classes.iter_mut().find(|c| c.class == more.class) {
-                Some(sum) => sum.add(more),
-                None => self.classes.push(more.clone()),
-            }
-        }
         self.channels.extend(&o.channels);
         self.luns.extend(&o.luns);
         self.firmware.extend(&o.firmware);
@@ -886,9 +851,24 @@ impl DriveResult {
         self.total_w += o.total_w;
         add_named(&mut self.counters, &o.counters);
         self.mapping_bytes += o.mapping_bytes;
-        self.mapping_bytes_per_sector = self.mapping_bytes as f64 / self.sectors.max(1) as f64;
+        self.mapping_bytes_per_sector =
+            self.mapping_bytes as f64 / (sectors[0] + sectors[1]).max(1) as f64;
         self.stamp_bytes += o.stamp_bytes;
         self.page_bytes += o.page_bytes;
+    }
+}
+
+impl DriveResult {
+    /// With another drive's.
+    fn add(&mut self, o: &DriveResult) {
+        self.totals.add(&o.totals, [self.sectors, o.sectors]);
+        self.sectors += o.sectors;
+        for more in &o.classes {
+            match self.classes.iter_mut().find(|c| c.class == more.class) {
+                Some(sum) => sum.add(more),
+                None => self.classes.push(more.clone()),
+            }
+        }
     }
 
     /// The drives with flash: itself, or those behind it.

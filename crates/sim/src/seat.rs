@@ -3,11 +3,12 @@
 use crate::classes;
 use crate::drive::{self, Precondition};
 use crate::result::{
-    CAUSES, CachePartitionUse, CacheUse, Cause, DriveResult, FlashUse, Integrity, LinkUse,
-    PartialWrites, ReadAheadFrom, StrideReport, WaysFrom, WearSummary, WriteAmplification,
+    CAUSES, CachePartitionUse, CacheUse, Cause, DriveResult, DriveTotals, FlashUse, Integrity,
+    LinkUse, PartialWrites, ReadAheadFrom, StrideReport, WaysFrom, WearSummary, WriteAmplification,
     add_named,
 };
 use std::collections::BTreeMap;
+use std::mem::take;
 use wordline_base::{Stamps, Time};
 use wordline_device::{Bridge, CachePartition, CacheStats, Controller, ENERGY_STATES};
 use wordline_ftl::{Counters, Translation, Translator};
@@ -239,46 +240,48 @@ impl DriveSeat {
             sectors: ftl.sectors(),
             bytes: nand.geometry.sector.bytes_of(ftl.sectors()),
             prepared: self.described(),
-            write_amplification,
-            partial_writes: PartialWrites {
-                sectors: device.rmw_units + on_host.map_or(0, |p| p.rmw_units),
-                read_bytes: device.rmw_read_bytes + on_host.map_or(0, |p| p.rmw_read_bytes),
-                waits: device.rmw_waits + on_host.map_or(0, |p| p.rmw_waits),
+            totals: DriveTotals {
+                write_amplification,
+                partial_writes: PartialWrites {
+                    sectors: device.rmw_units + on_host.map_or(0, |p| p.rmw_units),
+                    read_bytes: device.rmw_read_bytes + on_host.map_or(0, |p| p.rmw_read_bytes),
+                    waits: device.rmw_waits + on_host.map_or(0, |p| p.rmw_waits),
+                },
+                reads_blocked,
+                user_reads_waited: flash.reads_waited,
+                user_flash_reads: flash.ops[Class::UserRead] + flash.ops[Class::RebuildRead],
+                strides,
+                link_bytes,
+                channels: device.channel_busy_ns.iter().map(|&ns| share(ns)).collect(),
+                luns: device.lun_busy_ns.iter().map(|&ns| share(ns)).collect(),
+                link: LinkUse {
+                    to_device: share(device.link_to_device_busy_ns),
+                    to_host: share(device.link_to_host_busy_ns),
+                },
+                firmware: device.firmware_core_busy_ns.iter().map(|&ns| share(ns)).collect(),
+                cache: device.cache.as_ref().map(|c| cache_use(c, &device.cache_partitions)),
+                integrity: Integrity { on: stamps.is_on(), checked: stamps.checked(), wrong },
+                wear: WearSummary {
+                    erases_min: wear.min,
+                    erases_max: wear.max,
+                    erases_mean: wear.mean,
+                    rated: wear.rated,
+                    in_place: nand.geometry.in_place,
+                },
+                energy_j: parts.map(|(name, j)| (name.to_string(), j)).to_vec(),
+                energy_by_state_j: ENERGY_STATES
+                    .iter()
+                    .zip(self.controller.energy_by_state(now))
+                    .map(|(name, nj)| (name.to_string(), nj as f64 * 1e-9))
+                    .collect(),
+                total_w: energy.total() / (elapsed / 1e9),
+                counters,
+                mapping_bytes: memory.mapping,
+                mapping_bytes_per_sector: memory.mapping as f64 / ftl.sectors() as f64,
+                stamp_bytes: memory.stamps + stamps.memory(),
+                page_bytes: if stamps.flash.is_on() { memory.pages } else { 0 },
             },
-            reads_blocked,
-            user_reads_waited: flash.reads_waited,
-            user_flash_reads: flash.ops[Class::UserRead] + flash.ops[Class::RebuildRead],
-            strides,
-            link_bytes,
             classes: classes::of_drive(&device.by_class, &self.controller.cached_by_class()),
-            channels: device.channel_busy_ns.iter().map(|&ns| share(ns)).collect(),
-            luns: device.lun_busy_ns.iter().map(|&ns| share(ns)).collect(),
-            link: LinkUse {
-                to_device: share(device.link_to_device_busy_ns),
-                to_host: share(device.link_to_host_busy_ns),
-            },
-            firmware: device.firmware_core_busy_ns.iter().map(|&ns| share(ns)).collect(),
-            cache: device.cache.as_ref().map(|c| cache_use(c, &device.cache_partitions)),
-            integrity: Integrity { on: stamps.is_on(), checked: stamps.checked(), wrong },
-            wear: WearSummary {
-                erases_min: wear.min,
-                erases_max: wear.max,
-                erases_mean: wear.mean,
-                rated: wear.rated,
-                in_place: nand.geometry.in_place,
-            },
-            energy_j: parts.map(|(name, j)| (name.to_string(), j)).to_vec(),
-            energy_by_state_j: ENERGY_STATES
-                .iter()
-                .zip(self.controller.energy_by_state(now))
-                .map(|(name, nj)| (name.to_string(), nj as f64 * 1e-9))
-                .collect(),
-            total_w: energy.total() / (elapsed / 1e9),
-            counters,
-            mapping_bytes: memory.mapping,
-            mapping_bytes_per_sector: memory.mapping as f64 / ftl.sectors() as f64,
-            stamp_bytes: memory.stamps + stamps.memory(),
-            page_bytes: if stamps.flash.is_on() { memory.pages } else { 0 },
             members: Vec::new(),
         }
     }
@@ -333,11 +336,13 @@ impl BridgeSeat {
             .into_iter()
             .zip(self.bridge.energy_by_state(now).map(|nj| nj as f64 * 1e-9))
             .collect();
-        let (mut energy_j, mut energy_by_state_j) = (sum.energy_j, sum.energy_by_state_j);
+        let cached: Vec<_> = sum.classes.iter().map(|c| (c.class, c.cached_lines)).collect();
+        let mut totals = sum.totals;
+        let (mut energy_j, mut energy_by_state_j) =
+            (take(&mut totals.energy_j), take(&mut totals.energy_by_state_j));
         add_named(&mut energy_j, &named(&parts));
         add_named(&mut energy_by_state_j, &named(&states));
-        let cached: Vec<_> = sum.classes.iter().map(|c| (c.class, c.cached_lines)).collect();
-        let mut counters = sum.counters;
+        let mut counters = take(&mut totals.counters);
         let own = stats.list().map(|(name, n)| (format!("bridge.{name}"), n));
         add_named(&mut counters, &own);
         let sectors = self.bridge.sector().of(self.bridge.stripes().bytes());
@@ -348,26 +353,29 @@ impl BridgeSeat {
             device: String::new(),
             sectors,
             prepared: each.join("; "),
-            classes: classes::of_drive(&stats.by_class, &cached),
-            link: LinkUse {
-                to_device: share(stats.link_to_device_busy_ns),
-                to_host: share(stats.link_to_host_busy_ns),
+            totals: DriveTotals {
+                link: LinkUse {
+                    to_device: share(stats.link_to_device_busy_ns),
+                    to_host: share(stats.link_to_host_busy_ns),
+                },
+                firmware: stats
+                    .engine_busy_ns
+                    .iter()
+                    .map(|&ns| share(ns))
+                    .chain(totals.firmware)
+                    .collect(),
+                integrity: Integrity { wrong: totals.integrity.wrong + wrong, ..totals.integrity },
+                total_w: totals.total_w + energy.total() / (elapsed / 1e9),
+                energy_j,
+                energy_by_state_j,
+                counters,
+                mapping_bytes_per_sector: totals.mapping_bytes as f64 / sectors.max(1) as f64,
+                stamp_bytes: totals.stamp_bytes + stamps.memory(),
+                ..totals
             },
-            firmware: stats
-                .engine_busy_ns
-                .iter()
-                .map(|&ns| share(ns))
-                .chain(sum.firmware)
-                .collect(),
-            integrity: Integrity { wrong: sum.integrity.wrong + wrong, ..sum.integrity },
-            total_w: sum.total_w + energy.total() / (elapsed / 1e9),
-            energy_j,
-            energy_by_state_j,
-            counters,
-            mapping_bytes_per_sector: sum.mapping_bytes as f64 / sectors.max(1) as f64,
-            stamp_bytes: sum.stamp_bytes + stamps.memory(),
+            classes: classes::of_drive(&stats.by_class, &cached),
+            bytes: sum.bytes,
             members,
-            ..sum
         }
     }
 }

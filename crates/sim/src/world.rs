@@ -1105,8 +1105,8 @@ impl World {
             machine.drives.iter().flat_map(DriveResult::leaves).collect();
         for (d, drive) in self.drives.iter().enumerate() {
             let wa = match leaves.get(d) {
-                Some(own) => &own.write_amplification,
-                None => &machine.write_amplification,
+                Some(own) => &own.totals.write_amplification,
+                None => &machine.totals.write_amplification,
             };
             let (c, b) = (self.ftl_of(d).counters(), &drive.before);
             let unmapped = c.read_unmapped - b.read_unmapped;
@@ -1153,9 +1153,9 @@ impl World {
         if !self.sources().any(in_order) {
             return None;
         }
-        let user_read = machine.reads_blocked.iter().find(|(why, _)| why == "user_read");
+        let user_read = machine.totals.reads_blocked.iter().find(|(why, _)| why == "user_read");
         let waited = user_read.map_or(0, |(_, n)| *n);
-        caution::reads_in_order(waited, machine.user_flash_reads, unit)
+        caution::reads_in_order(waited, machine.totals.user_flash_reads, unit)
     }
 
     /// The logs of `write_iolog`: threads that name one file share it, in order of time.
@@ -1428,11 +1428,11 @@ impl World {
         let seen: Vec<usize> = self.seen.clone();
         let drives: Vec<DriveResult> =
             seen.into_iter().map(|unit| self.result_of(unit, now)).collect();
-        let sum = DriveResult::sum(&drives);
+        let mut sum = DriveResult::sum(&drives);
         let over_time: Vec<_> =
             self.series.iter().map(|(at, r)| (*at, std::array::from_fn(|i| r[i]))).collect();
         let by_third = WriteAmplification::thirds(&over_time);
-        let counters = self.counters(host, sum.counters);
+        let counters = self.counters(host, std::mem::take(&mut sum.totals.counters));
         let h = &host.counters;
         // Hosts of one kind together.
         let mut each: Vec<(HostStats, &(PowerConfig, IdleConfig))> = Vec::new();
@@ -1448,24 +1448,18 @@ impl World {
             events: self.ctx.queue.popped(),
             generated,
             served: self.served,
-            write_amplification: WriteAmplification {
-                by_third,
-                over_time,
-                ..sum.write_amplification
+            totals: DriveTotals {
+                write_amplification: WriteAmplification {
+                    by_third,
+                    over_time,
+                    ..sum.totals.write_amplification
+                },
+                counters,
+                ..sum.totals
             },
-            partial_writes: sum.partial_writes,
-            reads_blocked: sum.reads_blocked,
-            user_reads_waited: sum.user_reads_waited,
-            user_flash_reads: sum.user_flash_reads,
-            strides: sum.strides,
-            link_bytes: sum.link_bytes,
             layers: Ddir::RW.iter().filter_map(|&d| self.layers[d as usize].table(d)).collect(),
             classes: classes::rows(self.threads.iter().map(|t| &t.result)),
             drive_classes: sum.classes,
-            channels: sum.channels,
-            luns: sum.luns,
-            link: sum.link,
-            firmware: sum.firmware,
             cores: host
                 .cores
                 .iter()
@@ -1477,24 +1471,13 @@ impl World {
                 })
                 .collect(),
             host: host::report(host, &each, self.served, now.0, &self.host_series),
-            cache: sum.cache,
-            integrity: sum.integrity,
-            wear: sum.wear,
-            energy_j: sum.energy_j,
-            energy_by_state_j: sum.energy_by_state_j,
             energy_over_time: self
                 .series
                 .iter()
                 .map(|(at, row)| (*at, std::array::from_fn(|i| row[i + CAUSES] as f64 * 1e-9)))
                 .collect(),
-            total_w: sum.total_w,
             interrupts: h.interrupts,
             merges: h.back_merges + h.front_merges + h.request_merges,
-            counters,
-            mapping_bytes: sum.mapping_bytes,
-            mapping_bytes_per_sector: sum.mapping_bytes_per_sector,
-            stamp_bytes: sum.stamp_bytes,
-            page_bytes: sum.page_bytes,
             drives: if self.drives.len() > 1 || !self.bridges.is_empty() {
                 drives
             } else {
