@@ -175,9 +175,11 @@ impl<S: Source> Host<S> {
             let polled = (0..has.poll).map(|_| (0, false));
             let critical = vectors[..has.critical as usize].to_vec();
             let all = vectors.into_iter().map(|core| (core, !spdk)).chain(polled);
-            hctxs.extend(all.map(|(core, interrupts)| Hctx {
-                interrupts,
-                ..Hctx::new(d as u16, core, has.depth, queue.scheduler_tags)
+            let hctx = |core| Hctx::new(d as u16, core, has.depth, queue.scheduler_tags);
+            hctxs.extend(all.map(|(core, interrupts)| {
+                let mut hctx = hctx(core);
+                hctx.interrupts = interrupts;
+                hctx
             }));
             for h in disk.first..hctxs.len() as u16 {
                 hctxs[usize::from(h)].cq = h;
@@ -186,12 +188,12 @@ impl<S: Source> Host<S> {
             for (q, core) in (0..).zip(critical) {
                 let masks = own && queue.flashshare.select_isr;
                 let h = hctxs.len() as u16;
-                hctxs.push(Hctx {
-                    cq: if own { h } else { disk.first + q },
-                    maskable: masks,
-                    masked: masks,
-                    ..Hctx::new(d as u16, core, has.depth, queue.scheduler_tags)
-                });
+                let mut hctx = hctx(core);
+                hctx.cq = if own { h } else { disk.first + q };
+                if masks {
+                    hctx.mask_first();
+                }
+                hctxs.push(hctx);
                 urgent.push(h);
             }
             ftls.push(ftl);
@@ -231,7 +233,9 @@ impl<S: Source> Host<S> {
             let mut thread = Thread::new(spec.fixed_up(), Some(source), core, home, hctx);
             let knows = matches!(thread.spec.engine, Engine::Pvsync2 | Engine::IoUring);
             thread.may_poll = knows && thread.spec.hipri;
-            thread.unmarked = stack.kernel && thread.spec.class.workload() != Workload::None;
+            if stack.kernel && thread.spec.class.workload() != Workload::None {
+                thread.engine.mark_first();
+            }
             thread.selects = may_select(stack.flashshare.select_isr, &thread.spec)
                 && not_selected(&thread.spec, disk.array.is_some()).is_none();
             thread.polls_at(disk);

@@ -277,7 +277,7 @@ impl<S: Source> Host<S> {
     /// There are more threads than before.
     pub(crate) fn made_room(&mut self) {
         for core in &mut self.cores {
-            core.ready.reserve(self.threads.len());
+            core.make_room(self.threads.len());
         }
         for disk in &mut self.block.disks {
             if let Some(Elevator::Bfq(bfq)) = &mut disk.elevator {
@@ -290,7 +290,7 @@ impl<S: Source> Host<S> {
     pub fn start(&mut self, ctx: &mut Ctx) {
         ctx.host = self.number;
         for core in &mut self.cores {
-            core.idle_since = Some(ctx.now);
+            core.start(ctx.now);
         }
         self.start_background(ctx);
         self.md_start(ctx);
@@ -380,7 +380,7 @@ impl<S: Source> Host<S> {
         if self.private {
             let core = self.block.hctxs[cq].core;
             let c = &self.cores[core];
-            if c.lazy && c.irq_end <= ctx.now {
+            if c.owes_an_end(ctx.now) {
                 // A handler whose end had no event of its own (see `raise`).
                 self.finish_irq(ctx, core);
             }
@@ -393,8 +393,7 @@ impl<S: Source> Host<S> {
             let stats = self.sampled([cqe].iter());
             let span = Span(spend!(self, core, Completion, StatAdd * stats));
             let c = &mut self.cores[core];
-            let at = c.irq_end;
-            c.steal(at, span);
+            c.prolong(span);
             return;
         }
         let interrupt = interrupt && hctx.interrupts && !hctx.masked;
@@ -444,7 +443,8 @@ impl<S: Source> Host<S> {
         for t in 0..self.threads.len() as u32 {
             let thread = &mut self.threads[t];
             let waits = matches!(thread.asleep, Asleep::Start | Asleep::Timer);
-            if thread.cur_depth == 0 && (waits || !self.kernel) && thread.source.is_some() {
+            if thread.engine.in_flight() == 0 && (waits || !self.kernel) && thread.source.is_some()
+            {
                 thread.asleep = Asleep::Done;
                 self.ended(ctx, t);
             } else if waits && self.kernel {
@@ -465,7 +465,7 @@ impl<S: Source> Host<S> {
     /// Nothing in flight and nothing left to do.
     pub fn idle(&self) -> bool {
         self.threads.iter().all(|t| match t.source {
-            Some(_) => t.asleep == Asleep::Done && t.cur_depth == 0,
+            Some(_) => t.asleep == Asleep::Done && t.engine.in_flight() == 0,
             None => {
                 use Asleep::{Actions, Events, Ring, Socket, Work};
                 matches!(t.asleep, Actions | Events | Ring | Asleep::Vfs | Work | Socket)

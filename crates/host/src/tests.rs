@@ -1060,7 +1060,7 @@ fn a_disk_has_its_own_scheduler_tags() {
     let of = |disk: u16| {
         let first = host.block.disks[disk].first;
         let kept = |opcode| host.block.kept_back(disk, opcode);
-        (host.block.hctxs[first].sched_free, kept(Opcode::Deallocate), kept(Opcode::Write))
+        (host.block.hctxs[first].at_rest().0, kept(Opcode::Deallocate), kept(Opcode::Write))
     };
     assert_eq!((of(0), of(1)), ((256, 64, 0), (8, 2, 0)));
 }
@@ -1158,7 +1158,7 @@ pub fn random_run(seed: u64, shuffle: bool, polling: bool) -> (u64, u64, u64) {
     }
     w.check_drained();
     for hctx in &w.host.block.hctxs {
-        assert_eq!((hctx.sched_free, hctx.waiters.len()), (config.scheduler_tags, 0));
+        assert_eq!(hctx.at_rest(), (config.scheduler_tags, 0, 0));
     }
     let issued: u64 = w.host.stats(w.ctx.now).threads.iter().flat_map(|t| t.issued).sum();
     let done: u64 = w.host.threads.iter().filter_map(|t| t.source.as_ref()).map(|s| s.done).sum();

@@ -4,7 +4,7 @@ use crate::function::spend;
 use crate::host::Host;
 use crate::source::Source;
 use crate::tasks::thread::{Flow, Step};
-use wordline_base::{Ctx, IoClass};
+use wordline_base::{Ctx, IoClass, Layer, Why};
 use wordline_ftl::Translation;
 use wordline_nvme::Opcode;
 
@@ -90,5 +90,24 @@ impl<S: Source> Host<S> {
     /// A command without data, and the doorbell.
     pub(crate) fn flush_work(&mut self, core: u32) -> u64 {
         spend!(self, core, Doorbell, StatIssue * u64::from(self.poll_stats.on))
+    }
+
+    /// flush_end_io: the flushes that came meanwhile go out together, with the same tag.
+    pub(crate) fn flush_done(&mut self, ctx: &mut Ctx, h: u16, tag: u16, core: u32) {
+        let hctx = &mut self.block.hctxs[h];
+        hctx.flush = NONE;
+        if hctx.flush_pending.is_empty() {
+            return self.put_driver_tag(ctx, h, tag, core);
+        }
+        let mut pending = std::mem::take(&mut hctx.flush_pending);
+        debug_assert_ne!(tag, NO_TAG);
+        let rq = self.flush_request(pending[0], h, tag);
+        for &node in &pending[1..] {
+            self.block.append(rq, node, node);
+        }
+        self.mark_request(ctx, rq, Layer::Block, Why::Flush, core, ctx.now);
+        pending.clear();
+        self.block.hctxs[h].flush_pending = pending;
+        self.dispatch(ctx, core, rq);
     }
 }

@@ -144,21 +144,21 @@ pub(crate) struct Hctx {
     pub core: u32,
     /// Free hardware tags (command identifiers): queue depth - 1, because a queue's last slot
     /// stays empty.
-    pub tags: Vec<u16>,
+    tags: Vec<u16>,
     /// Request (or node, for kernel = false) by tag.
-    pub by_tag: Vec<u32>,
+    by_tag: Vec<u32>,
     /// What the ledger of versions calls the write or trim at the drive, by tag.
     pub submitted: Vec<u32>,
-    pub sched_free: u32,
+    sched_free: u32,
     /// Threads asleep for a tag; with kernel = false, nodes that found the queue full.
-    pub waiters: VecDeque<u32>,
+    waiters: VecDeque<u32>,
     /// hctx->dispatch: taken from the scheduler, no hardware tag yet.
-    pub dispatch: VecDeque<u32>,
+    dispatch: VecDeque<u32>,
     /// Requests for what could not be read, without a tag.
-    pub repairs: VecDeque<u32>,
+    repairs: VecDeque<u32>,
     /// The flush at the drive, and the nodes that wait for the next.
-    pub flush: u32,
-    pub flush_pending: Vec<u32>,
+    flush: u32,
+    flush_pending: Vec<u32>,
     /// Completion entries visible and not reaped.
     pub entries: VecDeque<Cqe>,
     pub handler: Handler,
@@ -171,13 +171,13 @@ pub(crate) struct Hctx {
     /// The hardware queue whose completion queue its own commands complete in.
     pub cq: u16,
     /// Requests that a kblockd worker is to take (blk_mq_ctx).
-    pub software: VecDeque<u32>,
+    software: VecDeque<u32>,
     /// Its completion queue's vector may be masked, and is. Entries taken from that queue, and requests
     /// in flight whose completion nobody looks for.
-    pub maskable: bool,
+    maskable: bool,
     pub masked: bool,
-    pub reaped: u64,
-    pub sleepers: u32,
+    reaped: u64,
+    sleepers: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -215,6 +215,46 @@ impl Hctx {
             reaped: 0,
             sleepers: 0,
         }
+    }
+    /// The vector of its completion queue is masked until somebody sleeps.
+    pub fn mask_first(&mut self) {
+        (self.maskable, self.masked) = (true, true);
+    }
+    /// The request (or node) whose command has this tag.
+    #[inline]
+    pub fn request_of(&self, tag: u16) -> u32 {
+        self.by_tag[usize::from(tag)]
+    }
+    /// A free tag, for a request that is made at once.
+    #[inline]
+    pub fn take_tag(&mut self) -> Option<u16> {
+        self.tags.pop()
+    }
+    /// A request for what could not be read waits for a tag.
+    pub fn repair_later(&mut self, rq: u32) {
+        self.repairs.push_back(rq);
+    }
+    /// Without a kernel: the tag of a node's command; without one the node waits.
+    #[inline]
+    pub fn send(&mut self, node: u32) -> Option<u16> {
+        let tag = self.tags.pop();
+        match tag {
+            Some(tag) => self.by_tag[usize::from(tag)] = node,
+            None => self.waiters.push_back(node),
+        }
+        tag
+    }
+    /// Without a kernel: the node of a command that is complete, and the one that is to be sent next.
+    #[inline]
+    pub fn take_back(&mut self, tag: u16) -> (u32, Option<u32>) {
+        let node = std::mem::replace(&mut self.by_tag[usize::from(tag)], NONE);
+        self.tags.push(tag);
+        (node, self.waiters.pop_front())
+    }
+    /// For tests: the scheduler's free tags, who waits for a tag, and requests that nobody looks for.
+    #[cfg(test)]
+    pub fn at_rest(&self) -> (u32, usize, u32) {
+        (self.sched_free, self.waiters.len(), self.sleepers)
     }
     pub fn in_flight(&self) -> usize {
         self.by_tag.len() - self.tags.len()

@@ -137,11 +137,11 @@ impl<S: Source> Host<S> {
         };
         let sq = thread.sq;
         if is_aio && sq != NONE {
-            self.threads[sq].cur_depth -= 1;
+            self.threads[sq].engine.sent_is_back();
         }
         let thread = &mut self.threads[t];
         let sleeping = if is_aio {
-            thread.ring.push_back(n);
+            thread.engine.complete(n);
             let reaper = thread.partner;
             if reaper != NONE {
                 if self.threads[reaper].asleep == Asleep::Events {
@@ -150,7 +150,7 @@ impl<S: Source> Host<S> {
                 return;
             }
             match thread.asleep {
-                Asleep::Events => thread.ring.len() as u32 >= thread.wait_nr,
+                Asleep::Events => thread.engine.has_enough(),
                 asleep => asleep == Asleep::Timer,
             }
         } else {

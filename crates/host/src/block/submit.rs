@@ -14,7 +14,7 @@ impl<S: Source> Host<S> {
         let planned = thread.is_planned();
         let call = &mut thread.call;
         let next = if call.aio {
-            thread.iocbs.get(call.index).copied()
+            thread.engine.batch().get(call.index).copied()
         } else {
             (call.index == 0).then_some(call.single)
         };

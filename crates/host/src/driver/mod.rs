@@ -139,7 +139,7 @@ impl<S: Source> Host<S> {
     ) {
         let h = cqe.sq;
         debug_assert_eq!(cq, self.block.hctxs[h].cq);
-        let rq = self.block.hctxs[h].by_tag[usize::from(cqe.cid)];
+        let rq = self.block.hctxs[h].request_of(cqe.cid);
         assert_ne!(rq, NONE, "completion of a command that is not at the drive: {cqe:?}");
         let r = self.block.requests[rq];
         let d = self.block.hctxs[h].disk;
@@ -251,31 +251,12 @@ impl<S: Source> Host<S> {
             if self.block.get_driver_tag(rq) {
                 self.dispatch(ctx, core, rq);
             } else {
-                self.block.hctxs[h].repairs.push_back(rq);
+                self.block.hctxs[h].repair_later(rq);
             }
         }
         if let Some(pblk) = &mut self.block.disks[d].pblk {
             pblk.repairs = pieces;
             pblk.repairs.clear();
         }
-    }
-
-    /// flush_end_io: the flushes that came meanwhile go out together, with the same tag.
-    fn flush_done(&mut self, ctx: &mut Ctx, h: u16, tag: u16, core: u32) {
-        let hctx = &mut self.block.hctxs[h];
-        hctx.flush = NONE;
-        if hctx.flush_pending.is_empty() {
-            return self.put_driver_tag(ctx, h, tag, core);
-        }
-        let mut pending = std::mem::take(&mut hctx.flush_pending);
-        debug_assert_ne!(tag, NO_TAG);
-        let rq = self.flush_request(pending[0], h, tag);
-        for &node in &pending[1..] {
-            self.block.append(rq, node, node);
-        }
-        self.mark_request(ctx, rq, Layer::Block, Why::Flush, core, ctx.now);
-        pending.clear();
-        self.block.hctxs[h].flush_pending = pending;
-        self.dispatch(ctx, core, rq);
     }
 }

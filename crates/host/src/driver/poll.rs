@@ -170,7 +170,7 @@ impl<S: Source> Host<S> {
             return 0;
         }
         let of = |cqe: &&Cqe| {
-            let rq = self.block.hctxs[cqe.sq].by_tag[usize::from(cqe.cid)];
+            let rq = self.block.hctxs[cqe.sq].request_of(cqe.cid);
             self.block.requests[rq].sampled
         };
         entries.filter(of).count() as u64
@@ -200,7 +200,7 @@ impl<S: Source> Host<S> {
         };
         let selects = thread.selects && what == Loop::Kernel;
         let c = &mut self.cores[core];
-        let begin = if c.irqs.is_empty() { ctx.now } else { c.irq_end };
+        let begin = c.free_from(ctx.now);
         let keep = if selects { begin + self.block.flashshare.give_up } else { begin };
         c.segment = Some(Segment {
             spun: 0,
@@ -235,7 +235,7 @@ impl<S: Source> Host<S> {
     fn next_look(&self, ctx: &Ctx, t: u32) -> Option<(Time, u64)> {
         let spin = self.spinning(t)?;
         let core = &self.cores[self.threads[t].core];
-        let from = if core.irqs.is_empty() { ctx.now } else { ctx.now.max(core.irq_end) };
+        let from = ctx.now.max(core.free_from(ctx.now));
         Some(spin.look_at(from))
     }
 
@@ -409,8 +409,7 @@ impl<S: Source> Host<S> {
             // __blkdev_direct_IO_simple: io_schedule, until the interrupt.
             return self.sleep(ctx, t, Asleep::Call);
         }
-        thread.stats.involuntary_switches += 1;
-        thread.preempted = true;
+        thread.lose_core();
         let c = &mut self.cores[core];
         c.current = None;
         self.enqueue(core, t);

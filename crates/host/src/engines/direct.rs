@@ -19,32 +19,32 @@ impl<S: Source> Host<S> {
         loop {
             let stopping = self.stopping;
             let thread = &mut self.threads[t];
-            if stopping || thread.exhausted || thread.failed {
-                if thread.cur_depth == 0 && thread.asleep != Asleep::Done {
+            if stopping || thread.engine.exhausted || thread.engine.failed {
+                if thread.engine.cur_depth == 0 && thread.asleep != Asleep::Done {
                     thread.asleep = Asleep::Done;
                     self.out.push_back(Output::Ended { thread: t });
                 }
                 return;
             }
-            if thread.cur_depth >= thread.spec.iodepth {
+            if thread.engine.cur_depth >= thread.spec.iodepth {
                 return;
             }
-            if let Some(at) = thread.quiesce {
-                if thread.cur_depth > 0 {
+            if let Some(at) = thread.engine.quiesce {
+                if thread.engine.cur_depth > 0 {
                     return;
                 }
                 if at > ctx.now {
                     return self.direct_wake(ctx, t, at);
                 }
-                thread.quiesce = None;
+                thread.engine.quiesce = None;
             }
             let Some(source) = &mut thread.source else { return };
             match source.next(ctx.now) {
                 Next::Io { ddir, offset, len, class } => {
                     thread.class = class.or(thread.spec.class);
-                    thread.cur_depth += 1;
+                    thread.engine.cur_depth += 1;
                     thread.stats.issued[ddir as usize] += 1;
-                    let level = level_bucket(thread.cur_depth);
+                    let level = level_bucket(thread.engine.cur_depth);
                     thread.stats.iodepth_level[level] += 1;
                     let (disk, offset) = self.block.place(offset);
                     let node = self.new_node(t, ddir, (disk, offset), len);
@@ -65,9 +65,9 @@ impl<S: Source> Host<S> {
                     if !quiesce {
                         return self.direct_wake(ctx, t, at);
                     }
-                    thread.quiesce = Some(at);
+                    thread.engine.quiesce = Some(at);
                 }
-                Next::WhenReaped if thread.cur_depth > 0 => return,
+                Next::WhenReaped if thread.engine.cur_depth > 0 => return,
                 Next::WhenReaped => {
                     self.direct_wake(ctx, t, ctx.now + Span(1));
                     return;
@@ -78,7 +78,7 @@ impl<S: Source> Host<S> {
                     self.direct_wake(ctx, t, until.max(ctx.now + Span(1)));
                     return;
                 }
-                Next::Done => thread.exhausted = true,
+                Next::Done => thread.engine.exhausted = true,
             }
         }
     }
@@ -118,11 +118,7 @@ impl<S: Source> Host<S> {
         self.aim(n.thread, n.disk);
         let h = self.threads[n.thread].hctx;
         let hctx = &mut self.block.hctxs[h];
-        let Some(cid) = hctx.tags.pop() else {
-            hctx.waiters.push_back(node);
-            return;
-        };
-        hctx.by_tag[usize::from(cid)] = node;
+        let Some(cid) = hctx.send(node) else { return };
         ctx.mark(n.life, Layer::Driver, Why::QueueFull, u32::from(h), ctx.now);
         let opcode = match n.ddir {
             Ddir::Read => Opcode::Read,
@@ -154,14 +150,13 @@ impl<S: Source> Host<S> {
     /// The command of an entry of queue `q`; whoever waits for its tag goes on.
     pub(crate) fn direct_reaped(&mut self, ctx: &mut Ctx, q: u16, cqe: &Cqe) -> u32 {
         let hctx = &mut self.block.hctxs[q];
-        let node = std::mem::replace(&mut hctx.by_tag[usize::from(cqe.cid)], NONE);
+        let (node, next) = hctx.take_back(cqe.cid);
         assert_ne!(node, NONE, "completion of a command that is not at the drive: {cqe:?}");
-        hctx.tags.push(cqe.cid);
         let drive = self.block.disks[hctx.disk].drive;
         let ok = cqe.status == Status::Success;
         from_ledger(ctx, drive, &mut hctx.submitted[usize::from(cqe.cid)], ok);
         self.counters.completions += 1;
-        if let Some(next) = hctx.waiters.pop_front() {
+        if let Some(next) = next {
             self.direct_send(ctx, next);
         }
         node

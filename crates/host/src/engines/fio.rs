@@ -36,9 +36,9 @@ impl<S: Source> Host<S> {
     /// One turn of do_io.
     pub(crate) fn top(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        if thread.unmarked {
+        if thread.engine.unmarked {
             // What a program does for itself, and chworkload_attr for a program, with a look before and after.
-            thread.unmarked = false;
+            thread.engine.unmarked = false;
             let looks = 2 * u64::from(self.marked_by_tool);
             self.counters.attributes_set += 1;
             self.counters.attributes_read += looks;
@@ -46,10 +46,11 @@ impl<S: Source> Host<S> {
                 spend!(self, thread.core, Crossing * (1 + looks), SetAttr, GetAttr * looks);
             return self.segment(ctx, t, Step::Top);
         }
-        if self.stopping || thread.exhausted || thread.failed {
-            thread.requeued = None;
-            if thread.cur_depth > 0 {
-                thread.reaping = Reaping { min: thread.cur_depth, drain: true, ..REAP_ONE };
+        if self.stopping || thread.engine.exhausted || thread.engine.failed {
+            thread.engine.requeued = None;
+            if thread.engine.cur_depth > 0 {
+                thread.engine.reaping =
+                    Reaping { min: thread.engine.cur_depth, drain: true, ..REAP_ONE };
                 return self.go(t, Step::Getevents);
             }
             if thread.awaited > 0 {
@@ -57,23 +58,23 @@ impl<S: Source> Host<S> {
             }
             return self.sleep(ctx, t, Asleep::Done);
         }
-        if thread.burn > ctx.now {
-            let until = thread.burn;
+        if thread.engine.burn > ctx.now {
+            let until = thread.engine.burn;
             return self.look(ctx, t, Loop::Compute, until);
         }
         let thread = &mut self.threads[t];
-        if let Some(at) = thread.quiesce {
-            if thread.cur_depth > 0 {
-                thread.reaping = REAP_ONE;
+        if let Some(at) = thread.engine.quiesce {
+            if thread.engine.cur_depth > 0 {
+                thread.engine.reaping = REAP_ONE;
                 return self.go(t, Step::Getevents);
             }
             if at > ctx.now {
                 return self.sleep_until(ctx, t, at);
             }
-            thread.quiesce = None;
+            thread.engine.quiesce = None;
         }
         let mut prepared = 0;
-        let (ddir, offset, len) = match thread.requeued.take() {
+        let (ddir, offset, len) = match thread.engine.requeued.take() {
             Some(io) => io,
             None => {
                 let Some(source) = &mut thread.source else {
@@ -102,25 +103,25 @@ impl<S: Source> Host<S> {
                         return self.not_before(ctx, t, at, quiesce);
                     }
                     Next::WhenReaped => {
-                        if !thread.iocbs.is_empty() {
+                        if !thread.engine.iocbs.is_empty() {
                             return self.commit(ctx, t, Step::Top);
                         }
-                        thread.reaping = REAP_ONE;
+                        thread.engine.reaping = REAP_ONE;
                         return self.go(t, Step::Getevents);
                     }
                     Next::Pause { spin_until, until } => {
                         let spin = spin_until.since(ctx.now).0;
                         thread.pend.user += spin;
                         self.cores[thread.core].calls.extra[Function::Application as usize] += spin;
-                        thread.quiesce = Some(until.max(ctx.now + Span(1)));
+                        thread.engine.quiesce = Some(until.max(ctx.now + Span(1)));
                         return Flow::Again;
                     }
                     Next::Spin { until } => {
-                        thread.burn = until.max(ctx.now + Span(1));
+                        thread.engine.burn = until.max(ctx.now + Span(1));
                         return Flow::Again;
                     }
                     Next::Done => {
-                        thread.exhausted = true;
+                        thread.engine.exhausted = true;
                         return Flow::Again;
                     }
                 }
@@ -128,20 +129,20 @@ impl<S: Source> Host<S> {
         };
         match thread.spec.engine {
             Engine::Libaio | Engine::IoUring if matches!(ddir, Ddir::Read | Ddir::Write) => {
-                thread.cur_depth += 1;
+                thread.engine.cur_depth += 1;
                 let batch = thread.spec.iodepth_batch as usize;
                 let node = self.new_node(t, ddir, self.block.place(offset), len);
                 self.block.nodes[node].prepared = prepared;
                 let thread = &mut self.threads[t];
-                thread.iocbs.push(node);
-                if thread.iocbs.len() >= batch {
+                thread.engine.iocbs.push(node);
+                if thread.engine.iocbs.len() >= batch {
                     return self.commit(ctx, t, Step::Queued { busy: false });
                 }
                 self.go(t, Step::Queued { busy: false })
             }
-            Engine::Libaio | Engine::IoUring if !thread.iocbs.is_empty() => {
+            Engine::Libaio | Engine::IoUring if !thread.engine.iocbs.is_empty() => {
                 // FIO_Q_BUSY: requeue, commit, reap, try again.
-                thread.requeued = Some((ddir, offset, len));
+                thread.engine.requeued = Some((ddir, offset, len));
                 self.commit(ctx, t, Step::Queued { busy: true })
             }
             Engine::Libaio | Engine::IoUring => {
@@ -150,10 +151,10 @@ impl<S: Source> Host<S> {
             Engine::Spdk => self.spdk_queue(ctx, t, ddir, self.block.place(offset), len),
             Engine::Pvsync2 => self.sync_call(t, ddir, self.block.place(offset), len, Step::Top),
             Engine::Null => {
-                thread.cur_depth += 1;
+                thread.engine.cur_depth += 1;
                 // Time must pass, or a job without end never ends.
                 thread.pend.user = thread.pend.user.max(1);
-                let level = level_bucket(thread.cur_depth);
+                let level = level_bucket(thread.engine.cur_depth);
                 thread.stats.iodepth_level[level] += 1;
                 let node = self.new_node(t, ddir, self.block.place(offset), len);
                 self.threads[t].call.begin_null(node);
@@ -165,18 +166,18 @@ impl<S: Source> Host<S> {
     fn not_before(&mut self, ctx: &mut Ctx, t: u32, at: Time, quiesce: bool) -> Flow {
         let thread = &mut self.threads[t];
         if quiesce {
-            thread.quiesce = Some(at);
+            thread.engine.quiesce = Some(at);
             return Flow::Again;
         }
-        if !thread.iocbs.is_empty() {
+        if !thread.engine.iocbs.is_empty() {
             return self.commit(ctx, t, Step::Top);
         }
-        if !thread.ring.is_empty() && thread.partner == NONE {
-            thread.reaping = REAP_ONE;
+        if !thread.engine.ring.is_empty() && thread.partner == NONE {
+            thread.engine.reaping = REAP_ONE;
             return self.go(t, Step::Getevents);
         }
         // Who looks for its completions itself goes on looking.
-        let looks = thread.cur_depth > 0 && thread.partner == NONE;
+        let looks = thread.engine.cur_depth > 0 && thread.partner == NONE;
         match thread.spec.engine {
             Engine::Spdk if looks => self.look(ctx, t, Loop::Spdk, at),
             Engine::IoUring if looks && thread.sq != NONE => self.look(ctx, t, Loop::Ring, at),
@@ -192,13 +193,13 @@ impl<S: Source> Host<S> {
 
     pub(crate) fn queued(&mut self, t: u32, busy: bool) -> Flow {
         let thread = &mut self.threads[t];
-        let full = thread.cur_depth >= thread.spec.iodepth;
+        let full = thread.engine.cur_depth >= thread.spec.iodepth;
         let polling = thread.spec.iodepth_batch_complete_min == 0
             && thread.spec.iodepth_batch_complete_max == 0;
-        if thread.cur_depth > 0 && (full || busy || polling) {
-            let min = thread.spec.iodepth_batch_complete_min.min(thread.cur_depth);
+        if thread.engine.cur_depth > 0 && (full || busy || polling) {
+            let min = thread.spec.iodepth_batch_complete_min.min(thread.engine.cur_depth);
             let spin = thread.spec.iodepth_batch_complete_min == 0;
-            thread.reaping = Reaping { min: min.max(1), full, spin, drain: false };
+            thread.engine.reaping = Reaping { min: min.max(1), full, spin, drain: false };
             return self.go(t, Step::Getevents);
         }
         self.go(t, Step::Top)
@@ -214,8 +215,8 @@ impl<S: Source> Host<S> {
     ) -> Flow {
         self.aim(t, disk);
         let thread = &mut self.threads[t];
-        thread.cur_depth += 1;
-        let level = level_bucket(thread.cur_depth);
+        thread.engine.cur_depth += 1;
+        let level = level_bucket(thread.engine.cur_depth);
         thread.stats.iodepth_level[level] += 1;
         thread.pend.entry += spend!(self, thread.core, Crossing);
         let data = matches!(ddir, Ddir::Read | Ddir::Write);
@@ -243,8 +244,8 @@ impl<S: Source> Host<S> {
             return self.hand_over(ctx, t, after);
         }
         thread.hctx = if thread.polls { thread.poll_hctx } else { thread.home };
-        let n = thread.iocbs.len() as u32;
-        thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += u64::from(n);
+        let n = thread.engine.iocbs.len() as u32;
+        thread.stats.iodepth_level[level_bucket(thread.engine.cur_depth)] += u64::from(n);
         thread.stats.iodepth_submit[call_bucket(n)] += 1;
         thread.stats.submit_calls += 1;
         let core = thread.core;
@@ -268,7 +269,7 @@ impl<S: Source> Host<S> {
         }
         if thread.call.is_batch() {
             let handed_over = thread.owner != NONE;
-            for node in thread.iocbs.drain(..) {
+            for node in thread.engine.iocbs.drain(..) {
                 if !handed_over && node != NONE {
                     self.block.nodes[node].submitted = ctx.now;
                 }
@@ -300,7 +301,7 @@ impl<S: Source> Host<S> {
     /// td_io_getevents: sends what is queued first.
     pub(crate) fn getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        if !thread.iocbs.is_empty() {
+        if !thread.engine.iocbs.is_empty() {
             return self.commit(ctx, t, Step::Getevents);
         }
         if thread.partner != NONE {
@@ -311,9 +312,9 @@ impl<S: Source> Host<S> {
             Engine::Spdk => return self.spdk_getevents(ctx, t),
             _ => {}
         }
-        let min = thread.reaping.min.min(thread.cur_depth);
-        let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);
-        let ready = thread.ring.len() as u32;
+        let min = thread.engine.reaping.min.min(thread.engine.cur_depth);
+        let max = thread.spec.iodepth_batch_complete_max.min(thread.engine.cur_depth).max(min);
+        let ready = thread.engine.ring.len() as u32;
         let call = self.cost.crossing.0 + self.cost.aio_getevents.0;
         if ready >= min {
             let n = ready.min(max);
@@ -322,7 +323,7 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::Reap(n));
         }
         // Looking again and again at no cost is the same as waiting.
-        if thread.reaping.spin && call > 0 {
+        if thread.engine.reaping.spin && call > 0 {
             thread.pend.entry += spend!(self, thread.core, Crossing, AioGetevents);
             return self.segment(ctx, t, Step::Getevents);
         }
@@ -334,16 +335,16 @@ impl<S: Source> Host<S> {
 
     pub(crate) fn reap_events(&mut self, ctx: &mut Ctx, t: u32, n: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let (wake, work) = thread.done;
+        let (wake, work) = thread.done();
         thread.stats.iodepth_complete[call_bucket(n)] += 1;
         thread.stats.complete_calls += 1;
         for _ in 0..n {
-            if let Some(node) = self.threads[t].ring.pop_front() {
+            if let Some(node) = self.threads[t].engine.ring.pop_front() {
                 self.finish_io(ctx, node, wake, work);
             }
         }
         let thread = &mut self.threads[t];
-        let again = thread.reaping.full && thread.cur_depth > thread.spec.iodepth_low;
+        let again = thread.engine.reaping.full && thread.engine.cur_depth > thread.spec.iodepth_low;
         self.go(t, if again { Step::Getevents } else { Step::Top })
     }
 
@@ -353,8 +354,8 @@ impl<S: Source> Host<S> {
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::Getevents);
         }
-        let most = if thread.reaping.full { thread.spec.iodepth } else { 1 };
-        if thread.cur_depth < most {
+        let most = if thread.engine.reaping.full { thread.spec.iodepth } else { 1 };
+        if thread.engine.cur_depth < most {
             return self.go(t, Step::Top);
         }
         self.sleep(ctx, t, Asleep::Reaper)
@@ -363,7 +364,7 @@ impl<S: Source> Host<S> {
     /// A reaper: io_getevents for one, as long as there are any.
     pub(crate) fn collect(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
         let owner = self.threads[r].partner;
-        if self.threads[owner].ring.is_empty() {
+        if self.threads[owner].engine.ring.is_empty() {
             return self.sleep(ctx, r, Asleep::Events);
         }
         let core = self.threads[r].core;
@@ -374,13 +375,13 @@ impl<S: Source> Host<S> {
 
     pub(crate) fn collected(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
         let reaper = &self.threads[r];
-        let (owner, core, (wake, work)) = (reaper.partner, reaper.core, reaper.done);
+        let (owner, core, (wake, work)) = (reaper.partner, reaper.core, reaper.done());
         let job = &mut self.threads[owner];
         job.stats.iodepth_complete[call_bucket(1)] += 1;
         job.stats.complete_calls += 1;
-        if let Some(node) = job.ring.pop_front() {
+        if let Some(node) = job.engine.ring.pop_front() {
             // Back before the call that sent it has returned: the call will not find it.
-            if let Some(sent) = job.iocbs.iter_mut().find(|n| **n == node) {
+            if let Some(sent) = job.engine.iocbs.iter_mut().find(|n| **n == node) {
                 *sent = NONE;
                 self.block.nodes[node].submitted = ctx.now;
             }
@@ -403,7 +404,7 @@ impl<S: Source> Host<S> {
             reaper => (ctx.now, self.threads[reaper].core),
         };
         let thread = &mut self.threads[t];
-        let held = match thread.reaping {
+        let held = match thread.engine.reaping {
             _ if thread.partner != NONE => Why::CoreBusy,
             Reaping { min: 0..=1, .. } => Why::CoreBusy,
             Reaping { drain: true, .. } => Why::Drain,
@@ -417,7 +418,7 @@ impl<S: Source> Host<S> {
         if ctx.tracks.is_some() {
             ctx.slice(Track::Job(t), node.ddir.name(), node.issued, now, node.life);
         }
-        thread.cur_depth -= 1;
+        thread.engine.cur_depth -= 1;
         let Some(source) = &mut thread.source else { return self.served(ctx, t, &node) };
         let latency = now.since(node.issued);
         let place = address(node.disk, node.offset);
@@ -425,7 +426,7 @@ impl<S: Source> Host<S> {
         source.finished(node.ddir, place, node.len, node.ok, latency, now);
         if !node.ok {
             self.counters.errors += 1;
-            thread.failed |= !thread.spec.continue_on_error;
+            thread.engine.failed |= !thread.spec.continue_on_error;
         }
         self.out.push_back(Output::Finished(Finished {
             thread: t,

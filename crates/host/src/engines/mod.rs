@@ -4,3 +4,101 @@ mod direct;
 pub(crate) mod fio;
 mod spdk;
 mod uring;
+
+use crate::source::ThreadSpec;
+use fio::Reaping;
+use std::collections::VecDeque;
+use wordline_base::{Ddir, Time};
+
+/// What a thread's loop has prepared, sent and not taken back, and when the loop goes on.
+#[derive(Debug)]
+pub(crate) struct InEngine {
+    /// I/Os sent or to be sent, and not taken back.
+    cur_depth: u32,
+    /// I/Os prepared for the next call.
+    iocbs: Vec<u32>,
+    /// An I/O that waits for what is prepared to be sent.
+    requeued: Option<(Ddir, u64, u32)>,
+    /// Completed and not reaped (aio_ring). For io_uring's submission thread: entries to be submitted.
+    ring: VecDeque<u32>,
+    reaping: Reaping,
+    /// When io_uring's submission thread has been idle for long enough.
+    sq_until: Time,
+    /// It has a workload attribute, and has not asked for it yet (sched_setworkload_attr).
+    unmarked: bool,
+    /// In io_uring_enter to wait.
+    entered: bool,
+    /// Completions for which io_uring_enter waits; 0: any.
+    wait_nr: u32,
+    /// Nothing is issued before this time, and what is in flight comes back first.
+    quiesce: Option<Time>,
+    /// It computes until then.
+    burn: Time,
+    /// Its source has no more I/Os.
+    exhausted: bool,
+    /// An I/O failed, and the job ends with it.
+    failed: bool,
+}
+
+impl InEngine {
+    pub fn new(spec: &ThreadSpec) -> InEngine {
+        InEngine {
+            cur_depth: 0,
+            iocbs: Vec::with_capacity(spec.iodepth_batch as usize),
+            requeued: None,
+            ring: VecDeque::with_capacity(spec.iodepth as usize),
+            reaping: Reaping::default(),
+            sq_until: Time::NEVER,
+            unmarked: false,
+            entered: false,
+            wait_nr: 0,
+            quiesce: None,
+            burn: Time::ZERO,
+            exhausted: false,
+            failed: false,
+        }
+    }
+    /// The thread sets its workload attribute before its first I/O.
+    pub fn mark_first(&mut self) {
+        self.unmarked = true;
+    }
+    /// I/Os sent or to be sent, and not taken back.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.cur_depth
+    }
+    /// One more I/O is in flight; how many there are then.
+    #[inline]
+    pub fn begin(&mut self) -> u32 {
+        self.cur_depth += 1;
+        self.cur_depth
+    }
+    /// An I/O that the submission thread sent is back.
+    pub fn sent_is_back(&mut self) {
+        self.cur_depth -= 1;
+    }
+    /// I/Os of the call under way, in the order of their preparation.
+    #[inline]
+    pub fn batch(&self) -> &[u32] {
+        &self.iocbs
+    }
+    /// An I/O is complete, to be reaped.
+    #[inline]
+    pub fn complete(&mut self, node: u32) {
+        self.ring.push_back(node);
+    }
+    /// As many are complete as the thread waits for.
+    #[inline]
+    pub fn has_enough(&self) -> bool {
+        self.ring.len() as u32 >= self.wait_nr
+    }
+    /// The next that is complete, reaped outside an engine.
+    pub fn take_complete(&mut self) -> Option<u32> {
+        self.ring.pop_front()
+    }
+    /// What the ring holds is sent in one call.
+    fn take_ring(&mut self) {
+        self.cur_depth += self.ring.len() as u32;
+        self.iocbs.extend(self.ring.drain(..));
+    }
+}

@@ -34,8 +34,8 @@ impl<S: Source> Host<S> {
         };
         let node = self.new_node(t, ddir, (disk, offset), len);
         let thread = &mut self.threads[t];
-        thread.cur_depth += 1;
-        thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += 1;
+        thread.engine.cur_depth += 1;
+        thread.stats.iodepth_level[level_bucket(thread.engine.cur_depth)] += 1;
         thread.stats.iodepth_submit[crate::stats::call_bucket(1)] += 1;
         thread.stats.submit_calls += 1;
         let core = thread.core;
@@ -80,9 +80,9 @@ impl<S: Source> Host<S> {
     /// spdk_fio_getevents.
     pub(crate) fn spdk_getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let min = thread.reaping.min.min(thread.cur_depth);
-        let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);
-        let ready = thread.ring.len() as u32;
+        let min = thread.engine.reaping.min.min(thread.engine.cur_depth);
+        let max = thread.spec.iodepth_batch_complete_max.min(thread.engine.cur_depth).max(min);
+        let ready = thread.engine.ring.len() as u32;
         if ready >= min {
             return self.segment(ctx, t, Step::Reap(ready.min(max)));
         }

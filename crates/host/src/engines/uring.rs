@@ -25,8 +25,8 @@ impl<S: Source> Host<S> {
     /// fio_ioring_commit of a ring that the kernel's thread looks at.
     pub(crate) fn hand_over(&mut self, ctx: &mut Ctx, t: u32, after: Step) -> Flow {
         let thread = &mut self.threads[t];
-        let n = thread.iocbs.len() as u32;
-        thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += u64::from(n);
+        let n = thread.engine.iocbs.len() as u32;
+        thread.stats.iodepth_level[level_bucket(thread.engine.cur_depth)] += u64::from(n);
         thread.stats.iodepth_submit[call_bucket(n)] += 1;
         thread.stats.submit_calls += 1;
         let core = thread.core;
@@ -45,12 +45,12 @@ impl<S: Source> Host<S> {
     pub(crate) fn handed_over(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let (sq, core) = (thread.sq, thread.core);
-        let mut entries = std::mem::take(&mut thread.iocbs);
+        let mut entries = std::mem::take(&mut thread.engine.iocbs);
         for &node in &entries {
             self.block.nodes[node].submitted = ctx.now;
         }
-        self.threads[sq].ring.extend(entries.drain(..));
-        self.threads[t].iocbs = entries;
+        self.threads[sq].engine.ring.extend(entries.drain(..));
+        self.threads[t].engine.iocbs = entries;
         if self.threads[sq].asleep == Asleep::Ring {
             self.wake(ctx, sq, Some(core));
         } else {
@@ -64,9 +64,10 @@ impl<S: Source> Host<S> {
     pub(crate) fn sq_loop(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
         let thread = &mut self.threads[r];
         let owner = thread.owner;
-        if !thread.ring.is_empty() {
-            thread.sq_until = Time::NEVER;
-            thread.take_ring();
+        if !thread.engine.ring.is_empty() {
+            thread.engine.sq_until = Time::NEVER;
+            thread.engine.take_ring();
+            thread.call.begin_ring();
             return self.go(r, Step::NextIo);
         }
         if thread.pend.total() > 0 {
@@ -76,27 +77,27 @@ impl<S: Source> Host<S> {
         let ended = job.asleep == Asleep::Done;
         let thread = &mut self.threads[r];
         let what = if thread.polls { Loop::RingAndQueue } else { Loop::Ring };
-        let in_flight = thread.polls && thread.cur_depth > 0;
-        if thread.sq_until == Time::NEVER {
-            thread.sq_until = ctx.now + self.sq_thread_idle;
+        let in_flight = thread.polls && thread.engine.cur_depth > 0;
+        if thread.engine.sq_until == Time::NEVER {
+            thread.engine.sq_until = ctx.now + self.sq_thread_idle;
         }
-        if ended || !in_flight && thread.sq_until <= ctx.now {
+        if ended || !in_flight && thread.engine.sq_until <= ctx.now {
             return self.sleep(ctx, r, Asleep::Ring);
         }
-        let until = if in_flight { Time::NEVER } else { thread.sq_until };
+        let until = if in_flight { Time::NEVER } else { thread.engine.sq_until };
         self.look(ctx, r, what, until)
     }
 
     /// fio_ioring_getevents.
     pub(crate) fn uring_getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let min = thread.reaping.min.min(thread.cur_depth);
-        let max = thread.spec.iodepth_batch_complete_max.min(thread.cur_depth).max(min);
-        let ready = thread.ring.len() as u32;
+        let min = thread.engine.reaping.min.min(thread.engine.cur_depth);
+        let max = thread.spec.iodepth_batch_complete_max.min(thread.engine.cur_depth).max(min);
+        let ready = thread.engine.ring.len() as u32;
         let core = thread.core;
         if ready >= min {
             let n = ready.min(max);
-            thread.entered = false;
+            thread.engine.entered = false;
             thread.pend.library += spend!(self, core, UringReap * u64::from(n));
             if thread.sq == NONE || !thread.polls {
                 // With both threads polling, the other one has done this.
@@ -107,14 +108,14 @@ impl<S: Source> Host<S> {
         if thread.sq != NONE {
             return self.look(ctx, t, Loop::Ring, Time::NEVER);
         }
-        if !std::mem::replace(&mut thread.entered, true) {
+        if !std::mem::replace(&mut thread.engine.entered, true) {
             thread.pend.entry += spend!(self, core, Crossing, UringEnter);
             return self.segment(ctx, t, Step::Getevents);
         }
         if thread.finds_its_own() {
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
-        thread.wait_nr = min;
+        thread.engine.wait_nr = min;
         self.sleep(ctx, t, Asleep::Events)
     }
 }

@@ -117,7 +117,7 @@ impl<S: Source> Host<S> {
         match self.block.get_driver_tag(rq) {
             true => self.issue(ctx, rq, core),
             // The next that is free.
-            false => self.block.hctxs[h].repairs.push_back(rq),
+            false => self.block.hctxs[h].repair_later(rq),
         }
         self.go(t, Step::Collector)
     }

@@ -310,7 +310,7 @@ impl<S: Source> Host<S> {
     /// nanoseconds of other work behind.
     fn mark_received(&mut self, ctx: &mut Ctx, t: u32, io: IoId, waited: Why, after: u64) {
         let thread = &self.threads[t];
-        let (place, (_, work)) = (self.first_core + thread.core, thread.done);
+        let (place, (_, work)) = (self.first_core + thread.core, thread.done());
         let before = |ns: u64| Time(ctx.now.0.saturating_sub(ns));
         let (begin, end) = (before(work), before(after));
         ctx.mark(io, Layer::Network, waited, place, begin);
@@ -321,7 +321,7 @@ impl<S: Source> Host<S> {
     /// The same of a reply that was sent in it.
     fn reply(&mut self, ctx: &mut Ctx, t: u32, message: Message) {
         let thread = &self.threads[t];
-        let (place, (_, work)) = (self.first_core + thread.core, thread.done);
+        let (place, (_, work)) = (self.first_core + thread.core, thread.done());
         let begin = Time(ctx.now.0.saturating_sub(work));
         ctx.mark(message.io, Layer::Server, Why::CoreBusy, place, begin);
         ctx.mark(message.io, Layer::Network, Why::Work, place, ctx.now);
@@ -374,7 +374,7 @@ impl<S: Source> Host<S> {
     }
 
     fn nbd_send(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let (core, (wake, work)) = (self.threads[t].core, self.threads[t].done);
+        let (core, (wake, work)) = (self.threads[t].core, self.threads[t].done());
         if let Some(rq) = self.end(t).sending.take() {
             let before = |ns: u64| Time(ctx.now.0.saturating_sub(ns));
             let (waited, woken) = (before(wake + work), before(work));
@@ -533,7 +533,7 @@ impl<S: Source> Host<S> {
             }
             None => {}
         }
-        while let Some(n) = self.threads[t].ring.pop_front() {
+        while let Some(n) = self.threads[t].engine.take_complete() {
             self.reactor_done(ctx, t, n);
         }
         if let Some(message) = self.end(t).replies.pop_front() {

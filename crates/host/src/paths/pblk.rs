@@ -478,7 +478,7 @@ impl<S: Source> Host<S> {
             return Flow::Again;
         };
         let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
-            NO_TAG => self.block.hctxs[h].tags.pop(),
+            NO_TAG => self.block.hctxs[h].take_tag(),
             tag => Some(tag),
         };
         let Some(tag) = tag else { return self.go(t, Step::TagWait) };
@@ -675,7 +675,7 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, step);
         }
         let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
-            NO_TAG => self.block.hctxs[h].tags.pop(),
+            NO_TAG => self.block.hctxs[h].take_tag(),
             tag => Some(tag),
         };
         let Some(tag) = tag else { return self.go(t, Step::TagWait) };
@@ -732,7 +732,7 @@ impl<S: Source> Host<S> {
             return self.go(t, Step::Kernel);
         }
         let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
-            NO_TAG => self.block.hctxs[h].tags.pop(),
+            NO_TAG => self.block.hctxs[h].take_tag(),
             tag => Some(tag),
         };
         let Some(tag) = tag else { return self.go(t, Step::TagWait) };

@@ -178,7 +178,7 @@ impl<S: Source> Host<S> {
         op: Op,
     ) -> Flow {
         let thread = &mut self.threads[t];
-        thread.cur_depth += 1;
+        thread.engine.begin();
         thread.polled = false;
         thread.pend.entry += spend!(self, thread.core, Crossing);
         self.call_vfs(ctx, t, io, op)
@@ -193,8 +193,8 @@ impl<S: Source> Host<S> {
         op: Op,
     ) -> Flow {
         let thread = &mut self.threads[t];
-        thread.cur_depth += 1;
-        thread.stats.iodepth_level[level_bucket(thread.cur_depth)] += 1;
+        let depth = thread.engine.begin();
+        thread.stats.iodepth_level[level_bucket(depth)] += 1;
         let core = thread.core;
         let direct = is_direct(&op);
         let share = u64::from(thread.spec.hipri_percentage);

@@ -77,24 +77,24 @@ pub(crate) struct Core {
     pub segment: Option<Segment>,
     /// The first one runs, until `irq_end`.
     pub irqs: VecDeque<Irq>,
-    pub irq_begin: Time,
-    pub irq_end: Time,
+    pub(super) irq_begin: Time,
+    pub(super) irq_end: Time,
     /// The handler's end has no event of its own: the segment's end, which is later, settles it.
-    pub lazy: bool,
-    pub ready: VecDeque<u32>,
+    pub(super) lazy: bool,
+    pub(super) ready: VecDeque<u32>,
     /// The thread that holds the core, also between two of its segments.
     pub current: Option<u32>,
-    pub idle_since: Option<Time>,
+    pub(super) idle_since: Option<Time>,
     /// When the thread that holds the core has used up its slice, or a woken one is to run before.
-    pub slice_end: Time,
+    pub(super) slice_end: Time,
     /// The least processor time, in CFS's reckoning, of the threads that run or want to.
-    pub min_vruntime: u64,
+    pub(super) min_vruntime: u64,
     /// The earliest pending CoreDone event.
-    pub armed: Time,
+    pub(super) armed: Time,
     /// A tick is pending.
-    pub ticking: bool,
+    pub(super) ticking: bool,
     /// What chooses idle states, if something does.
-    pub menu: Option<Box<Menu>>,
+    pub(super) menu: Option<Box<Menu>>,
     pub stats: CoreStats,
     pub calls: Calls,
 }
@@ -120,6 +120,29 @@ impl Core {
         }
     }
 
+    /// Room for so many threads that want to run.
+    pub fn make_room(&mut self, threads: usize) {
+        self.ready.reserve(threads);
+    }
+    /// It is idle from now on.
+    pub fn start(&mut self, now: Time) {
+        self.idle_since = Some(now);
+    }
+    /// When its handlers are through; now, if none runs.
+    #[inline]
+    pub fn free_from(&self, now: Time) -> Time {
+        if self.irqs.is_empty() { now } else { self.irq_end }
+    }
+    /// A handler is over whose end had no event of its own.
+    #[inline]
+    pub fn owes_an_end(&self, now: Time) -> bool {
+        self.lazy && self.irq_end <= now
+    }
+    /// The handler that runs does more.
+    #[inline]
+    pub fn prolong(&mut self, span: Span) {
+        self.steal(self.irq_end, span);
+    }
     /// When the work at hand ends.
     pub fn due(&self) -> Time {
         if !self.irqs.is_empty() && !self.lazy {

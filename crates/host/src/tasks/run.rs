@@ -138,7 +138,7 @@ impl<S: Source> Host<S> {
             if thread.call.is_batch() {
                 // The application prepared them one after the other, up to the call.
                 let mut at = split;
-                for &n in thread.iocbs.iter().rev() {
+                for &n in thread.engine.batch().iter().rev() {
                     let node = &mut self.block.nodes[n];
                     node.issued = at;
                     at = Time(at.0.saturating_sub(node.prepared));

@@ -20,14 +20,13 @@ use crate::block::{NO_TAG, NONE};
 use crate::config::Engine;
 use crate::disk::Disk;
 use crate::driver::poll::Looking;
-use crate::engines::fio::Reaping;
+use crate::engines::InEngine;
 use crate::paths::md::InMd;
 use crate::paths::nbd::At;
 use crate::paths::pblk::InPblk;
 use crate::paths::vfs::InVfs;
 use crate::source::ThreadSpec;
 use crate::stats::ThreadStats;
-use std::collections::VecDeque;
 use wordline_base::{Ddir, IoClass, Layer, Rng, Time, Why};
 use wordline_ftl::Piece;
 use wordline_nvme::Opcode;
@@ -210,27 +209,18 @@ pub(crate) struct Thread<S> {
     pub(super) plan: Plan,
     pub call: Call,
     /// Of the segment that ended last: lead and entry.
-    pub done: (u64, u64),
-    pub cur_depth: u32,
-    pub iocbs: Vec<u32>,
-    pub requeued: Option<(Ddir, u64, u32)>,
+    pub(super) done: (u64, u64),
+    pub engine: InEngine,
     /// Of the I/O that it asks for: the I/O's own, or the thread's.
     pub class: IoClass,
-    /// Completed and not reaped (aio_ring).
-    pub ring: VecDeque<u32>,
-    pub(crate) reaping: Reaping,
     /// Of a job: the thread that reaps for it. Of a reaper: the job.
     pub partner: u32,
-    /// Of an io_uring job: the thread that submits for it. Of that thread: the job, and when it
-    /// has been idle for long enough.
+    /// Of an io_uring job: the thread that submits for it. Of that thread: the job.
     pub sq: u32,
     pub owner: u32,
-    pub sq_until: Time,
     /// The disk's hardware queue of its core, and the one its polled requests go to.
     pub home: u16,
     pub poll_hctx: u16,
-    /// It has a workload attribute, and has not asked for it yet (sched_setworkload_attr).
-    pub unmarked: bool,
     /// It looks for its completions by Select-ISR, and for so many of them now.
     pub selects: bool,
     pub awaited: u32,
@@ -241,22 +231,14 @@ pub(crate) struct Thread<S> {
     pub polled: bool,
     pub rng: Rng,
     pub looking: Looking,
-    /// In io_uring_enter to wait, and for how many.
-    pub entered: bool,
-    pub wait_nr: u32,
     /// A thread of a network block device: its connection.
     pub end: u16,
-    pub quiesce: Option<Time>,
-    /// It computes until then.
-    pub burn: Time,
-    pub exhausted: bool,
-    pub failed: bool,
     /// A tag handed over while asleep.
     pub granted: u16,
     /// Processor time had, in CFS's reckoning: what it missed asleep counts in part.
-    pub vruntime: u64,
+    pub(super) vruntime: u64,
     /// Whether it lost its core at the end of its slice.
-    pub preempted: bool,
+    pub(super) preempted: bool,
     /// The AppWake event pending, and the time slept for.
     pub timer: Time,
     pub timer_at: Time,
@@ -268,7 +250,6 @@ pub(crate) struct Thread<S> {
 
 impl<S> Thread<S> {
     pub fn new(spec: ThreadSpec, source: Option<S>, core: u32, disk: u16, hctx: u16) -> Thread<S> {
-        let depth = spec.iodepth as usize;
         Thread {
             source,
             core,
@@ -280,19 +261,13 @@ impl<S> Thread<S> {
             plan: NO_PLAN,
             call: Call::new(),
             done: (0, 0),
-            cur_depth: 0,
-            iocbs: Vec::with_capacity(spec.iodepth_batch as usize),
-            requeued: None,
+            engine: InEngine::new(&spec),
             class: spec.class,
-            ring: VecDeque::with_capacity(depth),
-            reaping: Reaping::default(),
             partner: NONE,
             sq: NONE,
             owner: NONE,
-            sq_until: Time::NEVER,
             home: hctx,
             poll_hctx: hctx,
-            unmarked: false,
             selects: false,
             awaited: 0,
             may_poll: false,
@@ -300,13 +275,7 @@ impl<S> Thread<S> {
             polled: false,
             rng: Rng::from_seed(spec.seed),
             looking: Looking::default(),
-            entered: false,
-            wait_nr: 0,
             end: 0,
-            quiesce: None,
-            burn: Time::ZERO,
-            exhausted: false,
-            failed: false,
             granted: NO_TAG,
             vruntime: 0,
             preempted: false,
@@ -325,6 +294,15 @@ impl<S> Thread<S> {
     /// Whether work on a node, or a request to send, is planned.
     pub fn is_planned(&self) -> bool {
         self.plan.node != NONE
+    }
+    /// What ended last was this much on the way to it, and this much in it.
+    pub fn done(&self) -> (u64, u64) {
+        self.done
+    }
+    /// It gives its core up while it could go on.
+    pub fn lose_core(&mut self) {
+        self.stats.involuntary_switches += 1;
+        self.preempted = true;
     }
     /// The segment to come is work on this node.
     pub fn plan_for(&mut self, node: u32) {
@@ -367,12 +345,6 @@ impl<S> Thread<S> {
         self.call.begin_elsewhere(node);
         self.plan_nothing();
     }
-    /// What the ring holds is submitted in one call.
-    pub fn take_ring(&mut self) {
-        self.cur_depth += self.ring.len() as u32;
-        self.iocbs.extend(self.ring.drain(..));
-        self.call.begin_ring();
-    }
     /// A bio of the file system in place of an I/O: back to the file system at the end.
     pub fn begin_bio(&mut self, node: u32, opcode: Opcode, divided: bool, len: u64) {
         self.call.begin_bio(node, opcode, divided, len);
@@ -402,17 +374,8 @@ impl<S> Thread<S> {
     /// For a failed test.
     pub fn dump(&self) -> String {
         format!(
-            "core {} {:?} {:?} depth {} queued {} ring {} {:?} {:?} {:?} quiesce {:?}",
-            self.core,
-            self.step,
-            self.asleep,
-            self.cur_depth,
-            self.iocbs.len(),
-            self.ring.len(),
-            self.reaping,
-            self.pend,
-            self.spec,
-            self.quiesce
+            "core {} {:?} {:?} {:?} {:?} {:?}",
+            self.core, self.step, self.asleep, self.engine, self.pend, self.spec
         )
     }
 }
