@@ -275,7 +275,15 @@ fn what_does_not_fit_is_refused_with_its_remedy() {
         (DEVICE, "interrupt", &["system=kernelop"], "did you mean 'kernelopt'?"),
         (DEVICE, "interrupt", &["system=x"], "one of vanilla, cacheopt, kernelopt, selectisr"),
         (DEVICE, "interrupt", &["cache.ways=1", "system=cacheopt"], "--set cache.ways=8"),
-        ("cnex-small", "interrupt", &["system=cacheopt"], "this drive has none"),
+        (
+            "cnex-small",
+            "interrupt",
+            &["system=cacheopt"],
+            "leave that out with --set cache.partition=none",
+        ),
+        (DEVICE, "none", &["flashshare.completion_queues=1"], "stack.kernel is false"),
+        (DEVICE, "none", &["flashshare.give_up=1ms"], "stack.kernel is false"),
+        (DEVICE, "spdk", &["flashshare.give_up=1ms"], "SPDK takes the drive from it"),
         (DEVICE, "interrupt", &["flashshare.queues=true"], "queues.arbitration = weighted-urgent"),
         (DEVICE, "interrupt", &["queues.weighted_urgent=false", "system=kernelopt"], "weighted"),
         ("cnex-small", "interrupt", &["flashshare.bypass=true"], "ftl.placement = device"),
@@ -283,4 +291,34 @@ fn what_does_not_fit_is_refused_with_its_remedy() {
         let message = refused(device, stack, sets);
         assert!(message.contains(text), "{device} {stack} {sets:?}: {message}");
     }
+}
+
+/// What the refusal names as its remedy is one: a drive without a cache has the rest of the system.
+#[test]
+fn a_drive_without_a_cache_has_the_rest_of_a_system() {
+    let sets = ["cache.partition=none", "system=selectisr"];
+    let case = Case::new("p41-plus-1tb", COLOCATED).stack("interrupt").age(Age::Filled);
+    let case =
+        case.set("nand.blocks=64").set("nand.pages_per_block=24").set("ftl.over_provisioning=30.0");
+    let o = sets.iter().fold(case, |case, set| case.set(set)).run().unwrap();
+    assert!(o.result.machine.served > 100);
+    assert!(of(&o, Workload::Latency).0 > 10);
+    assert!(o.result.warnings.iter().all(|w| !w.contains("Select-ISR")), "{:?}", o.result.warnings);
+}
+
+/// A user-space driver takes the drive from programs as it does from jobs.
+#[test]
+fn a_program_on_spdk_has_no_kernel_to_share_with() {
+    let program = |sets: &[&str]| {
+        let case = Case::new(DEVICE, "").app("kv-read").age(Age::Filled).stack("spdk");
+        let case =
+            case.set("app.kv.records=5000").set("app.runtime=5ms").set("nand.pages_per_block=8");
+        sets.iter().fold(case.set("ftl.over_provisioning=35.0"), |case, set| case.set(set)).run()
+    };
+    let o = program(&[]).unwrap();
+    let host = o.result.machine.host.as_ref().expect("there is one");
+    assert_eq!(host.interrupts, 0, "nothing but looks");
+    assert!(o.result.threads.iter().all(|t| t.ioengine == "spdk"));
+    let error = program(&["system=selectisr"]).err().expect("it has none").to_string();
+    assert!(error.contains("SPDK takes the drive from it"), "{error}");
 }

@@ -998,6 +998,9 @@ pub struct ServeArgs {
     /// Flash translation layer: for a new image pblk by default, for an old one its own
     #[arg(long, value_name = "NAME|FILE", help_heading = "System under test")]
     pub ftl: Option<String>,
+    /// One of the systems that FlashShare compares: what of it the drive has
+    #[arg(long, value_name = "NAME", value_parser = systems(), help_heading = "System under test")]
+    pub system: Option<String>,
     /// Override a configuration value, as in --set nand.t_read=3us (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE", help_heading = "System under test")]
     pub overrides: Vec<String>,

@@ -102,19 +102,16 @@ fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<System, Failure> {
 /// Sections of the modelled host. A served drive's host is the machine that it is served on.
 const OF_THE_HOST: [&str; 5] = ["stack", "testbed", "fs", "flashshare", "app"];
 
-/// Overrides of the modelled host would do nothing. Of a system the drive's half remains.
+/// The first word of an override's path.
+fn section(text: &str) -> &str {
+    text.split(['.', '=']).next().unwrap_or_default().trim()
+}
+/// Overrides of the modelled host would do nothing.
 fn drive_alone(overrides: &[String]) -> Result<(), WordError> {
-    let key = |text: &str| text.split(['.', '=']).next().unwrap_or_default().trim().to_string();
-    if let Some(text) = overrides.iter().find(|text| OF_THE_HOST.contains(&&*key(text))) {
-        return Err(WordError::HostsSetting(text.clone()));
+    match overrides.iter().find(|text| OF_THE_HOST.contains(&section(text))) {
+        Some(text) => Err(WordError::HostsSetting(text.clone())),
+        None => Ok(()),
     }
-    if let Some(text) = overrides.iter().rev().find(|text| key(text) == "system") {
-        remark(&format!(
-            "note: --set {text}: the drive's half of it is served (arbitration, guard, cache). Software queues and \
-             interrupts are those of the kernel that the clients run on"
-        ));
-    }
-    Ok(())
 }
 
 /// Makes the image if there is none.
@@ -179,7 +176,10 @@ fn client_memory(args: &ServeArgs) -> Result<u64, WordError> {
     }
 }
 
-pub fn serve(args: ServeArgs) -> Result<(), Failure> {
+pub fn serve(mut args: ServeArgs) -> Result<(), Failure> {
+    if let Some(system) = args.system.take() {
+        args.overrides.insert(0, format!("system={system}"));
+    }
     let listen = args.nbd.iter().map(|a| Address::parse(a)).collect::<Result<Vec<_>, _>>();
     let listen = listen.map_err(served)?;
     if listen.is_empty() && args.fuse.is_none() {
@@ -199,6 +199,12 @@ pub fn serve(args: ServeArgs) -> Result<(), Failure> {
     drive_alone(&args.overrides)?;
     make(&args)?;
     let (system, profile) = system_of(&Image::open(&args.image, false).map_err(served)?, &args)?;
+    if let Some(text) = args.overrides.iter().rev().find(|text| section(text) == "system") {
+        remark(&format!(
+            "note: {text}: the drive's half of it is served (arbitration, guard, cache). Software queues and \
+             interrupts are those of the kernel that the clients run on"
+        ));
+    }
     let every = Duration::from_secs_f64(args.stats_interval);
     let plan = Plan {
         system,

@@ -213,6 +213,15 @@ impl FlashShareConfig {
         .into_iter()
         .find_map(|(on, key)| on.then_some(key))
     }
+    /// What of it was set, as its key, although it alone changes nothing.
+    pub fn asks(&self) -> Option<&'static str> {
+        let whole = FlashShareConfig::default();
+        let details = [
+            (self.completion_queues != whole.completion_queues, "flashshare.completion_queues"),
+            (self.give_up != whole.give_up, "flashshare.give_up"),
+        ];
+        self.changes().or(details.into_iter().find_map(|(on, key)| on.then_some(key)))
+    }
 }
 
 /// Where a request goes that no I/O scheduler takes.

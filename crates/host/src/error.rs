@@ -132,7 +132,7 @@ impl Queues {
             return stack("scheduler_tags", "must be at least 1");
         }
         let shared = config.kernel && !takes_drive(config, jobs, kept)?;
-        if let (false, true, Some(key)) = (shared, config.kernel, config.flashshare.changes()) {
+        if let (false, true, Some(key)) = (shared, config.kernel, config.flashshare.asks()) {
             return stack(
                 key,
                 "is the kernel's, and SPDK takes the drive from it: another stack, as interrupt",
@@ -325,7 +325,7 @@ fn check_stack(config: &StackConfig, ftl: bool) -> Result<(), HostError> {
              kernel, as interrupt",
         );
     }
-    if let Some(key) = config.flashshare.changes() {
+    if let Some(key) = config.flashshare.asks() {
         if !config.kernel {
             return stack(
                 key,

@@ -247,6 +247,15 @@ pub fn assemble_with_places(
     let (systems, others): (Vec<&String>, Vec<&String>) = others
         .into_iter()
         .partition(|text| text.split_once('=').is_some_and(|(path, _)| path.trim() == SYSTEM));
+    // A drive without a cache has no partition of it anyway: a system is made without one.
+    let has_cache =
+        tree.get("device").and_then(|d| d.get("cache")).is_some_and(|c| c.as_table().is_some());
+    let is_needless = |text: &&String| {
+        let (path, value) = text.split_once('=').unwrap_or_default();
+        !has_cache && path.trim() == "cache.partition" && value.trim() == "none"
+    };
+    let (needless, others): (Vec<&String>, Vec<&String>) =
+        others.into_iter().partition(is_needless);
     for text in systems {
         let name = text.split_once('=').map_or("", |(_, name)| name.trim());
         let source = problems.source(format!("--system {}", shorten(name)));
@@ -254,7 +263,7 @@ pub fn assemble_with_places(
         let mut whole = tree.clone();
         let mut aside = Problems::default();
         others.iter().for_each(|text| apply(text, &mut whole, &mut aside));
-        match crate::flashshare::overrides(name, &whole) {
+        match crate::flashshare::overrides(name, &whole, !needless.is_empty()) {
             Ok(set) => {
                 set.iter().for_each(|text| apply_from(source, text, &mut tree, &mut problems));
             }

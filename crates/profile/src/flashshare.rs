@@ -28,8 +28,8 @@ pub(crate) enum SystemError {
     ))]
     Unknown { name: String, near: Option<&'static str> },
     #[error(
-        "{0} divides the drive's cache, and this drive has none: a drive with a cache, as --device \
-         z-ssd-flashshare, or --system vanilla and --set of what else is wanted"
+        "{0} divides the drive's cache, and this drive has none: take a drive with a cache, as --device \
+         z-ssd-flashshare, or leave that out with --set cache.partition=none"
     )]
     NoCache(&'static str),
     #[error(
@@ -38,8 +38,13 @@ pub(crate) enum SystemError {
     Ways { system: &'static str, ways: i64 },
 }
 
-/// The overrides that make a system of a drive and a host.
-pub(crate) fn overrides(name: &str, tree: &Node) -> Result<Vec<String>, SystemError> {
+/// The overrides that make a system of a drive and a host. `undivided`: of a drive that has no cache to divide, as
+/// was said.
+pub(crate) fn overrides(
+    name: &str,
+    tree: &Node,
+    undivided: bool,
+) -> Result<Vec<String>, SystemError> {
     let Some(level) = SYSTEMS.iter().position(|(known, _)| *known == name) else {
         let near = nearest(name, SYSTEMS.map(|(name, _)| name));
         return Err(SystemError::Unknown { name: name.into(), near });
@@ -82,7 +87,7 @@ pub(crate) fn overrides(name: &str, tree: &Node) -> Result<Vec<String>, SystemEr
     if reads_ahead {
         set.push("cache.read_ahead.ghosts=none".into());
     }
-    if level >= 1 {
+    if level >= 1 && !(undivided && cache.is_none()) {
         if cache.is_none() {
             return Err(SystemError::NoCache(system));
         }

@@ -346,8 +346,14 @@ pub fn app_threads(
         if !names.contains(&shape.name) {
             names.push(shape.name);
         }
-        let engine = if shape.depth > 1 { Engine::Libaio } else { Engine::Pvsync2 };
+        let engine = match shape.depth {
+            // The user-space driver has the drive.
+            _ if stack.engine == Engine::Spdk && stack.kernel => Engine::Spdk,
+            0..=1 => Engine::Pvsync2,
+            _ => Engine::Libaio,
+        };
         let mut spec = ThreadSpec::new(name, engine, shape.depth);
+        spec.hipri = stack.hipri && engine == Engine::Pvsync2;
         spec.continue_on_error = true;
         spec.class = class;
         spec.cpus_allowed.clone_from(&config.cores);

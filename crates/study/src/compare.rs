@@ -196,6 +196,7 @@ impl Comparer<'_> {
     }
 
     /// The metric at a point, or its ratio to another point's.
+    /// What a point has, or its ratio: of nothing to nothing that is no number, of something to nothing infinite.
     fn value(&self, i: usize) -> Option<f64> {
         let names = self.study.spec.metric.iter();
         let m = names.clone().position(|m| m.name == self.claim.metric)?;
@@ -204,7 +205,7 @@ impl Comparer<'_> {
             None => Some(value),
             Some(other) => {
                 let k = counterpart(&self.plan.points, &self.plan.points[i], other)?;
-                Some(value / self.table[k][m]?).filter(|x| x.is_finite())
+                Some(value / self.table[k][m]?)
             }
         }
     }
@@ -226,6 +227,8 @@ impl Comparer<'_> {
         let published = format!("{word}{}{unit}", number(bound));
         let points = self.points();
         let values: Option<Vec<f64>> = points.iter().map(|&i| self.value(i)).collect();
+        // Where neither of the two has any there is nothing to compare.
+        let values = values.map(|v| v.into_iter().filter(|x| !x.is_nan()).collect::<Vec<_>>());
         let Some(values) = values.filter(|v| !v.is_empty()) else {
             return self.made(published, "-".into(), Verdict::NotRun);
         };
@@ -301,7 +304,8 @@ impl Comparer<'_> {
             };
             let line: Vec<usize> = wanted.iter().filter_map(at).collect();
             let complete = explicit.is_none() || line.len() == wanted.len();
-            let values: Option<Vec<f64>> = line.iter().map(|&i| self.value(i)).collect();
+            let value = |&i: &usize| self.value(i).filter(|x| x.is_finite());
+            let values: Option<Vec<f64>> = line.iter().map(value).collect();
             let Some(values) = values.filter(|v| complete && v.len() > 1) else {
                 return self.made(published, "-".into(), Verdict::NotRun);
             };

@@ -124,7 +124,7 @@ fn a_critical_program_waits_less_beside_a_throughput_program() {
         let socket = control.path().join("c");
         let socket = socket.to_str().unwrap();
         let place = Place::new(&format!(
-            "--size 256M --device z-ssd-flashshare-small --ftl default --set system={system} --set \
+            "--size 256M --device z-ssd-flashshare-small --ftl default --system {system} --set \
              queues.in_flight=1 --time-scale 50 --no-spin --stats json --stats-interval 0.2 --control {socket}"
         ));
         let folder = Folder::new(&place);
@@ -156,7 +156,7 @@ fn a_critical_program_waits_less_beside_a_throughput_program() {
         assert!(ended(&mut wait).success());
         let _ = bulk.kill();
         let _ = bulk.wait();
-        let _ = Command::new("pkill").args(["-f", &filename]).output();
+        let _ = Command::new("pkill").args(["-f", "--", &filename]).output();
         wait_until("the class's requests", || {
             told(&server.so_far(), "latency_requests").is_some_and(|n| n >= 300.0)
         });
