@@ -71,6 +71,8 @@ fn assert_sum(bridge: &DriveResult) {
         assert_eq!(count("device.bytes_written"), count("bridge.bytes_written"));
         assert_eq!(count("device.bytes_read"), count("bridge.bytes_read"));
     }
+    let first = &members[0];
+    assert_eq!(bridge.bytes, bridge.sectors * (first.bytes / first.sectors), "its own size");
     let luns: usize = members.iter().map(|d| d.totals.luns.len()).sum();
     assert_eq!(bridge.totals.luns.len(), luns);
     let energy = |d: &DriveResult| d.totals.energy_j.iter().map(|(_, j)| j).sum::<f64>();

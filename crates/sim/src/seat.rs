@@ -8,7 +8,6 @@ use crate::result::{
     add_named,
 };
 use std::collections::BTreeMap;
-use std::mem::take;
 use wordline_base::{Stamps, Time};
 use wordline_device::{Bridge, CachePartition, CacheStats, Controller, ENERGY_STATES};
 use wordline_ftl::{Counters, Translation, Translator};
@@ -337,44 +336,34 @@ impl BridgeSeat {
             .zip(self.bridge.energy_by_state(now).map(|nj| nj as f64 * 1e-9))
             .collect();
         let cached: Vec<_> = sum.classes.iter().map(|c| (c.class, c.cached_lines)).collect();
+        let bytes = self.bridge.stripes().bytes();
+        let sectors = self.bridge.sector().of(bytes);
         let mut totals = sum.totals;
-        let (mut energy_j, mut energy_by_state_j) =
-            (take(&mut totals.energy_j), take(&mut totals.energy_by_state_j));
-        add_named(&mut energy_j, &named(&parts));
-        add_named(&mut energy_by_state_j, &named(&states));
-        let mut counters = take(&mut totals.counters);
-        let own = stats.list().map(|(name, n)| (format!("bridge.{name}"), n));
-        add_named(&mut counters, &own);
-        let sectors = self.bridge.sector().of(self.bridge.stripes().bytes());
+        add_named(&mut totals.energy_j, &named(&parts));
+        add_named(&mut totals.energy_by_state_j, &named(&states));
+        add_named(
+            &mut totals.counters,
+            &stats.list().map(|(name, n)| (format!("bridge.{name}"), n)),
+        );
+        totals.link = LinkUse {
+            to_device: share(stats.link_to_device_busy_ns),
+            to_host: share(stats.link_to_host_busy_ns),
+        };
+        totals.firmware.splice(..0, stats.engine_busy_ns.iter().map(|&ns| share(ns)));
+        totals.integrity.wrong += wrong;
+        totals.total_w += energy.total() / (elapsed / 1e9);
+        totals.mapping_bytes_per_sector = totals.mapping_bytes as f64 / sectors.max(1) as f64;
+        totals.stamp_bytes += stamps.memory();
         let each: Vec<String> =
             members.iter().map(|d| format!("{}: {}", d.name, d.prepared)).collect();
         DriveResult {
             name: self.name.clone(),
             device: String::new(),
             sectors,
+            bytes,
             prepared: each.join("; "),
-            totals: DriveTotals {
-                link: LinkUse {
-                    to_device: share(stats.link_to_device_busy_ns),
-                    to_host: share(stats.link_to_host_busy_ns),
-                },
-                firmware: stats
-                    .engine_busy_ns
-                    .iter()
-                    .map(|&ns| share(ns))
-                    .chain(totals.firmware)
-                    .collect(),
-                integrity: Integrity { wrong: totals.integrity.wrong + wrong, ..totals.integrity },
-                total_w: totals.total_w + energy.total() / (elapsed / 1e9),
-                energy_j,
-                energy_by_state_j,
-                counters,
-                mapping_bytes_per_sector: totals.mapping_bytes as f64 / sectors.max(1) as f64,
-                stamp_bytes: totals.stamp_bytes + stamps.memory(),
-                ..totals
-            },
+            totals,
             classes: classes::of_drive(&stats.by_class, &cached),
-            bytes: sum.bytes,
             members,
         }
     }

@@ -52,9 +52,9 @@ fn reads_return_the_newest_write_wherever_it_runs() {
                 let result = run(device, set, state);
                 let what = format!("{device} {on} {state:?}");
                 result.verdict().unwrap_or_else(|e| panic!("{what}: {e}"));
-                assert!(result.machine.integrity.checked > 4_000, "{what}");
+                assert!(result.machine.totals.integrity.checked > 4_000, "{what}");
                 assert_eq!(result.provenance.ftl, "pagemap");
-                let wa = &result.machine.write_amplification;
+                let wa = &result.machine.totals.write_amplification;
                 let aged = state == Precondition::Steady;
                 assert!(wa.gc_sectors > 0 || !aged, "{what}: nothing was collected");
             }
@@ -72,7 +72,7 @@ fn failing_flash_loses_nothing() {
     ];
     let result = run("z-ssd-small", &faults, Precondition::Steady);
     result.verdict().expect("a whole run");
-    let count = |name: &str| result.machine.counters.iter().find(|(n, _)| n == name).map(|c| c.1);
+    let count = |name: &str| result.machine.totals.counters.iter().find(|(n, _)| n == name).map(|c| c.1);
     assert!(count("ftl.program_errors") > Some(0) && count("ftl.erase_errors") > Some(0));
     assert_eq!(count("ftl.lost_sectors"), Some(0));
 }
@@ -82,7 +82,7 @@ fn failing_flash_loses_nothing() {
 #[test]
 fn ageing_ends_below_the_closed_form_for_fifo() {
     let result = run("z-ssd-small", &[], Precondition::Steady);
-    let wa = &result.machine.write_amplification;
+    let wa = &result.machine.totals.write_amplification;
     let last = wa.ageing.last().copied().expect("windows");
     // 20 % of what is left beside the free blocks is spare.
     let a = 1.0 / 0.8;
