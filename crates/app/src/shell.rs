@@ -99,8 +99,9 @@ pub(crate) struct Shell {
     splits: Vec<Split>,
     counted_from: Time,
     pub page_cache: Lru,
-    /// Pages asked of the page cache, and those it had.
+    /// Pages asked of the page cache.
     pub asked: u64,
+    /// Those that it had.
     pub hits: u64,
     first_byte: u64,
     operations: u64,

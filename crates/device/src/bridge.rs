@@ -54,7 +54,7 @@ pub struct Member {
     pub bytes: u64,
     /// Bytes of a logical block.
     pub lba: u32,
-    /// Of its flash.
+    /// The sector of its flash.
     pub sector: SectorSize,
     /// Submission queues that it supports.
     pub queues: u32,
@@ -86,7 +86,7 @@ struct Part {
     /// What the drive's ledger of versions calls it.
     submitted: u32,
     made: Time,
-    /// Of its drive, once it has one: the command's id there.
+    /// The command's id at its drive, once it has one.
     tag: u16,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Line {
     waiters: u32,
     newer: u32,
     older: u32,
-    /// Of the command that wrote to it or had it filled last.
+    /// The class of the command that wrote to it or had it filled last.
     pub class: IoClass,
     /// Flash reads under way for it.
     pub fills: u16,

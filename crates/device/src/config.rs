@@ -141,7 +141,7 @@ pub struct LinkConfig {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchConfig {
-    /// Of the upstream link: 1 to 5.
+    /// Generation of the upstream link: 1 to 5.
     pub generation: u32,
     /// Lanes of the upstream link.
     pub lanes: u32,

@@ -92,7 +92,7 @@ pub(crate) struct Command {
     /// The sectors touched, partly touched ones included.
     pub lpn: u32,
     pub sectors: u32,
-    /// Of the cache: whose it is.
+    /// Whose part of the cache it uses.
     pub partition: u8,
     /// A write: the next sector to enter the cache.
     pub cursor: u32,
@@ -102,7 +102,7 @@ pub(crate) struct Command {
     pub waited_for: Why,
     /// A copy into the cache's memory ends then.
     pub copied: Time,
-    /// Of a vector read, what the sectors hold.
+    /// What the sectors of a vector read hold.
     pub held: Option<u32>,
     /// Its data that take turns, or `NONE`.
     pub stream: u32,
@@ -125,10 +125,10 @@ pub struct Controller {
     pub(crate) commands: Slab<Command>,
     /// Data of commands that are more than a turn of the link.
     pub(crate) streams: Slab<Stream>,
-    /// Of a turn: `u32::MAX` where data go whole.
+    /// Bytes of a turn; `u32::MAX` where data go whole.
     pub(crate) turn_bytes: u32,
     pub(crate) flights: Slab<Flight>,
-    /// Of an FTL that has to look up where sectors are.
+    /// Looks of an FTL that has to look up where sectors are.
     pub(crate) look_ups: Slab<LookUp>,
     pub(crate) looks_up: bool,
     pub(crate) sums: Slab<Sum>,

@@ -284,7 +284,7 @@ impl Link {
             _ => Span(self.span(before + bytes).0 - self.span(before).0),
         }
     }
-    /// Of a completion entry.
+    /// How long a completion entry is on its way.
     pub fn t_entry(&self) -> Span {
         self.t_cqe
     }

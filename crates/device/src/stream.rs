@@ -39,7 +39,7 @@ enum Next {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
     bytes: u32,
-    /// Of a read, what has come from the flash.
+    /// Bytes of a read that have come from the flash.
     ready: u32,
     /// What has had its turn, and the turn at hand.
     sent: u32,

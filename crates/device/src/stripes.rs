@@ -59,7 +59,7 @@ impl Stripes {
     pub fn drives(&self) -> usize {
         self.drives as usize
     }
-    /// Of all drives.
+    /// Bytes of all drives that are in use.
     pub fn bytes(&self) -> u64 {
         self.each * self.drives
     }

@@ -78,7 +78,7 @@ pub(crate) struct Cached {
 }
 
 impl Cached {
-    /// Of so many pages, with room for some.
+    /// A map of so many pages, with room for some.
     pub fn new(pages: u32, room: u32) -> Cached {
         Cached {
             room,
@@ -183,7 +183,7 @@ impl Cached {
     pub fn late_entries(&self) -> u32 {
         self.late_entries
     }
-    /// Of the entries that wait for their page, the place in the order of the first program.
+    /// The least place in the order of the first programs of entries that wait for their page.
     pub fn first_late(&self) -> Option<u32> {
         self.late.values().map(|late| late.order).min()
     }

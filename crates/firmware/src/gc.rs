@@ -504,7 +504,7 @@ impl Firmware {
             }
             moved += 1;
             let (lpn, stamp) = (self.map.lpn_at(ppa), self.map.stamp_at(ppa));
-            // Of a page of the map it is the copy in memory that counts.
+            // The copy in memory is what counts of a page of the map.
             if ok || u64::from(lpn) >= self.plan.sectors {
                 self.put_moved(lpn, stamp, s);
             } else {

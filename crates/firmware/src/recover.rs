@@ -58,7 +58,7 @@ pub trait Media {
     fn pages(&self, block: BlockId) -> u32;
     /// They are written with a bit a cell.
     fn is_slc(&self, block: BlockId) -> bool;
-    /// Of the unit at this sector; nothing of one that cannot be read.
+    /// What the unit at this sector says of itself; none if it cannot be read.
     fn spare(&self, ppa: Ppa) -> Option<Spare>;
     /// What the capacitors saved.
     fn kept(&self) -> Kept;

@@ -188,7 +188,7 @@ impl Firmware {
             }
         }
     }
-    /// Of a map that is in memory in part a page is written only if it changed.
+    /// Writes a page of a map that is in memory in part; one that did not change needs no write.
     fn write_due(&mut self, lpn: u32) {
         let page = lpn - self.plan.sectors as u32;
         if self.cached.as_ref().is_some_and(|cached| cached.is_changed(page)) {

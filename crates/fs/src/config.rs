@@ -3,10 +3,13 @@
 use serde::{Deserialize, Serialize};
 use wordline_base::{BadValue, Span};
 
+/// The file system on a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FsKind {
+    /// ext4 with jbd2.
     Ext4,
+    /// XFS with its delayed log.
     Xfs,
     /// No file system: the block device itself, through its page cache (fs/block_dev.c).
     Bdev,
@@ -16,9 +19,11 @@ pub enum FsKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Atime {
+    /// Never.
     Noatime,
     /// If it is not after the time of the last change (mount's default since Linux 2.6.30).
     Relatime,
+    /// Always.
     Strictatime,
 }
 
@@ -34,14 +39,17 @@ pub enum DataMode {
     Journal,
 }
 
+/// `[stack.fs]`: the file system of a host and its page cache.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FsConfig {
+    /// Which one it is.
     pub kind: FsKind,
     /// Bytes of memory for cached pages, file data and metadata together.
     pub memory: u64,
-    /// vm.dirty_ratio and vm.dirty_background_ratio: percent of `memory`.
+    /// vm.dirty_ratio: percent of `memory` above which writers wait.
     pub dirty_ratio: u32,
+    /// vm.dirty_background_ratio: percent of `memory` above which the flusher writes.
     pub dirty_background_ratio: u32,
     /// vm.dirty_expire_centisecs: how old dirty data are when the periodic flusher writes them.
     pub dirty_expire: Span,
@@ -49,6 +57,7 @@ pub struct FsConfig {
     pub dirty_writeback: Span,
     /// Largest read-ahead window in bytes (read_ahead_kb); 0 reads page by page.
     pub read_ahead: u32,
+    /// When reads change an inode.
     pub atime: Atime,
     /// Resolution of time stamps: a change in the same step does not touch the inode (1 / HZ).
     pub time_granularity: Span,
@@ -57,14 +66,19 @@ pub struct FsConfig {
     /// No metadata in memory at the start, as after a mount; otherwise what the layout of the
     /// files left there.
     pub cold: bool,
+    /// Settings of ext4.
     pub ext4: Ext4Config,
+    /// Settings of XFS.
     pub xfs: XfsConfig,
+    /// Processor time.
     pub cost: FsCost,
 }
 
+/// Settings of mke2fs and mount for ext4.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ext4Config {
+    /// How data and the journal go together.
     pub data: DataMode,
     /// mount -o commit=: age at which the running transaction is committed.
     pub commit: Span,
@@ -88,16 +102,19 @@ pub struct Ext4Config {
     pub stream_request: u32,
 }
 
+/// Settings of mkfs.xfs and mount for XFS.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct XfsConfig {
-    /// mkfs.xfs -d agcount=, -i size=.
+    /// mkfs.xfs -d agcount=: allocation groups.
     pub ag_count: u32,
+    /// mkfs.xfs -i size=: bytes of an inode.
     pub inode_size: u32,
     /// Blocks of the log; 0 is what mkfs.xfs chooses for the size of the drive.
     pub log_blocks: u32,
-    /// mount -o logbufs=, logbsize=: in-core log buffers.
+    /// mount -o logbufs=: in-core log buffers.
     pub log_buffers: u32,
+    /// mount -o logbsize=: bytes of an in-core log buffer.
     pub log_buffer_bytes: u32,
     /// fs.xfs.xfssyncd_centisecs: the log worker's interval.
     pub sync: Span,

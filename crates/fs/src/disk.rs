@@ -46,7 +46,7 @@ pub struct Disk {
     pub log: Pieces,
     /// Metadata blocks that hold something: others need no reading.
     pub formatted: BTreeSet<u64>,
-    /// Of the drive.
+    /// Blocks of the drive.
     pub blocks: u64,
     config: FsConfig,
     per_group: u32,

@@ -19,97 +19,87 @@ pub(crate) const BIO_PAGES: u64 = 256;
 /// posix_fadvise of an open file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Advice {
+    /// None, or POSIX_FADV_NORMAL.
     #[default]
     Normal,
+    /// POSIX_FADV_SEQUENTIAL: the window of read-ahead is twice as large.
     Sequential,
+    /// POSIX_FADV_RANDOM: no read-ahead.
     Random,
 }
 
 /// A system call. Files are named by the number [`Fs::add_file`] gave.
+#[allow(missing_docs, reason = "arguments are named as the calls' manual pages have them")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    Open {
-        file: u32,
-        create: bool,
-        write: bool,
-        advice: Advice,
-        drop: bool,
-    },
-    Close {
-        file: u32,
-        write: bool,
-    },
-    Stat {
-        file: u32,
-    },
-    Read {
-        file: u32,
-        offset: u64,
-        len: u32,
-        direct: bool,
-    },
-    Write {
-        file: u32,
-        offset: u64,
-        len: u32,
-        direct: bool,
-        sync: bool,
-        data_only: bool,
-    },
-    Fsync {
-        file: u32,
-        data_only: bool,
-    },
+    /// open(2).
+    Open { file: u32, create: bool, write: bool, advice: Advice, drop: bool },
+    /// close(2).
+    Close { file: u32, write: bool },
+    /// stat(2).
+    Stat { file: u32 },
+    /// pread(2).
+    Read { file: u32, offset: u64, len: u32, direct: bool },
+    /// pwrite(2).
+    Write { file: u32, offset: u64, len: u32, direct: bool, sync: bool, data_only: bool },
+    /// fsync(2), or fdatasync(2).
+    Fsync { file: u32, data_only: bool },
     /// sync_file_range(SYNC_FILE_RANGE_WRITE) over a range.
-    SyncRange {
-        file: u32,
-        offset: u64,
-        len: u64,
-    },
-    Truncate {
-        file: u32,
-        size: u64,
-    },
-    Unlink {
-        file: u32,
-    },
+    SyncRange { file: u32, offset: u64, len: u64 },
+    /// ftruncate(2).
+    Truncate { file: u32, size: u64 },
+    /// unlink(2).
+    Unlink { file: u32 },
 }
 
+/// What a bio does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BioKind {
+    /// A read.
     Read,
+    /// A write.
     Write,
+    /// A flush of the drive's cache alone.
     Flush,
 }
 
 /// What a bio carries, for accounts and for tests of order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum What {
+    /// Pages of files.
     Data,
     /// Metadata in their place.
     Meta,
-    /// Descriptor and revoke blocks, logged blocks, commit block of a transaction.
+    /// Descriptor and revoke blocks of a transaction.
     Descriptor,
+    /// Logged blocks of a transaction.
     Journal,
+    /// The commit block of a transaction.
     Commit,
     /// The journal's superblock: the log's tail.
     Tail,
     /// An in-core log buffer of XFS.
     Log,
+    /// Nothing.
     Flush,
 }
 
 /// What the block layer gets: it ends with [`Fs::bio_done`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bio {
+    /// Given back with its end.
     pub id: u32,
+    /// What it does.
     pub kind: BioKind,
+    /// What it carries.
     pub what: What,
     /// Bytes on the drive.
     pub offset: u64,
+    /// Bytes.
     pub len: u32,
     /// A flush of the drive's cache goes before it; it is on the medium when it ends.
     pub preflush: bool,
+    /// It is on the medium when it ends (FUA).
     pub fua: bool,
     /// Somebody waits for it (REQ_SYNC).
     pub sync: bool,
@@ -122,12 +112,15 @@ pub struct Bio {
 /// What a task does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
+    /// It computes for so long.
     Work(Span),
+    /// It submits a bio, and goes on.
     Submit(Bio),
     /// It sleeps until `poll_wake` names it.
     Sleep,
     /// The system call returns.
     Done {
+        /// It succeeded.
         ok: bool,
     },
 }
@@ -172,8 +165,11 @@ pub enum Wait {
     Page(u64),
     /// Write-back of these pages.
     WriteBack {
+        /// The inode.
         ino: u32,
+        /// Its first page.
         first: u64,
+        /// Its last page.
         last: u64,
     },
     /// The lock on an inode's extents.
@@ -188,8 +184,9 @@ pub enum Wait {
     Handle,
     /// The handles of the transaction that is being committed.
     Handles,
-    /// Less dirty memory, and pages that can be had.
+    /// Less dirty memory.
     Dirty,
+    /// Pages that can be had.
     Memory,
     /// A kernel thread has nothing to do.
     Work,
@@ -325,6 +322,7 @@ pub(crate) enum Flow {
     Block(Wait),
 }
 
+/// A file system with its page cache.
 pub struct Fs {
     /// Bytes of the drive's logical blocks: direct I/O and the log's writes are whole ones.
     pub(crate) lba: u64,
@@ -443,6 +441,7 @@ impl Fs {
             FsKind::Bdev => &["flush"],
         }
     }
+    /// Counts since the start.
     pub fn stats(&self) -> &FsStats {
         &self.stats
     }
@@ -450,9 +449,11 @@ impl Fs {
     pub fn cached_pages(&self) -> u64 {
         self.cache.len()
     }
+    /// Pages in the cache that are not on the drive.
     pub fn dirty_pages(&self) -> u64 {
         self.cache.dirty() + self.cache.writing()
     }
+    /// Bytes of a file; none if there is no such file.
     pub fn file_size(&self, file: u32) -> Option<u64> {
         let inode = self.files.get(file)?.inode;
         (inode != 0).then(|| self.inodes[inode].size)
@@ -513,6 +514,7 @@ impl Fs {
     pub fn inode(&self, file: u32) -> u32 {
         self.files.get(file).map_or(0, |f| f.inode)
     }
+    /// What a sleeping task waits for.
     pub fn waits_for(&self, task: u32) -> Option<Wait> {
         self.tasks[task].blocked
     }
@@ -522,6 +524,7 @@ impl Fs {
         self.wakes.pop_front()
     }
 
+    /// A bio of [`Turn::Submit`] ended.
     pub fn bio_done(&mut self, now: Time, id: u32, ok: bool) {
         self.now = now;
         let BioState { owner, kind } = self.bios.remove(id);
@@ -555,6 +558,7 @@ impl Fs {
         let at = log.min(self.flusher_at);
         (at < Time::NEVER).then_some(at)
     }
+    /// The time of [`Fs::deadline`] has come.
     pub fn on_timer(&mut self, now: Time) {
         self.now = now;
         if self.flusher_at <= now {

@@ -6,9 +6,11 @@ use wordline_base::Time;
 /// Blocks of a file that stand together on the drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// First block within the file, and on the drive.
+    /// First block within the file.
     pub logical: u32,
+    /// First block on the drive.
     pub block: u32,
+    /// Blocks in a row.
     pub len: u32,
 }
 

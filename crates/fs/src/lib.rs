@@ -9,6 +9,7 @@
 //! Inside, a task is a stack of frames, one for each function of the kernel that may sleep; a
 //! frame's step looks at the state anew whenever it is run, as the kernel's wait loops do.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod cache;
 mod call;

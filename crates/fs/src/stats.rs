@@ -1,6 +1,7 @@
 //! What the file system counts.
 
 wordline_base::counters! {
+    /// What a file system did.
     #[derive(Clone, PartialEq, Eq, Default, Debug)]
     pub struct FsStats {
         /// Pages of file reads found in the cache.

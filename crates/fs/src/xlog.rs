@@ -50,7 +50,7 @@ pub(crate) struct Xlog {
     limit: u64,
     /// The number of the active log buffer.
     active: u64,
-    /// What it holds, in bytes.
+    /// Bytes that it holds.
     held: u64,
     buffer: u64,
     free_buffers: u32,

@@ -21,7 +21,7 @@ pub(crate) struct Gc {
     pub held: bool,
     /// Sectors in use, and all, of the victim chosen last.
     pub share: (u32, u32),
-    /// Of a collector on the host: what is owed is what it asked for then.
+    /// Orders of a collector on the host: what is owed is what it asked for then.
     orders: Option<Orders>,
 }
 

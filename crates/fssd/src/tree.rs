@@ -670,7 +670,7 @@ impl Tree {
         let (count, words, most) = self.kind_of(level, self.arena.count(node) as u32);
         out.put32(count as u32)?;
         out.put32(n[LAST])?;
-        // Of an inner node the keys alone: its children follow.
+        // An inner node has its keys here alone: its children follow.
         for kind in 0..words {
             n[HEADER + kind * most..][..count].iter().try_for_each(|&word| out.put32(word))?;
         }

@@ -39,7 +39,7 @@ pub(crate) struct Open {
     pub filled: u32,
     /// Sectors that the collector moved.
     moved: u32,
-    /// Of these, those that are in the drive.
+    /// Those of them that are in the drive.
     pub inside: u32,
     /// Runs in use no more, of which the drive is told with its program.
     pub replaced: u32,
@@ -314,7 +314,7 @@ impl Fssd {
             self.taken[id].stages += 1;
             self.stage(Op::Stage { unit, turn, id, ppa: Ppa(first + at), sectors, replaced });
         } else {
-            // Of what it moves the collector knows.
+            // The collector knows of what it moves.
             open.replaced += if open.point == USER { replaced } else { 0 };
             if at == 0 {
                 open.turns.push((open.point, self.orders[open.point].enter()));

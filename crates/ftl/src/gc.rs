@@ -27,9 +27,11 @@ use wordline_nand::{Class, LineId, Ppa};
 #[derive(Clone)]
 pub(crate) struct Victim {
     pub line: LineId,
-    /// Emeta units read so far, and reads of them in flight; the list is complete when all are.
+    /// Where the next emeta unit to be read is.
     emeta_next: u32,
+    /// Emeta units that are being read.
     emeta_out: u32,
+    /// The list of sectors is complete.
     listed: bool,
     /// Next sector of the line to look at.
     scan: u32,

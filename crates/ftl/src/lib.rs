@@ -190,7 +190,7 @@ pub struct Ftl {
     lossy: bool,
     /// Sectors the collector may move before users go on (ageing).
     age_credit: i64,
-    /// Of users, while ageing at it.
+    /// The users' pace, while ageing at it.
     pace: Option<Pace>,
     counters: Counters,
 }

@@ -141,14 +141,19 @@ pub(crate) struct Line {
 pub(crate) struct Side {
     /// Free block ids, first freed first.
     pub free: VecDeque<u32>,
-    /// Good blocks and data units of the free lines.
+    /// Good blocks of the free lines.
     pub free_blocks: u32,
+    /// Data units of the free lines.
     pub free_units: u64,
+    /// The line being filled.
     pub cur: Option<u32>,
+    /// The line to be filled after it.
     pub next: Option<u32>,
-    /// Blocks of `next` to erase, a bit a LUN, and how many are left; erasures in flight.
+    /// Blocks of `next` to erase, a bit a LUN.
     erase_todo: Vec<u64>,
+    /// How many of them are left.
     pub erase_left: u32,
+    /// Erasures in flight.
     pub erase_out: u32,
     /// Lines whose emeta is not durable, oldest first.
     pub closing: VecDeque<u32>,
@@ -168,10 +173,11 @@ pub(crate) struct Lines {
     /// A bit a block, by block id and LUN: bad from the factory, or grown.
     bad: Vec<u64>,
     words: usize,
-    /// By line: LUNs that belong to it, that were good when it was opened (what smeta records), and
-    /// that hold parity.
+    /// By line: LUNs that belong to it.
     mask: Vec<u64>,
+    /// By line: LUNs that were good when it was opened, as its smeta records.
     good_at_open: Vec<u64>,
+    /// By line: LUNs that hold parity.
     parity: Vec<u64>,
     /// Per block: erasures, and pages programmed since the last.
     pub erases: IdVec<BlockId, u32>,

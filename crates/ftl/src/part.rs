@@ -176,7 +176,7 @@ impl Ftl {
     pub(crate) fn coming(&self, side: usize) -> u64 {
         u64::from(self.rings[side].ready()) + self.writers[side].backlog()
     }
-    /// Of `moving` valid sectors of victims, those that the cold side cannot take, but for `margin`.
+    /// How many of `moving` valid sectors of victims the cold side cannot take, but for `margin`.
     pub(crate) fn hot_share(&self, moving: u64, margin: u64) -> u64 {
         moving.saturating_sub(self.lines.writable(1).saturating_sub(self.coming(1) + margin))
     }

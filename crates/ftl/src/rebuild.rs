@@ -31,10 +31,13 @@ pub(crate) struct Rebuild {
     pub row: u32,
     /// First sector, row and kind of each unit to read.
     pub members: [(u32, u32, Kind); MEMBERS],
+    /// Units in `members`.
     pub n: u32,
+    /// Units that have not been read.
     left: u32,
-    /// Rows of units that were read, and that could not be.
+    /// Rows of units that were read, a bit each.
     read: u32,
+    /// Rows of units that could not be read, a bit each.
     missing: u32,
     /// The sectors themselves could not be read.
     repair: bool,

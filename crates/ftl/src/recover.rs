@@ -34,7 +34,7 @@ pub struct SmetaRecord {
     pub unit: u32,
     /// LUNs of the line whose block was good: the others still hold what was there before.
     pub luns: BitMap,
-    /// Of these, the ones that hold parity.
+    /// Those of these LUNs that hold parity.
     pub parity: BitMap,
     /// LUNs that its strides are made of; 0 without strides.
     pub strides: u32,

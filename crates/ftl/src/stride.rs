@@ -30,7 +30,7 @@ pub(crate) struct Strides {
 }
 
 impl Strides {
-    /// Of the first `luns` LUNs; none without parity or with too few LUNs for one stride.
+    /// Strides of the first `luns` LUNs; none without parity or with too few LUNs for one stride.
     pub fn new(luns: u32, c: &FtlConfig) -> Option<Strides> {
         (c.stride > 0 && luns >= c.stride).then(|| Strides {
             luns,

@@ -62,16 +62,18 @@ struct Open {
     page: u32,
     /// Its data are mapped; the next LUN to look for parity on.
     parity: Option<u32>,
-    /// Of the unit mapped last.
+    /// The class of the unit mapped last.
     class: Class,
 }
 
 #[derive(Clone)]
 pub(crate) struct Writer {
     held: Vec<Held>,
-    /// Of the request being mapped: units left, the next entry, entries left.
+    /// Units left of the request being mapped.
     left: u32,
+    /// The next entry that it takes.
     pos: u64,
+    /// Entries left that it takes.
     entries: u32,
     /// LUNs of the request, for placing emeta.
     luns: Vec<u32>,
@@ -571,7 +573,7 @@ impl Ftl {
         let pages = self.lines.programmed[self.lines.block(line, lun)];
         unit / self.g.luns + u32::from(self.lines.is_bad(line, lun)) < pages
     }
-    /// Of two parity LUNs of a stride the later one, which holds the weighted sum.
+    /// It is the later one of two parity LUNs of a stride, which holds the weighted sum.
     pub(crate) fn is_q(&self, line: LineId, lun: LunId) -> bool {
         let Some(strides) = self.lines[line].strides else { return false };
         strides.parities > 1

@@ -110,10 +110,11 @@ impl DiskSpec {
 pub(crate) struct Disk {
     pub info: DriveInfo,
     pub drive: u8,
-    /// Its hardware queues: the first, how many there are, and how many of them come before those that
-    /// are only polled.
+    /// The first of its hardware queues.
     pub first: u16,
+    /// Hardware queues that it has.
     pub queues: u16,
+    /// Those of them that come before those that are only polled.
     pub unpolled: u16,
     /// Hardware queue by core, for requests that wait for an interrupt and for polled ones. With
     /// user-space drivers every job has one of its own.

@@ -124,7 +124,7 @@ functions! {
 /// Whom processor time is for.
 pub const CPU_OWNERS: [&str; 7] =
     ["application", "kernel", "interrupts", "ftl", "ftl_map", "ftl_writer", "ftl_collector"];
-/// Of these by number.
+/// The number of `application`.
 pub const APPLICATION: usize = 0;
 /// The number of `kernel`.
 pub const KERNEL: usize = 1;
@@ -253,7 +253,7 @@ pub(crate) struct Calls {
     last: Spans,
     /// What the core had worked when it last went idle: what ran before is cold.
     cold: u64,
-    /// Of the core's time, what loops of looks took: they displace nothing.
+    /// What loops of looks took of the core's time: they displace nothing.
     pub spun: u64,
 }
 

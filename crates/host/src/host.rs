@@ -485,7 +485,7 @@ impl<S: Source> Host<S> {
             _ => None,
         }
     }
-    /// Of pblk's block device in front of a disk.
+    /// Counts of pblk's block device in front of a disk.
     pub fn pblk_stats(&self, disk: u16) -> Option<PblkStats> {
         self.block.disks[disk].pblk.as_ref().map(|p| p.stats())
     }

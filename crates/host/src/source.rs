@@ -101,7 +101,7 @@ pub struct ThreadSpec {
     pub cpus_allowed: Vec<u32>,
     /// Disks of the host that it addresses; empty is the first.
     pub disks: Vec<u16>,
-    /// Of the I/Os that have none of their own, and for bfq of its queue. With it the priority class of
+    /// The class of I/Os that have none of their own, and for bfq of its queue. With it the priority class of
     /// the thread's submission queue, which only `kernel = false` gives a job.
     pub class: IoClass,
     /// Another thread, on a core of its own where there is one, sits in io_getevents and takes what

@@ -216,7 +216,7 @@ pub struct GcStats {
     pub sectors: u64,
     /// Orders that ended with their victim.
     pub victims: u64,
-    /// Of the answers.
+    /// Bytes of the answers over the link.
     pub link_bytes: u64,
 }
 

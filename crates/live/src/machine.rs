@@ -116,10 +116,13 @@ const SERVES: &str = "a drive that serves bytes has media";
 
 struct Io {
     request: Request,
-    /// Whole sectors, from `first` on.
+    /// Whole sectors that the request touches.
     buffer: Vec<u8>,
+    /// The first of them.
     first: u32,
+    /// Parts that have not ended, and one more while it is being cut.
     parts: u32,
+    /// What went wrong with one of them.
     fault: Option<Fault>,
     began: Time,
     /// Answered before its commands came back.

@@ -126,9 +126,11 @@ struct Refusals {
     full: u64,
     half_open: u64,
     slow: u64,
-    /// Tries, and why the last failed.
+    /// Tries that failed.
     failed: u64,
+    /// Why the last one failed.
     why: String,
+    /// When that was told.
     told: Option<Instant>,
 }
 

@@ -33,9 +33,11 @@ const BLOCK: u64 = 64;
 pub struct Pages(BTreeMap<u64, Box<[Page; BLOCK as usize]>>);
 
 impl Pages {
+    /// What a page holds.
     pub fn get(&self, page: u64) -> Page {
         self.0.get(&(page / BLOCK)).map_or([0; PARTS], |block| block[(page % BLOCK) as usize])
     }
+    /// A page to be written.
     pub fn at(&mut self, page: u64) -> &mut Page {
         let block =
             self.0.entry(page / BLOCK).or_insert_with(|| Box::new([[0; PARTS]; BLOCK as usize]));

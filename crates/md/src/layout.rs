@@ -40,16 +40,22 @@ impl ArrayError {
 /// A run of bytes of one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
+    /// The member, by its place in the array.
     pub member: u32,
+    /// The first byte on the member.
     pub offset: u64,
+    /// Bytes.
     pub len: u64,
 }
 
 /// Where the bytes of an array are on its members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
+    /// How bytes are spread.
     pub level: Level,
+    /// Members, parity included.
     pub members: u32,
+    /// Bytes in a row on one member.
     pub chunk: u64,
     /// Bytes of each member that data and parity take: whole chunks.
     pub used: u64,

@@ -3,6 +3,7 @@
 //! A machine without clock or I/O. What it wants done is I/O to members by their numbers in the array;
 //! who drives it, a host's kernel, does that and pays for the work in processor time.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod config;
 pub mod contents;

@@ -40,7 +40,9 @@ pub struct Guards {
 /// What a member is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Member {
+    /// All that it holds is as it should be.
     InSync,
+    /// It is lost.
     Failed,
     /// Pages before this one are in sync.
     Rebuilding(u64),
@@ -49,7 +51,9 @@ pub enum Member {
 /// Whom an I/O is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum To {
+    /// A member, by its place in the array.
     Member(u32),
+    /// The journal.
     Journal,
 }
 
@@ -62,13 +66,18 @@ pub enum What {
     Preread,
     /// A page from which another one is rebuilt.
     Others,
+    /// A page of data or parity.
     Write,
+    /// A row of a member.
     Trim,
+    /// A stripe for the journal.
     Log,
+    /// The bitmap's page.
     Bitmap,
 }
 
 impl What {
+    /// It brings data from a member.
     pub fn reads(self) -> bool {
         matches!(self, What::Read | What::Preread | What::Others)
     }
@@ -77,12 +86,19 @@ impl What {
 /// An I/O to a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Io {
+    /// Given back with its end.
     pub id: u32,
+    /// Who does it.
     pub to: To,
+    /// What it does.
     pub what: What,
+    /// The first byte on the member.
     pub offset: u64,
+    /// Bytes.
     pub len: u32,
+    /// It is on the medium when it ends.
     pub fua: bool,
+    /// Class of the bio that it is for.
     pub class: IoClass,
     /// The stripe that it is for.
     pub stripe: u32,
@@ -91,10 +107,13 @@ pub struct Io {
 /// What the array wants done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Out {
+    /// An I/O to a member or the journal.
     Io(Io),
     /// A page of a bio is over.
     Ended {
+        /// The bio of the page.
         bio: u32,
+        /// It succeeded.
         ok: bool,
     },
     /// Who found no stripe, or an overlap, may look again.
@@ -103,10 +122,12 @@ pub enum Out {
     Synced,
     /// The member is whole.
     Rebuilt {
+        /// Its place in the array.
         member: u32,
     },
     /// A write to the member failed: it is out.
     Lost {
+        /// Its place in the array.
         member: u32,
     },
 }
@@ -114,12 +135,17 @@ pub enum Out {
 /// A page of a bio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageOf {
+    /// The bio's number.
     pub bio: u32,
     /// Within a page of the array.
     pub byte: u64,
+    /// Bytes, all in the page.
     pub len: u32,
+    /// It is written, and not read.
     pub write: bool,
+    /// It is to be on the medium when the bio ends.
     pub fua: bool,
+    /// The bio's class.
     pub class: IoClass,
 }
 
@@ -128,18 +154,23 @@ pub struct PageOf {
 pub enum Added {
     /// To this stripe, which is held until [`Raid5::release`].
     To(u32),
+    /// No stripe is free: wait for [`Out::Room`].
     NoStripe,
+    /// A write to the same bytes is under way: wait for [`Out::Room`].
     Overlap,
 }
 
 /// The work of a pass over a stripe, for who pays: pages copied and pages added to a sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pass {
+    /// Pages copied.
     pub copied: u64,
+    /// Pages added to a sum.
     pub summed: u64,
 }
 
 wordline_base::counters! {
+    /// What an array with parity did.
     #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
     pub struct Stats {
         /// Pages of reads that were added to stripes.
@@ -166,25 +197,35 @@ wordline_base::counters! {
         around_reads,
         /// Pages that could not be read rebuilt from the others.
         repaired_reads,
-        /// Pages that rebuilding a member wrote, rows looked at after an unclean stop, and wrong parities found.
+        /// Pages that rebuilding a member wrote.
         rebuilt_pages,
+        /// Rows looked at after an unclean stop.
         resynced_rows,
+        /// Wrong parities found there.
         mismatches,
-        /// Pages added to sums, and copied.
+        /// Pages added to sums.
         xor_pages,
+        /// Pages copied.
         copied_pages,
         /// Passes over stripes.
         handled,
-        /// Who waited for a stripe, and for an overlapping write.
+        /// Pages that waited for a stripe.
         stripe_waits,
+        /// Pages that waited for an overlapping write.
         overlap_waits,
-        /// Stripes that waited while others read, and for a bit of the bitmap.
+        /// Stripes that waited while others read.
         delayed,
+        /// Stripes that waited for a bit of the bitmap.
         bitmap_waits,
+        /// Writes of the bitmap.
         bitmap_writes,
+        /// Stripes written to the journal.
         log_writes,
+        /// Pages written to the journal, its metadata among them.
         log_pages,
+        /// Rows trimmed.
         trimmed_rows,
+        /// Pages of bios that failed.
         failed_pages,
     }
 }
@@ -286,8 +327,11 @@ pub struct Logged {
 /// What is left of an array without power.
 #[derive(Clone, Debug)]
 pub struct Disks {
+    /// Where bytes are.
     pub layout: Layout,
+    /// What guards against a power cut.
     pub guards: Guards,
+    /// What each member was.
     pub members: IdVec<MemberId, Member>,
     held: IdVec<MemberId, Pages>,
     dirty: BTreeSet<u64>,
@@ -340,11 +384,12 @@ pub struct Raid5 {
     writes: u32,
     wrong: u64,
     checked: u64,
+    /// Counts since the start.
     pub stats: Stats,
 }
 
 impl Raid5 {
-    /// Of members that agree with each other, with so many stripes. Without `checks` what pages hold is not
+    /// An array of members that agree with each other, with so many stripes. Without `checks` what pages hold is not
     /// kept.
     pub fn new(layout: Layout, stripes: u32, guards: Guards, checks: bool) -> Raid5 {
         let n = layout.members as usize;
@@ -403,9 +448,11 @@ impl Raid5 {
         }
     }
 
+    /// Where bytes are.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
+    /// What a member is.
     pub fn member(&self, member: u32) -> Member {
         self.members[member]
     }
@@ -434,6 +481,7 @@ impl Raid5 {
     pub fn checked(&self) -> (u64, u64) {
         (self.checked, self.wrong)
     }
+    /// What it wants done next; call until `None` after each input.
     pub fn poll(&mut self) -> Option<Out> {
         self.out.pop_front()
     }
@@ -442,6 +490,7 @@ impl Raid5 {
         let s = self.ios[io].stripe;
         (s != NOBODY).then_some(s)
     }
+    /// What an I/O under way does.
     pub fn what(&self, io: u32) -> What {
         self.ios[io].what
     }
@@ -465,6 +514,7 @@ impl Raid5 {
     pub fn set_busy(&mut self, member: u32, busy: bool) {
         self.busy[member] = busy;
     }
+    /// The member makes room for writes.
     pub fn is_busy(&self, member: u32) -> bool {
         self.busy[member]
     }

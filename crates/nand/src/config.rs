@@ -76,7 +76,7 @@ pub struct NandConfig {
     /// 4 KiB sector). `channels` is a multiple of it; a LUN here is then one die on each of them.
     #[serde(default = "one")]
     pub gang: u32,
-    /// Of the dies of a gang each gets its part of an operation so much after the one before.
+    /// Each die of a gang gets its part of an operation so much after the one before.
     #[serde(default)]
     pub gang_skew: Span,
     /// A bad block does not cost its partners in the gang: another of its channel replaces it.

@@ -85,7 +85,7 @@ pub(crate) struct Page {
 #[derive(Clone)]
 pub(crate) struct Errors {
     terms: Terms,
-    /// Of the mean of a block, by page type.
+    /// Share of a block's mean, by page type.
     shares: Vec<f64>,
     config: ErrorConfig,
     block_seed: u64,
@@ -105,7 +105,7 @@ impl Errors {
         let pages = config.pages_per_block;
         Errors::of(config, (e.model, config.cell, pages), seed.stream("nand/errors"), seed)
     }
-    /// Of blocks that are written with a bit a cell.
+    /// Errors of blocks that are written with a bit a cell.
     pub fn of_slc(config: &NandConfig, seed: Seed) -> Result<Option<Errors>, BadValue> {
         let Some(slc) = &config.slc else { return Ok(None) };
         let pages = config.pages_per_block / config.cell.bits() as u32;
@@ -240,7 +240,7 @@ fn shares(cell: Cell) -> Vec<f64> {
     (0..bits).map(|t| f64::from(1u32 << t) * bits as f64 / all).collect()
 }
 
-/// Of a standard normal distribution, from 64 bits: Box and Muller, cut off.
+/// A number of a standard normal distribution, from 64 bits: Box and Muller, cut off.
 fn normal(bits: u64) -> f64 {
     let uniform = |x: u32| (f64::from(x) + 0.5) / 4_294_967_296.0;
     let radius = libm::sqrt(-2.0 * libm::log(uniform(bits as u32)));
@@ -248,7 +248,7 @@ fn normal(bits: u64) -> f64 {
     (radius * libm::cos(angle)).clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)
 }
 
-/// Of a Poisson distribution; of a normal one where that is as good.
+/// A number of a Poisson distribution; of a normal one where that is as good.
 fn poisson(rng: &mut Rng, mean: f64) -> u32 {
     if mean > 500.0 {
         let drawn = mean + libm::sqrt(mean) * normal(rng.next_u64());

@@ -228,7 +228,7 @@ pub struct Record {
     pub away: [Span; 3],
     /// Read only: part of the time until `array_end`, from the first sensing of the page to the last.
     pub again: Span,
-    /// Of a read that ended well, what the sectors hold ([`wordline_base::Contents`]), where that is kept.
+    /// What the sectors of a read that ended well hold ([`wordline_base::Contents`]), where that is kept.
     pub held: Option<u32>,
 }
 
@@ -365,7 +365,7 @@ pub(crate) struct State {
 struct Block {
     /// Pages programmed since the last erase.
     programmed: u16,
-    /// Of them, those programmed before time began: what they hold is not known here.
+    /// Those of them programmed before time began: what they hold is not known here.
     before: u16,
     erases: u32,
     /// Reads since the last erase, where bit errors are modelled.
@@ -374,7 +374,7 @@ struct Block {
     slc: bool,
 }
 
-/// Of blocks that are written with a bit a cell.
+/// Times of blocks that are written with a bit a cell.
 #[derive(Clone)]
 struct Slc {
     mode: SlcMode,
@@ -475,7 +475,7 @@ impl Nand {
             t_unit_transfer: Span::of_bytes(geometry.unit_bytes(), rate),
             t_part: match config.transfer_bytes {
                 0 => Span(u64::MAX),
-                // Of a gang each channel moves as much.
+                // Each channel of a gang moves as much.
                 bytes => Span::of_bytes(u64::from(bytes), config.channel_rate),
             },
             t_sector_transfer: Span::of_bytes(geometry.sector.bytes(), rate),
@@ -577,7 +577,7 @@ impl Nand {
             ("transfer", (transfer / scale) as u64),
         ]
     }
-    /// Of the arrays, in picojoules, each operation at the power of its block's mode.
+    /// Energy of the arrays, in picojoules, each operation at the power of its block's mode.
     fn array_pj(&self, class: Class) -> u128 {
         let of = |read, program, erase| match class {
             Class::UserRead | Class::RebuildRead | Class::GcRead | Class::MetaRead => read,

@@ -78,9 +78,11 @@ struct Progress {
     ahead: u32,
     /// What is left to do in the array.
     array: Span,
-    /// What there was to transfer, what is left of it, and of that the command cycles.
+    /// What there was to transfer.
     whole: Span,
+    /// What is left of it.
     transfer: Span,
+    /// The command cycles in what is left.
     cycles: Span,
     /// Its transfer was stopped.
     saved: bool,
@@ -381,7 +383,7 @@ impl Nand {
         if !self.config.suspend.dma || kind == Kind::NandArray {
             return self.advance(ctx, kind, lun);
         }
-        // Of the current operation and the one whose data leave, the one that has the channel.
+        // The one that has the channel: the current operation, or the one whose data leave.
         let l = &self.luns[lun];
         let any = l.current.or(l.leaving).expect("an event belongs to an operation");
         let channel = self.states[any].record.channel;

@@ -34,7 +34,7 @@ pub struct Config {
     pub ftl: FtlConfig,
     /// `[ftl]`.
     pub device: DeviceConfig,
-    /// Of a bridge, the drives behind it. `nand` and `ftl` are those of the first with flash.
+    /// The drives behind it, if it is a bridge. `nand` and `ftl` are those of the first with flash.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Inside>,
     /// `[stack]`.
@@ -156,7 +156,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Of a configuration whose text is not at hand.
+    /// The places of a configuration whose text is not at hand.
     pub fn none() -> Places {
         let at = Place { source: 0, line: 0, column: 0 };
         Places { tree: Node::table(at), sources: vec![String::new()] }
@@ -338,7 +338,7 @@ pub fn assemble_with_places(
     if swapped && !asked {
         without_firmware(&nand, &mut ftl);
     }
-    // Of the keys of other FTLs it has none but cost and over-provisioning.
+    // It has none of the keys of other FTLs but cost and over-provisioning.
     let ftl_name = match (&ftl.fssd, &ftl.firmware) {
         (Some(_), _) => "fssd".into(),
         (None, Some(_)) => "firmware".into(),

@@ -73,7 +73,7 @@ pub struct JobDisks {
 }
 
 impl JobDisks {
-    /// Of units of so many bytes.
+    /// The disks of a machine whose units have so many bytes.
     pub fn new(config: &SystemConfig, bytes: &[u64]) -> Result<JobDisks, TopologyError> {
         let layout = |a| config.layout(a, |d| bytes[d]);
         let layouts: Vec<Layout> =

@@ -86,7 +86,7 @@ pub enum JobFault {
          jobs the drive's name, and each its part of it by offset= and size="
     )]
     Partitions { name: String, first: String },
-    /// Of a machine with several disks.
+    /// A machine with several disks has none of that name.
     #[error("filename={name} is none of {known}")]
     NoDevice { name: String, known: String },
     #[error(

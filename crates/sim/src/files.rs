@@ -43,7 +43,7 @@ pub struct Files {
     writes: bool,
     /// They are the block device.
     device: bool,
-    /// Of filecreate and its like: the file the last call was for.
+    /// The file that filecreate and its like made the last call for.
     called: Option<u32>,
 }
 

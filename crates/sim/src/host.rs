@@ -11,7 +11,7 @@ use wordline_host::stats::MEMORY_OWNERS;
 
 type ByOwner = [u64; CPU_OWNERS.len()];
 
-/// Of one core, what an earlier row ended with.
+/// What an earlier row of one core ended with.
 #[derive(Clone, Copy, Default)]
 struct CoreThen {
     user: u64,
@@ -193,7 +193,7 @@ fn energy(host: &HostStats, (power, states): &(PowerConfig, IdleConfig)) -> Draw
     }
 }
 
-/// Of all hosts together, of which `each` has its own power.
+/// The report of all hosts together, of which `each` has its own power.
 pub fn report(
     host: &HostStats,
     each: &[(HostStats, &(PowerConfig, IdleConfig))],

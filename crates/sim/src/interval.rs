@@ -13,9 +13,11 @@ const CELL: usize = 8;
 /// How the flash of all drives stands.
 #[derive(Clone, Copy, Default)]
 pub struct Flash {
-    /// Reads of users, those that waited, and by what they waited for.
+    /// Reads of users that came from flash, in pieces.
     pub reads: u64,
+    /// Those of them that waited.
     pub waited: u64,
+    /// Those that waited, by what they waited for longest.
     pub blocked: [u64; WAITS],
     /// Free lines, and of how many on collecting begins and writers wait; none where an FTL has no lines.
     pub free_lines: Option<(u32, f64, f64)>,

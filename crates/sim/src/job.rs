@@ -36,7 +36,7 @@ pub struct JobSource {
     paced: bool,
     in_flight: u32,
     issued: u64,
-    /// Of the syncs in flight, in order of issue: whether it closes a file.
+    /// Whether each sync in flight closes a file, in order of issue.
     syncs: VecDeque<bool>,
     /// On a file system: the job's files, and calls that go before the next I/O.
     files: Option<Files>,
@@ -62,7 +62,7 @@ pub struct JobSource {
     ended: bool,
     /// Until then nothing but the generator's stretch decides what is next, unless the job has ended.
     easy_until: Time,
-    /// Of I/Os of the job's own priority.
+    /// The class of I/Os that have the job's own priority.
     class: IoClass,
     error: i32,
     /// The statistics restart here: `latency_target` runs its last window alone.

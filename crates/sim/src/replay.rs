@@ -45,7 +45,7 @@ pub struct TraceSource {
     clock: Clock,
     /// Disks that it goes to, and how its requests are made to fit each.
     fits: Vec<(u16, Fit)>,
-    /// Of each volume so far, the place of its disk in that list.
+    /// The place in that list of the disk of each volume so far.
     volumes: BTreeMap<u32, usize>,
     shift: Shift,
     held: Option<(Request, Arrival)>,

@@ -98,7 +98,7 @@ pub enum Refused {
 /// What was run. The same five things give the same bytes of output.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Provenance {
-    /// Of this program.
+    /// The version of this program.
     pub version: String,
     /// Names of the profiles: device, ...
     pub device: String,
@@ -112,9 +112,9 @@ pub struct Provenance {
     pub workload: String,
     /// Name of the state that the drive was brought into, or `loaded`.
     pub precondition: String,
-    /// Of every random stream.
+    /// The seed that every random stream is drawn from.
     pub seed: u64,
-    /// Of `--scale`; empty is the whole drive.
+    /// What `--scale` said; empty is the whole drive.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub scale: String,
     /// What was set over the profiles, as `key=value`.
@@ -250,7 +250,7 @@ impl SampleStats {
         self.mean += delta / self.n as f64;
         self.m2 += delta * (value - self.mean);
     }
-    /// Of a sample (n - 1); 0 below two.
+    /// Standard deviation of a sample (n - 1); 0 below two.
     pub fn stddev(&self) -> f64 {
         if self.n < 2 { 0.0 } else { (self.m2 / (self.n - 1) as f64).sqrt() }
     }
@@ -339,7 +339,7 @@ pub struct DriveClass {
     pub flushes: u64,
     /// Commands.
     pub trims: u64,
-    /// Of an open-channel drive.
+    /// Erase commands of an open-channel drive.
     pub resets: u64,
     /// Lines of the cache at the end.
     pub cached_lines: u64,
@@ -359,7 +359,7 @@ pub struct LogLine {
     pub bs: u32,
     /// Bytes from the start of the drive or file.
     pub offset: u64,
-    /// Of the I/O.
+    /// The I/O's class.
     pub class: IoClass,
 }
 
@@ -389,7 +389,7 @@ pub struct HistLine {
     pub at: Time,
     /// Direction.
     pub ddir: Ddir,
-    /// Of the I/O that ended the interval.
+    /// Bytes of the I/O that ended the interval.
     pub bs: u32,
     /// Counts by fio's bins, made coarser as the job says.
     pub bins: Vec<u64>,
@@ -398,7 +398,7 @@ pub struct HistLine {
 /// A log file to be written: fio names it `{prefix}_{kind}.{thread number}.log`.
 #[derive(Clone, Serialize)]
 pub struct Log {
-    /// Of the file's name, as the job says it.
+    /// How the file's name begins, as the job says it.
     pub prefix: String,
     /// What it has.
     pub kind: LogKind,
@@ -408,9 +408,9 @@ pub struct Log {
     pub with_offset: bool,
     /// Write the priority itself (fio's log_prio), not only whether it was high.
     pub with_prio: bool,
-    /// Of all kinds but [`LogKind::Hist`], in order of time.
+    /// Lines of all kinds but [`LogKind::Hist`], in order of time.
     pub lines: Vec<LogLine>,
-    /// Of [`LogKind::Hist`].
+    /// Lines of [`LogKind::Hist`].
     pub hist: Vec<HistLine>,
 }
 
@@ -420,7 +420,7 @@ pub struct Log {
 pub struct SteadyResult {
     /// As in fio's output: `iops_slope:0.300000%`.
     pub name: String,
-    /// Of I/Os a second, and not of bandwidth.
+    /// I/Os a second were judged, and not bandwidth.
     pub of_iops: bool,
     /// The slope was judged, and not the greatest distance from the mean.
     pub slope: bool,
@@ -447,7 +447,7 @@ pub struct SteadyResult {
 /// Total latency of all threads' I/Os, by interval of their completion.
 #[derive(Clone, Default, Serialize)]
 pub struct LatencyOverTime {
-    /// Of each interval; the first begins when the machine is switched on.
+    /// The length of each interval; the first begins when the machine is switched on.
     pub interval_ns: u64,
     /// By `Ddir::Read`, `Write`, `Trim`; intervals with no I/O at the end are left out.
     pub intervals: Vec<[Histogram; 3]>,
@@ -472,7 +472,7 @@ pub struct ThreadResult {
     pub ioengine: String,
     /// I/Os in flight at most.
     pub iodepth: u32,
-    /// Of its I/Os, but for those that have one of their own.
+    /// The class of its I/Os, but for those that have one of their own.
     pub class: IoClass,
     /// All its disks are over a network, where workload attributes end.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -733,7 +733,7 @@ pub struct DriveTotals {
     pub partial_writes: PartialWrites,
     /// Reads of users that waited, by what they waited for longest.
     pub reads_blocked: Vec<(String, u64)>,
-    /// Of them, those that waited for anything at all.
+    /// Those of them that waited for anything at all.
     pub user_reads_waited: u64,
     /// Reads of users that came from flash, in pieces.
     pub user_flash_reads: u64,
@@ -992,7 +992,7 @@ impl Cause {
             Cause::Map => c.map_sectors,
         }
     }
-    /// Of some drives only: not told where there is none.
+    /// Only some drives have it: it is not told where there is none.
     pub fn is_rare(self) -> bool {
         matches!(self, Cause::Folded | Cause::Map)
     }
@@ -1075,7 +1075,7 @@ impl Trend {
     /// Parts that lie within this factor of each other are flat.
     const WITHIN: f64 = 1.15;
 
-    /// Of its value in each third.
+    /// The trend of a value in each third.
     pub fn of(by_third: [f64; 3]) -> Trend {
         let [a, b, c] = by_third;
         let (least, most) = (a.min(b).min(c), a.max(b).max(c));
@@ -1101,7 +1101,7 @@ impl Trend {
 }
 
 impl WriteAmplification {
-    /// Of what an FTL counted between two moments.
+    /// What an FTL counted between two moments.
     pub(crate) fn between(before: &Counters, after: &Counters) -> WriteAmplification {
         let mut all = WriteAmplification {
             parity_sectors: after.parity_sectors - before.parity_sectors,
@@ -1267,7 +1267,7 @@ pub struct HostReport {
     pub loads: u64,
     /// Stores of all functions.
     pub stores: u64,
-    /// Of the cores, by what they were doing, and mean watts.
+    /// Joules of busy cores.
     pub busy_j: f64,
     /// Joules of idle cores.
     pub idle_j: f64,
@@ -1341,9 +1341,9 @@ pub const HOST_SERIES: usize = 9;
 pub struct IdleUse {
     /// The state's.
     pub name: String,
-    /// Of all cores.
+    /// Nanoseconds of all cores.
     pub ns: u64,
-    /// Of the time that cores were idle.
+    /// Its share of the time that cores were idle.
     pub share: f64,
 }
 
@@ -1356,7 +1356,7 @@ pub struct FunctionUse {
     pub calls: u64,
     /// In it, of all cores.
     pub ns: u64,
-    /// Of the time that cores were busy.
+    /// Its share of the time that cores were busy.
     pub share: f64,
     /// Per I/O that was served, and so those below.
     pub ns_per_io: f64,
@@ -1465,22 +1465,22 @@ pub struct Integrity {
     pub on: bool,
     /// Sectors compared.
     pub checked: u64,
-    /// Of them, those that were not the newest.
+    /// Those that did not return the newest write.
     pub wrong: u64,
 }
 
 /// Erasures of blocks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WearSummary {
-    /// Of the block with the fewest.
+    /// Erasures of the block with the fewest.
     pub erases_min: u32,
-    /// Of the block with the most.
+    /// Erasures of the block with the most.
     pub erases_max: u32,
-    /// Of all blocks.
+    /// Erasures of a block in the mean.
     pub erases_mean: f64,
     /// That a block is rated for.
     pub rated: u32,
-    /// Of a medium written in place: writes of a unit instead of erases of a block.
+    /// The medium is written in place: these are writes of a unit, not erasures of a block.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_place: bool,
 }

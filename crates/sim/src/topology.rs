@@ -292,7 +292,7 @@ impl SystemConfig {
     pub fn device(&self, unit: usize) -> &DeviceConfig {
         self.bridge(unit).map_or_else(|| &self.drives[unit].config.device, |bridge| &bridge.device)
     }
-    /// Of the flash of a unit; drives behind a bridge have one size.
+    /// The sector of a unit's flash; drives behind a bridge have one size.
     pub fn sector(&self, unit: usize) -> SectorSize {
         let mut unit = unit;
         while let Some(bridge) = self.bridge(unit) {

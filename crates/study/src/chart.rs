@@ -75,8 +75,9 @@ pub struct Mark {
 pub struct Panel {
     /// Values of the axes that make panels.
     pub name: String,
-    /// The least and the most of what is drawn; of all panels, if they share a scale.
+    /// The least of what is drawn; of all panels, if they share a scale.
     pub least: f64,
+    /// The most of what is drawn; likewise.
     pub most: f64,
     pub series: Vec<Series>,
     pub marks: Vec<Mark>,

@@ -169,7 +169,7 @@ struct Spec {
     offset: Option<(Column, u64)>,
     size: Option<(Column, u64)>,
     op: Option<Column>,
-    /// Of `WORDS`, then those to ignore.
+    /// Words that mean each of `WORDS`, then those to ignore.
     words: [Option<Vec<String>>; 5],
     volume: Option<Column>,
     separator: Option<Separator>,

@@ -215,7 +215,7 @@ pub struct TraceError {
     pub file: String,
     /// Where it is.
     pub place: Place,
-    /// Of what sort it is.
+    /// What sort of error it is.
     pub fault: TraceFault,
     /// What is wrong, with the remedy, without the place.
     pub message: String,

@@ -93,7 +93,7 @@ pub enum TimeUnit {
     Picosecond,
     /// 10^-9 s.
     Nanosecond,
-    /// Of Windows file times.
+    /// 100 ns, as Windows file times have them.
     Tick,
     /// 10^-6 s.
     Microsecond,

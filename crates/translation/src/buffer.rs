@@ -30,7 +30,7 @@ struct Slot {
 pub struct Filled {
     /// Numbers of the slots, in the order in which they go to flash.
     pub slots: Vec<SlotId>,
-    /// Of users' data, or of the collector's alone.
+    /// The class of users' data, or of the collector's alone.
     pub class: Class,
 }
 

@@ -40,7 +40,7 @@ pub enum Command {
 #[derive(Clone, Default, Debug)]
 pub struct Commands {
     waiting: VecDeque<Command>,
-    /// Of the sectors that a cache stamped, in order.
+    /// Versions of the sectors that a cache stamped, in order.
     stamps: VecDeque<u32>,
 }
 

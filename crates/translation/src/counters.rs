@@ -101,7 +101,7 @@ wordline_base::counters! {
         waits_rebuild_error,
         /// Flash reads of users that failed.
         read_errors,
-        /// Of them, those repaired from their stride.
+        /// Those of them that were repaired from their stride.
         repaired_reads,
         /// Reads of the collector repaired from their stride.
         gc_repaired_reads,

@@ -19,7 +19,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// Of no sector.
+    /// The digest of no sector.
     pub fn new() -> Digest {
         Digest { exact: 0x5EED, held: 0 }
     }

@@ -30,7 +30,7 @@ pub struct FtlCost {
     pub background_command: Span,
     /// Adding one sector to a parity sum, for writing parity or rebuilding a sector.
     pub xor_sector: Span,
-    /// Of a map that is a tree in host memory; absent: looking up is part of the above.
+    /// The cost of a map that is a tree in host memory; absent: looking up is part of the above.
     pub map: Option<MapCost>,
 }
 
@@ -138,7 +138,7 @@ pub struct FlashOp {
     pub ppa: Ppa,
     /// None of an erase.
     pub sectors: u32,
-    /// Of the sectors, those that go to or come from where the FTL runs.
+    /// How many of the sectors go to or come from where the FTL runs.
     pub payload: u32,
     /// A program with a bit a cell.
     pub slc: bool,

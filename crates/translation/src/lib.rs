@@ -286,7 +286,7 @@ pub struct Wear {
 }
 
 impl Wear {
-    /// Of the blocks that are good.
+    /// The wear of these blocks, those that are good.
     pub fn of(blocks: impl Iterator<Item = BlockState>) -> Wear {
         let (mut min, mut max, mut sum, mut n) = (u32::MAX, 0, 0u64, 0u64);
         for b in blocks.filter(|b| !b.bad) {

@@ -238,7 +238,7 @@ pub struct LogFtl<P> {
 }
 
 impl<P: LogPolicy> LogFtl<P> {
-    /// Of both.
+    /// An FTL of a log and what decides about it.
     pub fn new(log: BlockLog, policy: P) -> LogFtl<P> {
         LogFtl { log, policy }
     }

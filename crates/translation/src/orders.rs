@@ -130,7 +130,7 @@ pub struct GcPolicy {
 }
 
 impl GcPolicy {
-    /// Of a drive of this shape; it owes nothing.
+    /// The policy of a drive of this shape; it owes nothing.
     pub fn new(shape: GcShape) -> GcPolicy {
         GcPolicy { shape, last: shape.segments - 1, used: 0, debt: 0 }
     }

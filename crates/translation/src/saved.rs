@@ -91,17 +91,17 @@ pub enum LoadError {
         /// In the profile.
         here: &'static str,
     },
-    /// Of a drive with another number of something.
+    /// The file is of a drive with another number of something.
     #[error("was saved with {saved} {name}, the profile has {here}")]
     Shape {
-        /// Of what.
+        /// What there is another number of.
         name: &'static str,
         /// In the file.
         saved: u32,
         /// In the profile.
         here: u32,
     },
-    /// Of a drive with other spare space.
+    /// The file is of a drive with other spare space.
     #[error("was saved with over_provisioning = {saved}, the profile has {here}")]
     OverProvisioning {
         /// In the file.
@@ -109,7 +109,7 @@ pub enum LoadError {
         /// In the profile.
         here: f64,
     },
-    /// Of a drive that gave up lines at another number of bad blocks.
+    /// The file is of a drive that gave up lines at another number of bad blocks.
     #[error("min_good_luns is not that of the saved drive")]
     MinGoodLuns,
     /// The settings make no FTL.

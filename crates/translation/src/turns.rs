@@ -26,7 +26,7 @@ fn number(sector: u64) -> u32 {
 }
 
 impl Touch {
-    /// Of a write of bytes.
+    /// What a write of bytes touches.
     pub fn write(offset: u64, bytes: u64, sector: SectorSize) -> Touch {
         let end = offset.saturating_add(bytes);
         Touch {
@@ -35,7 +35,7 @@ impl Touch {
             tail: !end.is_multiple_of(sector.bytes()),
         }
     }
-    /// Of a trim: whole sectors only.
+    /// What a trim touches: whole sectors only.
     pub fn trim(offset: u64, bytes: u64, sector: SectorSize) -> Touch {
         let first = number(sector.holding(offset));
         let end = number(sector.of(offset.saturating_add(bytes)));

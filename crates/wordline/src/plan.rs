@@ -105,7 +105,7 @@ pub struct Plan {
     pub logs: Box<dyn Logs>,
     /// What runs, in words, for the report.
     pub label: String,
-    /// Of every random stream of the run. Equal plans with equal seeds give equal results.
+    /// The seed of every random stream of the run. Equal plans with equal seeds give equal results.
     pub seed: u64,
     /// The state that the run finds the drive in.
     pub state: Precondition,
@@ -435,7 +435,7 @@ impl Replay {
 pub enum Step {
     /// Every sector is written once, in order.
     Fill {
-        /// Of the drive.
+        /// Bytes of the drive.
         bytes: u64,
     },
     /// The drive is overwritten until its state is that of `how`; with `own` by the jobs' own writes.
@@ -447,7 +447,7 @@ pub enum Step {
     },
     /// A program's files are written.
     Lay {
-        /// Of the files.
+        /// Bytes that the files need.
         bytes: u64,
     },
 }

@@ -112,7 +112,7 @@ impl Scale {
             fits
         };
         let mut caches = false;
-        // Of drives behind a bridge all caches alike.
+        // All caches of drives behind a bridge are scaled alike.
         let (mut device, mut prefix, mut inside) = (&config.device, String::new(), &config.members);
         while let Some(first) = inside.first() {
             prefix += "bridge.members.";

@@ -550,7 +550,7 @@ fn of_entry<T: Copy>(own: &Option<Spanned<T>>, of_host: T) -> T {
 }
 
 impl Topology {
-    /// Of a file's text; `name` is for messages.
+    /// Reads a file's text; `name` is for messages.
     pub fn parse(name: &str, text: &str) -> Result<Topology, Error> {
         let mut parsed: Topology = toml::from_str(text)
             .map_err(|e| ConfigError::plain(format!("{name}: {}", e.to_string().trim_end())))?;

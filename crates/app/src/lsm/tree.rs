@@ -204,10 +204,13 @@ pub struct Tree {
     base: u64,
     multiplier: u64,
     file_entries: usize,
-    /// Sectors that flushes and compactions wrote and read.
+    /// Sectors that flushes wrote.
     pub flushed: u64,
+    /// Sectors that compactions wrote.
     pub compacted: u64,
+    /// Sectors that compactions read.
     pub compaction_reads: u64,
+    /// Compactions done.
     pub compactions: u64,
     pub moves: u64,
 }

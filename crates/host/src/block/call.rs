@@ -13,11 +13,13 @@ pub(crate) struct Call {
     pub(super) single: u32,
     /// I/Os taken up so far.
     pub(super) index: usize,
-    /// The current I/O, how much of it has become parts, and the current part. Once the last part
-    /// is out another thread may reap it: its length is kept.
+    /// The current I/O.
     pub(super) node: u32,
+    /// Its length, kept as another thread may reap it once its last part is out.
     pub(super) len: u64,
+    /// How much of it has become parts.
     pub(super) at: u64,
+    /// The current part.
     pub(super) part: u32,
     pub(super) divided: bool,
     pub(super) opcode: Opcode,

@@ -172,11 +172,13 @@ pub(crate) struct Hctx {
     pub cq: u16,
     /// Requests that a kblockd worker is to take (blk_mq_ctx).
     software: VecDeque<u32>,
-    /// Its completion queue's vector may be masked, and is. Entries taken from that queue, and requests
-    /// in flight whose completion nobody looks for.
+    /// Its completion queue's vector may be masked.
     maskable: bool,
+    /// The vector is masked.
     pub masked: bool,
+    /// Entries taken from that queue.
     reaped: u64,
+    /// Requests in flight whose completion nobody looks for.
     sleepers: u32,
 }
 
@@ -282,7 +284,7 @@ pub(crate) enum Side {
 pub(crate) struct BlockLayer {
     pub nodes: Slab<Node>,
     pub requests: Slab<Request>,
-    /// Of all disks, one after the other.
+    /// Hardware queues of all disks, one disk after the other.
     pub hctxs: IdVec<HctxId, Hctx>,
     pub disks: IdVec<DiskId, Disk>,
     pub merge: bool,

@@ -49,19 +49,23 @@ type MemberId = u32;
 pub(crate) struct Array {
     pub layout: Layout,
     config: MdConfig,
-    /// Its members among the host's disks, a spare, and the journal.
+    /// Its members, by their numbers among the host's disks.
     pub members: IdVec<MemberId, DiskId>,
+    /// The disk that takes a lost member's place.
     spare: Option<u16>,
+    /// The disk that is its journal.
     journal: Option<u16>,
+    /// A member that is to be lost, and when.
     fail: Option<(u32, Span)>,
     parity: Option<Box<Parity>>,
     /// Requests, and those that met a member that makes room for writes.
     requests: u64,
     met: u64,
-    /// Members that make room for writes now, how many at a time at most, and those that began without the
-    /// token.
+    /// Members that make room for writes now.
     busy: IdVec<MemberId, bool>,
+    /// The most that did at a time.
     most_busy: u32,
+    /// Times a member began without the token.
     forced: u64,
     /// Who has the token, and whether it is to be passed on.
     holder: u32,
@@ -73,9 +77,11 @@ struct Parity {
     raid: Raid5,
     thread: u32,
     sync: u32,
-    /// The stripe that the thread is at, whether parity was computed, and the bios that wait for it.
+    /// The stripe that the thread is at.
     current: Option<u32>,
+    /// Its parity was computed.
     summed: bool,
+    /// Bios that wait for it.
     waiting: Vec<u32>,
     /// Handled since I/O was last submitted, and the row after the last.
     handled: u32,
@@ -89,18 +95,20 @@ struct Parity {
     retries: VecDeque<PageOf>,
     /// A lost member whose place the spare takes once nothing is out to it.
     lost: Option<u32>,
-    /// Rows on their way to be rebuilt, requests of the array when the window was begun, and rows and time since
-    /// rebuilding began.
+    /// Rows on their way to be rebuilt.
     rows_out: u32,
+    /// Requests of the array when the window was begun.
     seen: u64,
+    /// Rows begun since rebuilding began.
     rows_begun: u64,
+    /// When rebuilding began.
     since: Time,
 }
 
 /// What an array did.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ArrayStats {
-    /// Of the host's disks.
+    /// Its number among the host's disks.
     pub disk: u16,
     /// Bytes that its users can write.
     pub bytes: u64,

@@ -131,16 +131,20 @@ pub(crate) struct End {
     /// The thread that receives, and what it is at.
     receiver: u32,
     at: Option<(Message, Stage)>,
-    /// Client: kblockd's worker of each core, requests for them, and the one being sent.
+    /// Client: kblockd's worker of each core.
     workers: IdVec<CoreId, ThreadId>,
+    /// Client: requests for the workers.
     run: VecDeque<u32>,
+    /// Client: the request being sent.
     sending: Option<u32>,
     /// nbd-server: requests for the pool, its threads and what each is at.
     queue: VecDeque<Message>,
     pool: BTreeMap<u32, Option<(Message, Stage)>>,
-    /// SPDK: requests at the drive, replies to be sent, requests received in this turn.
+    /// SPDK: requests at the drive.
     at_drive: BTreeMap<u32, Message>,
+    /// SPDK: replies to be sent.
     replies: VecDeque<Message>,
+    /// SPDK: requests received in this turn.
     taken: u32,
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Pblk {
     pub unit_sectors: u32,
     /// The kernel threads. With two the second one collects.
     pub kernel: Vec<Kernel>,
-    /// Of a map that is a tree.
+    /// The lock of a map that is a tree.
     pub lock: Option<MapLock>,
     pub staging: Staging,
     /// Reads to repair one that failed, while they are issued.
@@ -172,7 +172,7 @@ pub(crate) struct Merges {
     turns: Turns,
     /// Nodes that write or trim sectors, or wait to.
     under_way: Vec<(u32, Touch)>,
-    /// Of these, writes whose rest may be read now.
+    /// Writes among these whose rest may be read now.
     ready: VecDeque<u32>,
     /// The kernel thread that reads it.
     thread: u32,

@@ -41,9 +41,9 @@ pub(crate) struct Segment {
     pub end: Time,
     pub user: u64,
     pub system: u64,
-    /// Of these, what a loop took up to the look that ended it.
+    /// What a loop took of these up to the look that ended it.
     pub spun: u64,
-    /// Of a loop: in user mode.
+    /// A loop in user mode.
     pub in_user: bool,
     /// Not a loop: the core is halted until then (MWAIT).
     pub halted: bool,

@@ -29,7 +29,7 @@ pub(crate) struct Menu {
     intervals: [u64; INTERVALS],
     at: usize,
     factors: [u64; BUCKETS],
-    /// Of the pause under way.
+    /// The state of the pause under way.
     pub state: usize,
     bucket: usize,
     next_timer_us: u64,

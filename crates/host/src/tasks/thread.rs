@@ -208,15 +208,16 @@ pub(crate) struct Thread<S> {
     pub pend: Pending,
     pub(super) plan: Plan,
     pub call: Call,
-    /// Of the segment that ended last: lead and entry.
+    /// Lead and entry of the segment that ended last.
     pub(super) done: (u64, u64),
     pub engine: InEngine,
-    /// Of the I/O that it asks for: the I/O's own, or the thread's.
+    /// The class of the I/O that it asks for: the I/O's own, or the thread's.
     pub class: IoClass,
-    /// Of a job: the thread that reaps for it. Of a reaper: the job.
+    /// The thread that reaps for a job. A reaper has its job here.
     pub partner: u32,
-    /// Of an io_uring job: the thread that submits for it. Of that thread: the job.
+    /// The thread that submits for an io_uring job.
     pub sq: u32,
+    /// The job of that thread.
     pub owner: u32,
     /// The disk's hardware queue of its core, and the one its polled requests go to.
     pub home: u16,

@@ -73,9 +73,11 @@ struct Queue {
     /// Waiting, by position and by age.
     sorted: BTreeSet<(u64, u64, u32)>,
     fifo: BTreeSet<(u64, u32)>,
-    /// Sectors it may have next, and in the budget under way; had of that.
+    /// Sectors that its next budget may have.
     max_budget: u64,
+    /// Sectors of the budget under way.
     budget: u64,
+    /// Sectors that it has had of that.
     service: u64,
     /// Virtual start and finish.
     start: u64,

@@ -43,7 +43,7 @@ pub enum Elevator {
     Kyber(Box<Kyber>),
     /// bfq: a queue a thread, served by weight.
     Bfq(Box<Bfq>),
-    /// Of a drive that tells where data lie.
+    /// For a drive that tells where data lie.
     Luns(Box<Luns>),
 }
 
