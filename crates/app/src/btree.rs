@@ -94,6 +94,7 @@ struct Stats {
     waited: Span,
 }
 
+/// A B-tree with a cache, checkpoints and a journal as a program.
 #[derive(Debug)]
 pub struct Btree {
     c: BtreeConfig,

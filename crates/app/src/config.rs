@@ -17,6 +17,7 @@ pub struct AppConfig {
     pub ramp_time: Span,
     /// The program's part of the drive; a `size` of 0 goes to its end.
     pub offset: u64,
+    /// Bytes of that part; 0: up to the end of the drive.
     pub size: u64,
     /// The workload attribute of its threads, which their I/Os carry to the drive.
     #[serde(default)]
@@ -24,16 +25,22 @@ pub struct AppConfig {
     /// Cores that its threads may run on; none is all.
     #[serde(default)]
     pub cores: Vec<u32>,
+    /// A log-structured merge tree.
     #[serde(default)]
     pub lsm: Option<LsmConfig>,
+    /// A B-tree with checkpoints.
     #[serde(default)]
     pub btree: Option<BtreeConfig>,
+    /// A web server.
     #[serde(default)]
     pub web: Option<WebConfig>,
+    /// A key-value store.
     #[serde(default)]
     pub kv: Option<KvConfig>,
+    /// Rounds over a graph.
     #[serde(default)]
     pub pagerank: Option<PagerankConfig>,
+    /// An external sort.
     #[serde(default)]
     pub sort: Option<SortConfig>,
 }
@@ -41,9 +48,11 @@ pub struct AppConfig {
 /// What an [`AppConfig`] has one of.
 pub const SECTIONS: [&str; 6] = ["lsm", "btree", "web", "kv", "pagerank", "sort"];
 
+/// What a writer of the tree does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Write {
+    /// A new value.
     Put,
     /// An operand that a read, or a compaction, adds to the value below it.
     Merge,
@@ -53,6 +62,7 @@ pub enum Write {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wal {
+    /// No log: a crash loses what is in memory.
     None,
     /// Written to the page cache: it reaches the drive every `wal_bytes_per_sync`.
     Buffered,
@@ -63,8 +73,11 @@ pub enum Wal {
 /// RocksDB with leveled compaction, in the words of its options.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LsmConfig {
+    /// Keys that the tree begins with.
     pub keys: u32,
+    /// Bytes of a key.
     pub key_bytes: u32,
+    /// Bytes of a value.
     pub value_bytes: u32,
     /// Share of `keys`, in percent, overwritten at random before the run: levels in mid-cycle.
     pub updates: f64,
@@ -72,27 +85,40 @@ pub struct LsmConfig {
     pub readers: u32,
     /// Threads that write random keys.
     pub writers: u32,
+    /// What writers write.
     pub write: Write,
     /// Bytes of keys and values a second of all writers together; 0: as fast as they can.
     pub write_rate: u64,
 
+    /// Whether writes are logged first, and when the log is on the drive.
     pub wal: Wal,
     /// 0: a buffered log is deleted before it reaches the drive.
     pub wal_bytes_per_sync: u64,
+    /// Bytes of a memtable.
     pub write_buffer_size: u64,
     /// Memtables waiting to be flushed at which writes stop.
     pub max_write_buffer_number: u32,
+    /// Files of level 0 at which they are compacted.
     pub level0_file_num_compaction_trigger: u32,
+    /// Files of level 0 at which writes are delayed.
     pub level0_slowdown_writes_trigger: u32,
+    /// Files of level 0 at which writes stop.
     pub level0_stop_writes_trigger: u32,
+    /// Bytes that level 1 is meant to hold.
     pub max_bytes_for_level_base: u64,
+    /// How much more each level below is meant to hold.
     pub max_bytes_for_level_multiplier: u32,
+    /// Levels, 0 among them.
     pub num_levels: u32,
+    /// Bytes of a file.
     pub target_file_size_base: u64,
+    /// Bytes to be compacted at which writes are delayed.
     pub soft_pending_compaction_bytes_limit: u64,
+    /// Bytes to be compacted at which writes stop.
     pub hard_pending_compaction_bytes_limit: u64,
     /// Bytes a second that delayed writes begin with.
     pub delayed_write_rate: u64,
+    /// Compactions at a time.
     pub compaction_threads: u32,
     /// 0: a file reaches the drive when it is finished.
     pub bytes_per_sync: u64,
@@ -103,6 +129,7 @@ pub struct LsmConfig {
     pub compression_ratio: f64,
     /// Bits a key of the Bloom filter; 0 for none.
     pub bloom_bits: u32,
+    /// Bytes of blocks kept in memory, unpacked.
     pub block_cache: u64,
     /// Memory of the system that holds pages of files; empty at the start.
     pub page_cache: u64,
@@ -114,6 +141,7 @@ pub struct LsmConfig {
     pub depth: u32,
     /// The file system trims what deleted files leave.
     pub discard: bool,
+    /// Processor time.
     pub cost: LsmCost,
 }
 
@@ -122,11 +150,13 @@ pub struct LsmConfig {
 pub struct LsmCost {
     /// A get, but for what follows.
     pub get: Span,
+    /// A look at a file's Bloom filter.
     pub filter_probe: Span,
     /// The search of a file's index and of a block.
     pub index_probe: Span,
     /// Decompression and checksum of a block.
     pub block_unpack: Span,
+    /// Compression and checksum of a block.
     pub block_pack: Span,
     /// A write into log and memtable.
     pub put: Span,
@@ -153,27 +183,35 @@ pub enum Mix {
 /// MongoDB on WiredTiger.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BtreeConfig {
+    /// Documents of the collection.
     pub records: u64,
     /// Bytes of a document on a page, and in the journal.
     pub record_bytes: u32,
     /// Pages of the collection.
     pub leaf_bytes: u32,
-    /// Pages of the index of `_id`, and their entries.
+    /// Bytes of a page of the index of `_id`.
     pub index_leaf_bytes: u32,
+    /// Bytes of an entry of that index.
     pub index_entry_bytes: u32,
     /// Leaf pages below an internal page.
     pub fanout: u32,
+    /// Clients, each with one operation at a time.
     pub clients: u32,
+    /// What they do.
     pub mix: Mix,
+    /// The exponent of Zipf's law, by which documents are chosen.
     pub theta: f64,
     /// WiredTiger's cache.
     pub cache: u64,
-    /// Shares of the cache, in percent: what eviction keeps it at, and where clients wait for it.
+    /// Share of the cache, in percent, that eviction keeps it at.
     pub eviction_target: u32,
+    /// Share of the cache, in percent, at which clients wait for eviction.
     pub eviction_trigger: u32,
-    /// The same for dirty pages.
+    /// Share of dirty pages, in percent, that eviction keeps them at.
     pub dirty_target: u32,
+    /// Share of dirty pages, in percent, at which clients wait for eviction.
     pub dirty_trigger: u32,
+    /// Threads that evict.
     pub eviction_threads: u32,
     /// Memory of the system that holds pages of files.
     pub page_cache: u64,
@@ -187,8 +225,11 @@ pub struct BtreeConfig {
     pub journaled: bool,
     /// The files of the journal, used over and over.
     pub journal_bytes: u64,
+    /// The largest write of a checkpoint or of eviction.
     pub write_bytes: u64,
+    /// I/Os that a background thread has in flight.
     pub depth: u32,
+    /// Processor time.
     pub cost: BtreeCost,
 }
 

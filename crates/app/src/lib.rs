@@ -3,6 +3,7 @@
 //!
 //! What the two stand for, and what they leave out: docs/design/app.md.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod btree;
 mod config;

@@ -26,6 +26,7 @@ pub struct Lru {
 }
 
 impl Lru {
+    /// Room for so many keys.
     pub fn new(capacity: usize) -> Lru {
         Lru {
             capacity,
@@ -37,12 +38,15 @@ impl Lru {
             len: 0,
         }
     }
+    /// Keys in it.
     pub fn len(&self) -> usize {
         self.len
     }
+    /// It has no key.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+    /// Keys that it has room for.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -59,6 +63,7 @@ impl Lru {
         slot
     }
 
+    /// The key is in it, whenever it was used last.
     pub fn contains(&self, key: u64) -> bool {
         self.table[self.find(key)] != NONE
     }
@@ -111,6 +116,7 @@ impl Lru {
         }
     }
 
+    /// The key used longest ago.
     pub fn oldest(&self) -> Option<u64> {
         (self.oldest != NONE).then(|| self.nodes[self.oldest].key)
     }
@@ -123,12 +129,14 @@ impl Lru {
             Some(node.key)
         })
     }
+    /// Takes the key used longest ago.
     pub fn pop(&mut self) -> Option<u64> {
         let key = self.oldest()?;
         self.remove(key);
         Some(key)
     }
 
+    /// Takes a key out; tells whether it was in.
     pub fn remove(&mut self, key: u64) -> bool {
         let mut hole = self.find(key);
         let i = self.table[hole];

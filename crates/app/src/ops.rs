@@ -7,6 +7,7 @@ use wordline_base::{Histogram, Span, Time};
 /// One kind of operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct OpReport {
+    /// As results have it.
     pub name: &'static str,
     /// Nanoseconds.
     pub latency: Histogram,
@@ -15,18 +16,22 @@ pub struct OpReport {
 /// What came of a program.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
+    /// The program's name.
     pub name: String,
     /// Why it ended early.
     pub failure: Option<String>,
     /// Operations begun, and those finished; the rest was in flight when the run ended.
     pub begun: u64,
+    /// Operations finished.
     pub finished: u64,
     /// Operations finished after the ramp.
     pub counted: u64,
     /// From the end of the ramp to the last operation counted.
     #[serde(rename = "runtime_ns", serialize_with = "serialize_ns")]
     pub runtime: Span,
+    /// By kind of operation.
     pub ops: Vec<OpReport>,
+    /// What it counted, by name.
     pub counters: Vec<(&'static str, u64)>,
     /// Ratios, and seconds.
     pub figures: Vec<(&'static str, f64)>,

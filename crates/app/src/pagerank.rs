@@ -12,19 +12,23 @@ use wordline_base::{BadValue, IdVec, Rng, SECTOR, Seed, Span, Time};
 /// PageRank with edges on the drive and ranks in memory, written once a round.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PagerankConfig {
+    /// Threads, each with a part of the graph.
     pub threads: u32,
     /// Reads or writes that a thread has in flight.
     pub depth: u32,
     /// Bytes of all edges; 0: half of the program's part of the drive, 16 GiB at most.
     pub graph_bytes: u64,
-    /// Reads of edges, each size between as likely, in whole sectors.
+    /// The smallest read of edges; each size up to the largest is as likely, in whole sectors.
     pub read_bytes_min: u64,
+    /// The largest read of edges.
     pub read_bytes_max: u64,
     /// Bytes of all ranks, in percent of those of all edges.
     pub ranks: f64,
+    /// Bytes of a write of ranks.
     pub write_bytes: u64,
-    /// Processor time of a MiB of edges, and of a MiB of ranks.
+    /// Processor time of a MiB of edges.
     pub gather_cost: Span,
+    /// Processor time of a MiB of ranks.
     pub apply_cost: Span,
 }
 

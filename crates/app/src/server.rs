@@ -17,6 +17,7 @@ pub struct WebConfig {
     pub load: f64,
     /// Requests served at a time.
     pub threads: u32,
+    /// Files that can be asked for.
     pub files: u32,
     /// Sizes of files are lognormal, in whole sectors: their median, in bytes.
     pub file_bytes_median: u64,
@@ -28,15 +29,17 @@ pub struct WebConfig {
     pub file_bytes_max: u64,
     /// The exponent of Zipf's law, by which files are chosen.
     pub theta: f64,
-    /// Files that a request reads, each number as likely.
+    /// The fewest files that a request reads; each number up to the most is as likely.
     pub reads_min: u32,
+    /// The most files that a request reads.
     pub reads_max: u32,
     /// Share of file reads, in percent, that the page cache does not have.
     pub cold: f64,
     /// The largest read of a file's pages.
     pub read_bytes: u64,
-    /// Processor time of a request, each as likely.
+    /// The shortest processor time of a request; each up to the longest is as likely.
     pub cpu_min: Span,
+    /// The longest processor time of a request.
     pub cpu_max: Span,
 }
 
@@ -49,7 +52,9 @@ pub struct KvConfig {
     pub threads: u32,
     /// 0: as many as half of the program's part of the drive holds, 16 GiB at most.
     pub records: u64,
+    /// Bytes of a record.
     pub record_bytes: u64,
+    /// The exponent of Zipf's law, by which records are chosen.
     pub theta: f64,
     /// Share of requests, in percent, that write their record.
     pub updates: f64,

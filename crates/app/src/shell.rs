@@ -32,20 +32,26 @@ pub struct ThreadShape {
 /// What a thread does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Doing {
+    /// Issues an I/O, and goes on.
     Io {
+        /// Read, write, trim or sync.
         ddir: Ddir,
+        /// The first byte of the program's part of the drive.
         offset: u64,
+        /// Bytes.
         len: u32,
     },
     /// Works for so long, with none of its I/Os in flight.
     Compute(Span),
     /// Works for so long, whatever it has in flight.
     Work(Span),
+    /// Sleeps until this time.
     Until(Time),
     /// Until it is woken ([`App::take_wake`]).
     Asleep,
     /// Until one of its I/Os is back.
     Reap,
+    /// It has ended.
     Done,
 }
 
@@ -369,6 +375,7 @@ impl App {
         Ok(App { name: name.into(), workload_attr: config.workload_attr, shell, program })
     }
 
+    /// Its name in results.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -376,6 +383,7 @@ impl App {
     pub fn workload_attr(&self) -> Workload {
         self.workload_attr
     }
+    /// Its threads, in the order of their numbers.
     pub fn threads(&self) -> impl Iterator<Item = &ThreadShape> {
         self.shell.workers.iter().map(|w| &w.shape)
     }
@@ -426,6 +434,7 @@ impl App {
     pub fn end(&mut self) {
         self.shell.end();
     }
+    /// It has ended, or given up.
     pub fn is_over(&self) -> bool {
         self.shell.over
     }
@@ -435,6 +444,7 @@ impl App {
         self.shell.wakes.pop_front()
     }
 
+    /// What came of it so far.
     pub fn report(&self) -> Report {
         let mut report = self.shell.ops.report(&self.name);
         report.failure.clone_from(&self.shell.failure);

@@ -14,6 +14,7 @@ use wordline_base::{BadValue, IdVec, Rng, SECTOR, Seed, Span, Time};
 /// An external merge sort; each thread sorts a part of the input.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SortConfig {
+    /// Threads, each with a part of the input.
     pub threads: u32,
     /// Reads or writes that a thread has in flight.
     pub depth: u32,
@@ -23,8 +24,9 @@ pub struct SortConfig {
     pub run_bytes: u64,
     /// Bytes of a read or a write; a merge holds so much of each run.
     pub io_bytes: u64,
-    /// Processor time of a MiB, to sort it in memory and to merge it.
+    /// Processor time of a MiB, to sort it in memory.
     pub sort_cost: Span,
+    /// Processor time of a MiB, to merge it.
     pub merge_cost: Span,
 }
 

@@ -6,10 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Sectors of 4 KiB from the start of the program's part of the drive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Extent {
+    /// The first of them.
     pub at: u64,
+    /// How many.
     pub sectors: u64,
 }
 
+/// Free sectors of the program's part of the drive.
 #[derive(Clone, Debug)]
 pub struct Space {
     sectors: u64,
@@ -21,6 +24,7 @@ pub struct Space {
 }
 
 impl Space {
+    /// All free.
     pub fn new(sectors: u64) -> Space {
         let mut space = Space {
             sectors,
@@ -46,6 +50,7 @@ impl Space {
         Some(Extent { at, sectors })
     }
 
+    /// Sectors are free again.
     pub fn give(&mut self, extent: Extent) {
         let Extent { mut at, mut sectors } = extent;
         debug_assert!(at + sectors <= self.sectors, "{extent:?} is beyond the end");
@@ -76,12 +81,15 @@ impl Space {
         self.by_size.remove(&(sectors, at));
     }
 
+    /// Sectors, free or not.
     pub fn sectors(&self) -> u64 {
         self.sectors
     }
+    /// Sectors that are not free.
     pub fn used(&self) -> u64 {
         self.used
     }
+    /// Behind the last sector that was ever used.
     pub fn high(&self) -> u64 {
         self.high
     }

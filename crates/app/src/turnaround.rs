@@ -30,9 +30,11 @@ pub enum Part {
     Network,
 }
 
+/// The number of parts.
 pub const PARTS: usize = 9;
 
 impl Part {
+    /// All, in the order of results.
     pub const ALL: [Part; PARTS] = [
         Part::Thread,
         Part::Wait,
@@ -44,6 +46,7 @@ impl Part {
         Part::Completion,
         Part::Network,
     ];
+    /// As results have it.
     pub fn name(self) -> &'static str {
         [
             "thread",
@@ -83,31 +86,44 @@ impl Part {
 /// done. Every row sums to the time that it splits.
 #[derive(Clone, Debug, Serialize)]
 pub struct Turnaround {
+    /// The program's name.
     pub program: String,
+    /// The kind of operation, or `all`.
     pub operation: &'static str,
+    /// Turnarounds, in nanoseconds.
     #[serde(rename = "turnaround_ns")]
     pub total: Histogram,
     /// By [`Part::ALL`].
     pub mean_ns: [f64; PARTS],
+    /// Means of the parts at some percentiles.
     pub at: Vec<TurnaroundRow>,
+    /// The run in intervals.
     pub over_time: Vec<TurnaroundInterval>,
 }
 
 /// Operations about a percentile, in the mean: those of its bucket.
 #[derive(Clone, Debug, Serialize)]
 pub struct TurnaroundRow {
+    /// In percent.
     pub percentile: f64,
+    /// Mean turnaround of these operations.
     pub turnaround_ns: f64,
+    /// Means of its parts, by [`Part::ALL`].
     pub by_part_ns: [f64; PARTS],
 }
 
 /// What ended within an interval.
 #[derive(Clone, Debug, Serialize)]
 pub struct TurnaroundInterval {
+    /// When it ends.
     pub end_ns: u64,
+    /// Operations that ended.
     pub count: u64,
+    /// Their mean turnaround.
     pub mean_ns: f64,
+    /// Their 99th percentile, to within 1/128.
     pub p99_ns: u64,
+    /// The longest.
     pub max_ns: u64,
 }
 

@@ -36,6 +36,7 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
+    /// Over `0..items`, with this exponent.
     pub fn new(items: u64, theta: f64) -> Zipfian {
         let zetan = zeta(items, theta);
         let eta =
@@ -43,6 +44,7 @@ impl Zipfian {
         Zipfian { items, theta, zetan, alpha: 1.0 / (1.0 - theta), eta }
     }
 
+    /// The next rank, 0 the most popular.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         // 53 bits, as java.util.Random.nextDouble has.
         let u = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
@@ -68,9 +70,11 @@ impl Scrambled {
     /// YCSB draws ranks of this many items whatever the number of records.
     const ITEMS: u64 = 10_000_000_000;
 
+    /// With this exponent.
     pub fn new(theta: f64) -> Scrambled {
         Scrambled { ranks: Zipfian::new(Scrambled::ITEMS, theta) }
     }
+    /// The next of so many records.
     pub fn draw(&self, rng: &mut Rng, records: u64) -> u64 {
         fnv64(self.ranks.draw(rng)) % records
     }
@@ -84,9 +88,11 @@ pub struct Latest {
 }
 
 impl Latest {
+    /// Over so many records at first.
     pub fn new(records: u64, theta: f64) -> Latest {
         Latest { ages: Zipfian::new(records, theta) }
     }
+    /// The next of so many records, mostly one of the last.
     pub fn draw(&self, rng: &mut Rng, records: u64) -> u64 {
         records - 1 - self.ages.draw(rng).min(records - 1)
     }

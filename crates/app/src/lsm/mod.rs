@@ -70,6 +70,7 @@ struct Get {
     version: u64,
 }
 
+/// A log-structured merge tree as a program.
 #[derive(Debug)]
 pub struct Lsm {
     c: LsmConfig,

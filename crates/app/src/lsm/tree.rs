@@ -14,12 +14,15 @@ use wordline_base::rng::splitmix64;
 pub struct Entry(u32);
 
 impl Entry {
+    /// A value, or an operand.
     pub fn new(key: u32, operand: bool) -> Entry {
         Entry(key << 1 | u32::from(operand))
     }
+    /// The key that it is about.
     pub fn key(self) -> u32 {
         self.0 >> 1
     }
+    /// It is added to an older value.
     pub fn is_operand(self) -> bool {
         self.0 & 1 == 1
     }
@@ -39,6 +42,7 @@ const HANDLE: u64 = 8;
 /// Sizes of what files are made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
+    /// Entries of a data block.
     pub entries_a_block: usize,
     /// A data block on the drive, with its trailer.
     pub block_bytes: u64,
@@ -49,6 +53,7 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// From sizes of keys, values and blocks.
     pub fn new(c: &LsmConfig) -> Shape {
         let entry = u64::from(c.key_bytes) + u64::from(c.value_bytes) + ENTRY_OVERHEAD;
         let bits = f64::from(c.bloom_bits);
@@ -63,6 +68,7 @@ impl Shape {
             false_positives: if c.bloom_bits == 0 { 1_000_000_000 } else { (passed * 1e9) as u64 },
         }
     }
+    /// Data blocks of so many entries.
     pub fn blocks(&self, entries: usize) -> u64 {
         entries.div_ceil(self.entries_a_block) as u64
     }
@@ -70,6 +76,7 @@ impl Shape {
         let blocks = self.blocks(entries);
         blocks * (self.block_bytes + self.index_bytes) + entries as u64 * self.filter_bits / 8
     }
+    /// Sectors of a file of so many entries.
     pub fn sectors(&self, entries: usize) -> u64 {
         self.bytes(entries).div_ceil(SECTOR).max(1)
     }
@@ -84,6 +91,7 @@ impl Shape {
             + self.entries_a_block as u64 * self.filter_bits / 8;
         ((bytes / block).max(1) as usize) * self.entries_a_block
     }
+    /// Files have Bloom filters.
     pub fn has_filter(&self) -> bool {
         self.filter_bits > 0
     }
@@ -187,14 +195,17 @@ pub struct Probe {
     pub passed: bool,
 }
 
+/// Levels of sorted files, and where they are on the drive.
 #[derive(Debug)]
 pub struct Tree {
+    /// Sizes of what files are made of.
     pub shape: Shape,
     /// Level 0 newest first, the others by key.
     levels: Vec<Vec<Rc<File>>>,
     /// Files that a compaction has at hand.
     busy: Vec<u32>,
     next_id: u32,
+    /// Sectors that are free.
     pub space: Space,
     /// Changes with every file that comes or goes.
     pub version: u64,
@@ -212,6 +223,7 @@ pub struct Tree {
     pub compaction_reads: u64,
     /// Compactions done.
     pub compactions: u64,
+    /// Files that went a level down without being written anew.
     pub moves: u64,
 }
 
@@ -220,6 +232,7 @@ pub struct Tree {
 pub struct Full;
 
 impl Tree {
+    /// An empty tree on so many sectors.
     pub fn new(c: &LsmConfig, sectors: u64) -> Tree {
         let shape = Shape::new(c);
         Tree {
@@ -254,15 +267,19 @@ impl Tree {
         Ok(())
     }
 
+    /// Files of a level.
     pub fn level(&self, level: usize) -> &[Rc<File>] {
         &self.levels[level]
     }
+    /// Levels there are.
     pub fn levels(&self) -> usize {
         self.levels.len()
     }
+    /// Bytes of a level.
     pub fn level_bytes(&self, level: usize) -> u64 {
         bytes(&self.levels[level])
     }
+    /// Bytes that a level is meant to hold.
     pub fn target(&self, level: usize) -> u64 {
         let powers = (1..level).fold(1u64, |n, _| n.saturating_mul(self.multiplier));
         self.base.saturating_mul(powers)
