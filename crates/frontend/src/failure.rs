@@ -169,6 +169,7 @@ pub enum InputError {
     "cannot write {}: {}{}", .path.display(), explain(.why),
     if *.special { "" } else { "; nothing new was left there" }
 )]
+/// A file that cannot be written.
 pub struct WriteError {
     /// Its name.
     pub path: PathBuf,

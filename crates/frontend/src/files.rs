@@ -23,12 +23,15 @@ static STANDARD_INPUT: OnceLock<Result<Vec<u8>, TextError>> = OnceLock::new();
 
 /// Why a file is no text to read. The file is not named.
 #[derive(Clone, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum TextError {
     /// What the system says, and what may help.
     #[error("{0}")]
     System(String),
+    /// It is longer than any text that is read here.
     #[error("not a text file: longer than {} MiB", .most >> 20)]
     TooLong { most: u64 },
+    /// It is no UTF-8.
     #[error("not a text file: byte {byte} is not UTF-8")]
     NotUtf8 { byte: usize },
     #[error(
@@ -111,6 +114,7 @@ pub struct Consumed {
 }
 
 impl Consumed {
+    /// Bytes read so far.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }

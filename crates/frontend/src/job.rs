@@ -19,7 +19,9 @@ pub struct JobRun {
     pub sections: Vec<String>,
     /// Options without meaning here are refused.
     pub strict: bool,
+    /// A program in place of jobs, by its profile.
     pub app: Option<String>,
+    /// Programs beside it or beside the jobs.
     pub with: Vec<String>,
 }
 

@@ -1,6 +1,7 @@
 //! What the command line and the Python package have in common: names and files to a [`System`](wordline::System),
 //! words to a [`Plan`](wordline::Plan), and a result in the formats asked for.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod failure;
 pub mod files;

@@ -11,6 +11,7 @@ pub struct Parts {
     pub media: Option<String>,
     /// `default`: as the device's profile has it.
     pub ftl: String,
+    /// The host's software.
     pub stack: String,
     /// The stack's own if none.
     pub testbed: Option<String>,
@@ -20,6 +21,7 @@ pub struct Parts {
     pub system: Option<String>,
     /// Overrides, as `key=value`.
     pub set: Vec<String>,
+    /// A smaller drive of the same shape.
     pub scale: Option<Scale>,
 }
 
@@ -49,6 +51,7 @@ pub struct Machine {
     pub array: Option<String>,
     /// A file that lists the machine, in place of a device.
     pub topology: Option<String>,
+    /// What each drive is combined with.
     pub parts: Parts,
 }
 

@@ -8,9 +8,13 @@ use wordline_report as report;
 /// A format of the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
+    /// Text for people.
     Normal,
+    /// fio's lines with semicolons, version 3.
     Terse,
+    /// JSON.
     Json,
+    /// JSON with the bins of histograms.
     JsonPlus,
 }
 
@@ -23,6 +27,7 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// The origin of the drives of a run that was prepared so.
     pub fn of(run: &Run, settings: &Settings) -> Origin {
         let system = &run.plan().system;
         let cut = system.scale.as_ref().map_or(String::new(), |(_, said)| format!(" ({said})"));

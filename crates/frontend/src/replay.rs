@@ -14,17 +14,27 @@ use wordline_trace::{Action, Format, OpenOptions, Reader, TimeUnit, WordError, a
 pub struct TraceReplay {
     /// A trace, or the per-processor files of one blktrace; `-` is standard input.
     pub files: Vec<PathBuf>,
+    /// The format's name, or `auto`.
     pub format: String,
+    /// What the columns of a format without a name are.
     pub columns: Option<String>,
     /// Percent of reads where the trace has no directions.
     pub rwmixread: Option<u8>,
+    /// Bytes of requests of a trace without lengths.
     pub bs: Option<String>,
+    /// What addresses count.
     pub address_unit: Option<String>,
+    /// What times count.
     pub time_unit: Option<String>,
+    /// The record of a request that counts, where there are several.
     pub action: String,
+    /// A factor on the times of the trace.
     pub time_scale: Option<String>,
+    /// So many requests in flight, whatever the times say.
     pub closed_loop: Option<u32>,
+    /// Only requests of this volume.
     pub volume: Option<String>,
+    /// Addresses beyond the drive's end are taken modulo its size.
     pub wrap: bool,
 }
 

@@ -9,6 +9,7 @@ use wordline::{Align, Options, Plan, Precondition, Span, System, Workload};
 pub enum Prepare {
     /// What the run needs to mean something.
     Auto,
+    /// This state.
     As(Precondition),
 }
 
@@ -25,10 +26,13 @@ impl Prepare {
 /// A system, the state that its drives are to be in, and what is kept of the run.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The system under test.
     pub machine: Machine,
+    /// The state that its drives are brought into.
     pub precondition: Prepare,
     /// A file to take the drive's state from, in place of preconditioning.
     pub load_state: Option<PathBuf>,
+    /// Seed of every random stream.
     pub seed: u64,
     /// Slowest I/Os of each direction to keep.
     pub slowest: usize,
@@ -36,8 +40,11 @@ pub struct Settings {
     pub slices: Option<usize>,
     /// Latency is kept by interval.
     pub latency_over_time: bool,
+    /// Versions of sectors are kept and checked.
     pub integrity: bool,
+    /// Events of equal time are delivered in an order drawn from this seed.
     pub shuffle_ties: Option<u64>,
+    /// What becomes of I/Os that are no whole blocks.
     pub align: Align,
     /// Simulated time after which the run ends, as in `5s`.
     pub limit: Option<String>,
