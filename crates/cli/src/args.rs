@@ -642,10 +642,11 @@ pub struct PartArgs {
     /// --device it is on z-ssd-flashshare
     #[arg(long, value_name = "NAME", value_parser = systems())]
     pub system: Option<String>,
-    /// Host memory that an FSSD's map, tables and buffer may take, as in 16G: a write beyond it fails, and
-    /// what is there stays (ftl.fssd.host_memory)
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub host_memory: Option<u64>,
+    /// Host memory that an FSSD's map, tables and buffer may take, as in 16G. The buffer has what the map
+    /// leaves of it; a write for which the map would pass it fails, and what is there stays
+    /// (ftl.fssd.host_memory)
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    pub host_memory: Option<String>,
     /// Override a configuration value, as in --set nand.t_read=3us (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
@@ -688,7 +689,7 @@ impl MachineArgs {
 
 impl PartArgs {
     pub fn named(&self) -> Parts {
-        let memory = self.host_memory.map(|bytes| format!("ftl.fssd.host_memory={bytes}"));
+        let memory = self.host_memory.iter().map(|size| wordline_profile::host_memory(size));
         Parts {
             media: self.media.clone(),
             ftl: self.ftl.clone(),
@@ -696,9 +697,17 @@ impl PartArgs {
             testbed: self.testbed.clone(),
             fs: self.fs.clone(),
             system: self.system.clone(),
-            set: memory.into_iter().chain(self.set.iter().cloned()).collect(),
+            set: memory.chain(self.set.iter().cloned()).collect(),
             scale: self.scale,
         }
+    }
+}
+
+impl ServeArgs {
+    /// What is set by hand.
+    pub fn overrides(&self) -> Vec<String> {
+        let memory = self.host_memory.iter().map(|size| wordline_profile::host_memory(size));
+        memory.chain(self.overrides.iter().cloned()).collect()
     }
 }
 
@@ -756,6 +765,14 @@ pub enum Format {
     Json,
     #[value(name = "json+")]
     JsonPlus,
+}
+
+/// Bytes, or `none`.
+fn memory(text: &str) -> Result<String, String> {
+    match text {
+        "none" => Ok(text.into()),
+        _ => size(text).map(|bytes| bytes.to_string()),
+    }
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -1001,6 +1018,10 @@ pub struct ServeArgs {
     /// One of the systems that FlashShare compares: what of it the drive has
     #[arg(long, value_name = "NAME", value_parser = systems(), help_heading = "System under test")]
     pub system: Option<String>,
+    /// Memory that an FSSD's map, tables and buffer may take, as in 1G: a write for which the map would pass
+    /// it fails, and what is there stays. Of an old image its own; 'none' takes it away
+    #[arg(long, value_name = "SIZE", value_parser = memory, help_heading = "System under test")]
+    pub host_memory: Option<String>,
     /// Override a configuration value, as in --set nand.t_read=3us (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE", help_heading = "System under test")]
     pub overrides: Vec<String>,

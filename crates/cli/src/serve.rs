@@ -44,7 +44,7 @@ fn name_of(image: &Image) -> String {
 /// that has the same shape.
 fn system_of(image: &Image, args: &ServeArgs) -> Result<(DriveConfig, String), Failure> {
     let own = stored(image)?.drive();
-    if args.device.is_none() && args.ftl.is_none() && args.overrides.is_empty() {
+    if args.device.is_none() && args.ftl.is_none() && args.overrides().is_empty() {
         return Ok((own, image.superblock.config.clone()));
     }
     let mut loaded = self::asked(args, Some(image))?;
@@ -80,20 +80,17 @@ fn system_of(image: &Image, args: &ServeArgs) -> Result<(DriveConfig, String), F
 /// What the command line says; where it names no device, that of the image.
 fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<System, Failure> {
     let ftl = args.ftl.clone().unwrap_or_else(|| "default".into());
-    let mut parts = Parts { ftl, set: args.overrides.clone(), ..Parts::default() };
+    let mut parts = Parts { ftl, set: args.overrides(), ..Parts::default() };
     if let (None, Some(image)) = (&args.device, image) {
         let ftl = args.ftl.as_deref();
         let config = &image.superblock.config;
-        return from_text(&name_of(image), config, ftl, &args.overrides);
+        return from_text(&name_of(image), config, ftl, &args.overrides());
     }
     let device = args.device.as_deref().unwrap_or(Machine::DEVICE);
-    let own = combine(device, &parts, None);
-    let is_other = own.as_ref().is_ok_and(|own| {
-        let ftl = own.drive().ftl;
-        ftl.fssd.is_some() || ftl.firmware.is_some()
-    });
-    if args.ftl.is_some() || is_other {
-        return own;
+    let bare = Parts { set: Vec::new(), ..parts.clone() };
+    let ftl = combine(device, &bare, None)?.drive().ftl;
+    if args.ftl.is_some() || ftl.fssd.is_some() || ftl.firmware.is_some() {
+        return combine(device, &parts, None);
     }
     parts.ftl = "pblk".into();
     combine(device, &parts, None)

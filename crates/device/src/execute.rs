@@ -1041,7 +1041,12 @@ impl Controller {
             self.gc_report = ftl.and_then(Ordered::take_report);
         }
         if !ok {
-            command.status = Status::WriteFault;
+            let memory = self.ftl.as_ref().map_or(0, |ftl| ftl.counters().writes_refused_memory);
+            let changes = matches!(command.sqe.opcode, Opcode::Write | Opcode::Deallocate);
+            command.status = match memory {
+                1.. if changes => Status::CapacityExceeded,
+                _ => Status::WriteFault,
+            };
         }
         let why = match command.sqe.opcode {
             Opcode::Flush => Why::Flush,

@@ -19,8 +19,8 @@ pub struct FssdConfig {
     pub volatile: bool,
     /// Bytes of units that are not programmed at which writes wait.
     pub buffer_bytes: u64,
-    /// Bytes of host memory that map, buffer and tables may take: a write that would need more fails.
-    /// Absent: no limit.
+    /// Bytes of host memory that map, buffer and tables may take. The buffer has what the map leaves of them;
+    /// a write for which the map would need more fails. Absent: no limit.
     pub host_memory: Option<u64>,
     /// Free segments below which the collector works. Absent: a quarter of what is spare above the reserve.
     pub gc_start: Option<u32>,
@@ -86,6 +86,9 @@ impl Default for FssdConfig {
 /// Bytes of an extent on flash, and of what a sector of them begins with.
 const RECORD: u32 = 12;
 const RECORD_HEADER: u32 = 32;
+/// Units of the buffer that the map never takes the room of: one of users' and one of the collector's fill
+/// while one of each is programmed.
+pub(crate) const LEAST_UNITS: u64 = 4;
 
 /// What follows from configuration and geometry.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -95,9 +98,10 @@ pub(crate) struct Plan {
     /// Free segments at which the collector begins, and those that are its own.
     pub start: u32,
     pub reserve: u32,
-    /// Units of the buffer, and nodes of the map that users may make.
+    /// Units of the buffer.
     pub units: usize,
-    pub nodes: u32,
+    /// Bytes of host memory for nodes, units and the tables of checkpoints.
+    pub memory: Option<u64>,
     /// Extents that a sector of a checkpoint holds.
     pub extents: usize,
     /// User sectors between two checkpoints.
@@ -162,8 +166,8 @@ impl Plan {
         let bad = |key: &'static str, why: String| Err(BadValue::new(key, why).below("fssd"));
         let (unit, points) = (g.sectors_per_unit, u64::from(c.append_points));
         let units = (c.buffer_bytes / g.unit_bytes()).min(1 << 30) as usize;
-        if units < 4 {
-            let least = 4 * g.unit_bytes();
+        if (units as u64) < LEAST_UNITS {
+            let least = LEAST_UNITS * g.unit_bytes();
             return bad("buffer_bytes", format!("must hold 4 units: use at least {least}"));
         }
         let sector_bytes = (g.unit_bytes() / u64::from(unit)) as u32;
@@ -214,20 +218,16 @@ impl Plan {
         }
         let tables = g.sectors() / u64::from(unit) * 4 + good.len() as u64 * 32;
         let on_host = if c.collector == Side::Host { tables } else { 0 };
-        let fixed = on_host + units as u64 * g.unit_bytes();
-        let nodes = match c.host_memory {
-            None => u32::MAX,
-            Some(bytes) => (bytes.saturating_sub(fixed) / u64::from(c.node_bytes)) as u32,
-        };
-        if nodes == 0 {
-            let least = fixed + u64::from(c.node_bytes);
-            return bad(
-                "host_memory",
-                format!("must be at least {least} bytes, for tables and buffer"),
+        let least = on_host + LEAST_UNITS * g.unit_bytes() + u64::from(c.node_bytes);
+        if c.host_memory.is_some_and(|bytes| bytes < least) {
+            let why = format!(
+                "must be at least {least} bytes: tables, {LEAST_UNITS} units of the buffer and a node of the map"
             );
+            return bad("host_memory", why);
         }
+        let memory = c.host_memory.map(|bytes| bytes - on_host);
         let checkpoint = c.checkpoint_sectors.unwrap_or(sectors);
         let (start, reserve) = (start as u32, reserve as u32);
-        Ok(Plan { sectors, start, reserve, units, nodes, extents, checkpoint, tables })
+        Ok(Plan { sectors, start, reserve, units, memory, extents, checkpoint, tables })
     }
 }

@@ -59,6 +59,10 @@ impl Gc {
     pub fn under_way(&self) -> (Option<Reading>, &[Drained]) {
         (self.reading, &self.drained)
     }
+    /// Units that are being read.
+    pub fn reads(&self) -> u32 {
+        self.reading.map_or(0, |reading| reading.reads)
+    }
     pub fn take_up(&mut self, reading: Option<Reading>, drained: Vec<Drained>) {
         (self.reading, self.drained) = (reading, drained);
     }
@@ -172,7 +176,9 @@ impl Fssd {
             r.next = (r.next..places).find(used).unwrap_or(places);
             let under_way = self.gc.orders.as_ref().map_or(0, |orders| orders.under_way);
             let owes = self.gc.debt > under_way || self.space.free_segments() <= self.plan.reserve;
-            if r.next == places || !owes || r.reads + self.gc.buffered >= self.config.gc_units {
+            let room = r.reads + self.gc.buffered < self.config.gc_units
+                && (self.config.collector == Side::Drive || self.unit_fits());
+            if r.next == places || !owes || !room {
                 break;
             }
             let unit = self.space.shape.unit_at(r.segment, r.next);
@@ -188,6 +194,7 @@ impl Fssd {
             self.actions.push_back(Action::Read { op, ppa, sectors, class, payload });
             r.next += 1;
             r.reads += 1;
+            self.gc.reading = Some(r);
         }
         self.gc.reading = Some(r);
         if r.next < places || r.reads > 0 {

@@ -113,8 +113,6 @@ pub struct Fssd {
     counters: Counters,
     /// There is no space for what has to be moved: writes fail.
     read_only: bool,
-    /// The map would have passed the limit of memory.
-    at_limit: bool,
     stamps_unknown: bool,
     found: Vec<Extent>,
     /// Runs that the last change of the map replaced.
@@ -169,7 +167,6 @@ impl Fssd {
             actions: VecDeque::new(),
             counters: Counters::default(),
             read_only: false,
-            at_limit: false,
             stamps_unknown: false,
             found: Vec::new(),
             replaced: 0,
@@ -224,9 +221,9 @@ impl Fssd {
             self.waiting.write(0, Lpn(lpn), sectors, false, Source::Host);
             self.work(stamps);
             if !self.at_once(stamps) {
-                return Err(match self.at_limit {
-                    true => AgeError::Memory,
-                    false => AgeError::Full("no space can be made"),
+                return Err(match self.counters.writes_refused_memory {
+                    1.. => AgeError::Memory,
+                    0 => AgeError::Full("no space can be made"),
                 });
             }
         }

@@ -178,8 +178,12 @@ impl Fssd {
         };
         let before = (dump.written, dump.barrier);
         let end = self.plan.sectors as u32;
-        while dump.cursor < end && dump.written < due && self.gc.buffered < self.config.gc_units + 2
-        {
+        let may = |ftl: &Fssd| {
+            ftl.gc.buffered < ftl.config.gc_units + 2
+                && (ftl.unit_fits()
+                    || ftl.points[GC].unit.is_some_and(|u| ftl.units[&u].is_on_host()))
+        };
+        while dump.cursor < end && dump.written < due && may(self) {
             let Some((ppa, next)) = self.put_piece(dump.checkpoint.id, dump.cursor, end) else {
                 break;
             };

@@ -1,6 +1,6 @@
 //! From commands to units: the log's append points, what waits for the link, and programs.
 
-use crate::config::Side;
+use crate::config::{LEAST_UNITS, Side};
 use crate::log::{Holds, Meta, Spare};
 use crate::space::GroupId;
 use crate::space::{SegmentId, Unit};
@@ -112,8 +112,8 @@ impl Fssd {
                     let (first, room) = (lpn + n, room.min(left - n));
                     let place = self.space.first_of(unit).0 + at;
                     let extent = Extent { lpn: first, sectors: room, place };
-                    if self.map(extent, self.plan.nodes).is_err() {
-                        (full, self.at_limit) = (true, true);
+                    if self.map(extent, self.most_nodes()).is_err() {
+                        full = !self.buffer_shrinks();
                         break;
                     }
                     for (ppa, lpn) in (place..place + room).zip(first..) {
@@ -127,7 +127,7 @@ impl Fssd {
                 self.log.since += u64::from(n);
                 self.waiting.took(n);
                 if full {
-                    self.refuse();
+                    self.refuse_for_memory();
                 } else if n == left {
                     self.taking = None;
                     self.end(id, true, fua);
@@ -144,10 +144,13 @@ impl Fssd {
                 if self.open(USER).or_else(|| self.open_anyway(USER, 1)).is_none() {
                     return false;
                 }
-                let done = self.unmap_now(lpn, sectors, self.plan.nodes);
+                let done = self.unmap_now(lpn, sectors, self.most_nodes());
                 if done.is_err() {
-                    self.refuse();
-                    return true;
+                    let waits = self.buffer_shrinks();
+                    if !waits {
+                        self.refuse_for_memory();
+                    }
+                    return !waits;
                 }
                 self.waiting.pop();
                 for lpn in lpn..lpn + sectors {
@@ -165,6 +168,36 @@ impl Fssd {
     fn wait(&mut self, tag: u32) {
         self.counters.flushes_waited += u64::from(self.orders[USER].wait(tag));
         self.pad_if_waited_for();
+    }
+    /// Units that take host memory: those of the buffer, and those that reads of the collector will fill.
+    fn units_on_host(&self) -> u64 {
+        match self.config.collector {
+            Side::Host => self.units.len() as u64 + u64::from(self.gc.reads()),
+            Side::Drive => self.units.values().filter(|open| open.is_on_host()).count() as u64,
+        }
+    }
+    /// Nodes that users may have the map grow to: what the buffer leaves of the host's memory.
+    fn most_nodes(&self) -> u32 {
+        let Some(memory) = self.plan.memory else { return u32::MAX };
+        let units = self.units_on_host().max(LEAST_UNITS) * self.g.unit_bytes();
+        let left = memory.saturating_sub(units + self.log.bytes());
+        (left / u64::from(self.config.node_bytes)).min(u32::MAX.into()) as u32
+    }
+    /// The map finds no room that programs under way will give it.
+    fn buffer_shrinks(&self) -> bool {
+        !self.ops.is_empty() && self.units_on_host() > LEAST_UNITS
+    }
+    /// The host has memory for one more unit, which is what the map leaves.
+    pub(crate) fn unit_fits(&self) -> bool {
+        let Some(memory) = self.plan.memory else { return true };
+        let units = self.units_on_host();
+        let taken = self.tree.bytes() + self.log.bytes() + units * self.g.unit_bytes();
+        units < LEAST_UNITS || taken + self.g.unit_bytes() <= memory
+    }
+    /// The map would pass the limit of the host's memory.
+    fn refuse_for_memory(&mut self) {
+        self.counters.writes_refused_memory += 1;
+        self.refuse();
     }
     /// Fails the first command that waits.
     fn refuse(&mut self) {
@@ -244,7 +277,10 @@ impl Fssd {
         if point == GC {
             return self.open_anyway(point, 0);
         }
-        let held_up = self.units.len() >= self.plan.units || self.read_only || self.gc_lags();
+        let held_up = self.units.len() >= self.plan.units
+            || self.read_only
+            || self.gc_lags()
+            || !self.unit_fits();
         if held_up { None } else { self.open_anyway(point, self.plan.reserve) }
     }
     /// A new unit, if so many segments stay free.

@@ -10,6 +10,12 @@ use wordline_translation::{
     Action, AgeError, GcFloor, GcOrder, Ordered, Place, Source, Translation,
 };
 
+/// Bytes that are none of the map's: tables, and the units of the buffer that it leaves.
+fn fixed() -> u64 {
+    let kind = kind(None);
+    kind.make().host_memory().tables + 4 * kind.g.unit_bytes()
+}
+
 fn kind(limit: Option<u64>) -> Kind {
     let g = geometry(2, 4, 120, 16, 8);
     let config = FssdConfig {
@@ -36,8 +42,7 @@ fn write(ftl: &mut Fssd, drive: &mut Drive, ctx: &mut Ctx, rng: &mut Rng, lpn: u
 #[test]
 fn ageing_beyond_the_hosts_memory_names_the_limit() {
     let kind = kind(None);
-    let fixed = kind.make().host_memory().tables + 16 * kind.g.unit_bytes();
-    let config = FssdConfig { host_memory: Some(fixed + 20 * 256), ..kind.config.clone() };
+    let config = FssdConfig { host_memory: Some(fixed() + 20 * 256), ..kind.config.clone() };
     let mut ftl = Kind { config, ..kind }.make();
     let mut ctx = ctx(ftl.sectors());
     let seed = 6;
@@ -52,8 +57,7 @@ fn ageing_beyond_the_hosts_memory_names_the_limit() {
 fn beyond_the_hosts_memory_writes_fail_and_nothing_is_lost() {
     let seed = 3;
     let mut rng = Rng::from_seed(seed);
-    let fixed = kind(None).make().host_memory().tables + 16 * kind(None).g.unit_bytes();
-    let limit = fixed + 60 * 256;
+    let limit = fixed() + 60 * 256;
     let kind = kind(Some(limit));
     let (mut ftl, mut drive) = (kind.make(), Drive::new(&kind));
     let sectors = ftl.sectors() as u32;
@@ -71,6 +75,7 @@ fn beyond_the_hosts_memory_writes_fail_and_nothing_is_lost() {
         assert!(ftl.host_memory().nodes <= 60 * 256, "seed {seed}");
     }
     assert!(refused > 1000 && ftl.counters().writes_refused == refused, "{refused} refused");
+    assert_eq!(ftl.counters().writes_refused_memory, refused);
     // A sector that is mapped needs no node: where it is written over it is taken.
     let lpns: Vec<u32> = promised.keys().copied().collect();
     let over = lpns.iter().filter(|&&l| write(&mut ftl, &mut drive, &mut ctx, &mut rng, l)).count();
@@ -102,6 +107,70 @@ fn beyond_the_hosts_memory_writes_fail_and_nothing_is_lost() {
     drive.settle(&mut ftl, &mut ctx, &mut rng);
     assert_eq!(drive.ended.remove(&2), Some(true));
     assert!(write(&mut ftl, &mut drive, &mut ctx, &mut rng, 5), "there is room again");
+}
+
+/// One limit is shared: the buffer has what the map leaves, all of it is counted, and no write fails for what
+/// programs under way will give back.
+#[test]
+fn the_buffer_grows_into_what_the_map_leaves_of_the_hosts_memory() {
+    // The most nodes, the most bytes of the buffer, and how near all came to the limit.
+    let run = |seed, collector, limit: Option<u64>| {
+        let mut kind = kind(limit);
+        (kind.config.collector, kind.config.buffer_bytes) = (collector, 1 << 20);
+        let mut rng = Rng::from_seed(seed);
+        let (mut ftl, mut drive) = (kind.make(), Drive::new(&kind));
+        let sectors = ftl.sectors() as u32;
+        let mut ctx = ctx(sectors.into());
+        ftl.start(&mut ctx);
+        let own = ftl.host_memory().tables;
+        let (mut nodes, mut buffer, mut left) = (0, 0, u64::MAX);
+        let mut under_way = BTreeMap::new();
+        for tag in 1..sectors {
+            let lpn = rng.below(u64::from(sectors - 8)) as u32;
+            let n = 1 + rng.below(8) as u32;
+            let meets = |&(l, _): &(u32, u32)| l < lpn + 8 && lpn < l + 8;
+            if !under_way.values().any(meets) && under_way.len() < 32 {
+                let submitted = ctx.stamps.submit(Lpn(lpn), n);
+                ctx.stamps.bind(tag, submitted);
+                ftl.write(&mut ctx, tag, Lpn(lpn), n, false, Source::Host);
+                under_way.insert(tag, (lpn, submitted));
+            }
+            drive.drain(&mut ftl);
+            let of = ftl.host_memory();
+            // Not stopped are a checkpoint, whose tables grow as it goes on, and moves that split a node.
+            let all = of.nodes + of.buffer + of.tables.min(own);
+            assert!(
+                limit.is_none_or(|limit| all <= limit + 8 * 256),
+                "seed {seed}, {tag}: {of:?} of {limit:?}"
+            );
+            (nodes, buffer) = (of.nodes.max(nodes), of.buffer.max(buffer));
+            left = left.min(limit.map_or(u64::MAX, |limit| limit.saturating_sub(all)));
+            drive.step(&mut ftl, &mut ctx, &mut rng);
+            drive.drain(&mut ftl);
+            under_way.retain(|tag, &mut (_, submitted)| match drive.ended.remove(tag) {
+                None => true,
+                Some(ok) => {
+                    assert!(ok, "seed {seed}: {tag} was refused");
+                    ctx.stamps.acknowledge(submitted, true);
+                    false
+                }
+            });
+        }
+        assert!(ftl.counters().gc_sectors > 1000, "seed {seed}");
+        ftl.check_invariants().unwrap();
+        (nodes, buffer, left)
+    };
+    for (seed, collector) in [(9, Side::Host), (10, Side::Drive), (11, Side::Host)] {
+        let unit = kind(None).g.unit_bytes();
+        let mut bare = kind(None);
+        bare.config.collector = collector;
+        let own = bare.make().host_memory().tables + 4 * unit;
+        let (nodes, buffer, _) = run(seed, collector, None);
+        let limited = run(seed, collector, Some(own + nodes + 4 * unit));
+        println!("seed {seed}: {nodes} bytes of nodes, buffer {buffer}, limited {limited:?}");
+        assert!(limited.1 > 24 * unit && limited.1 < buffer, "seed {seed}: {limited:?}");
+        assert!(limited.2 < 2 * unit, "seed {seed}: the limit was never near, {limited:?}");
+    }
 }
 
 /// While the collector is held a victim is begun only where users would have to wait for it.

@@ -343,7 +343,7 @@ impl Session {
         self.in_flight -= u64::from(bytes);
         match (done.result, done.kind) {
             (Err(Fault::Io), _) => self.reply(unique, errno::EIO, &[]),
-            (Err(Fault::NoSpace), _) => self.reply(unique, errno::ENOSPC, &[]),
+            (Err(Fault::NoSpace | Fault::NoMemory), _) => self.reply(unique, errno::ENOSPC, &[]),
             (Ok(()), IoKind::Read) => {
                 let range = done.skip..done.skip + done.len as usize;
                 self.reply(unique, 0, &done.data[range]);

@@ -74,6 +74,8 @@ pub enum Fault {
     Io,
     /// The image cannot grow.
     NoSpace,
+    /// The map cannot: it would pass the limit of memory.
+    NoMemory,
 }
 
 /// An answer. It may be given when the ticket is done, if there is one.
@@ -289,6 +291,11 @@ impl Machine {
             self.spare += buffer.capacity();
             self.buffers.push(buffer);
         }
+    }
+    /// Writes failed for which the map would have passed the limit of memory.
+    pub fn refuses_for_memory(&self) -> bool {
+        let ftl = self.controller.ftl();
+        ftl.is_some_and(|ftl| ftl.counters().writes_refused_memory > 0)
     }
     /// The image cannot be written: since when, time stands still.
     pub fn stalled(&self) -> Option<Fault> {
@@ -610,6 +617,7 @@ impl Machine {
         self.by_life[part.life] = u32::MAX;
         let mut fault = match status {
             Status::Success => None,
+            Status::CapacityExceeded => Some(Fault::NoMemory),
             _ => Some(Fault::Io),
         };
         match part.opcode {

@@ -352,7 +352,7 @@ impl Server {
             std::num::NonZeroU64::new(1).expect("one is not zero"),
         ));
         self.clock = Clock::new(self.plan.time_scale, self.plan.spin);
-        let (mut stalled, mut failed) = (false, self.plan.salvage);
+        let (mut stalled, mut failed, mut refused) = (false, self.plan.salvage, false);
         while !self.stop.load(Ordering::Relaxed) {
             self.advance();
             if let Some(told) = self.told.take() {
@@ -384,6 +384,13 @@ impl Server {
                     ),
                     None => "the image can be written again".into(),
                 });
+            }
+            if !refused && self.machine.refuses_for_memory() {
+                refused = true;
+                say(&format!(
+                    "{FULL_MAP}: writes that need more of it fail, what is there is kept and can be written over and \
+                     trimmed; start the server with a higher --host-memory, or without it"
+                ));
             }
             self.wait();
             if let Some(why) = self.machine.tape.step() {
@@ -586,6 +593,9 @@ impl Server {
                 Ok(()) => c.session.reply_done(cookie),
                 Err(Fault::NoSpace) => {
                     c.session.reply_error(cookie, request.kind, errno::ENOSPC, "the image is full");
+                }
+                Err(Fault::NoMemory) => {
+                    c.session.reply_error(cookie, request.kind, errno::ENOSPC, FULL_MAP);
                 }
                 Err(Fault::Io) => {
                     c.session.reply_error(cookie, request.kind, errno::EIO, "the drive failed");
@@ -957,6 +967,9 @@ impl Server {
     }
 }
 
+/// Why writes fail whose place in the map there is no memory for.
+const FULL_MAP: &str = "the map would pass its limit of memory (ftl.fssd.host_memory)";
+
 /// Memory that a request takes while it is under way.
 fn weight(request: &NbdRequest) -> u64 {
     match request.kind {
@@ -971,7 +984,7 @@ fn remedy_of(kind: std::io::ErrorKind) -> &'static str {
             "raise this process's limit on file size (prlimit --fsize)"
         }
         Fault::NoSpace => "free space on its disk",
-        Fault::Io => {
+        Fault::NoMemory | Fault::Io => {
             "look at its disk (dmesg); a file system that became read-only takes no writes until \
              this server is stopped and the file system mounted again"
         }

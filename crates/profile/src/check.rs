@@ -193,6 +193,8 @@ fn ftl(config: &Config, found: &mut Found) {
     if let Some(fssd) = &c.fssd
         && fssd.host_memory.is_some()
         && c.placement == Placement::Device
+        // Of a served drive the server is the host, whose memory has it all.
+        && !fssd.volatile
     {
         let remedy = "limits a map on the host, and this one is in the drive: set ftl.on_host to all or map, or leave \
                       it out";

@@ -274,7 +274,8 @@ pub fn assemble_with_places(
     }
     for text in &others {
         // A setting of another kind of FTL would make the drive's that kind.
-        let path = text.split_once('=').map_or(text.as_str(), |(path, _)| path).trim();
+        let (set, given) = as_given(text);
+        let path = set.split_once('=').map_or(set.as_str(), |(path, _)| path).trim();
         let foreign = ["fssd", "firmware"].into_iter().find(|kind| {
             path.strip_prefix("ftl.")
                 .and_then(|p| p.strip_prefix(kind))
@@ -284,7 +285,7 @@ pub fn assemble_with_places(
         match foreign {
             None => apply(text, &mut tree, &mut problems),
             Some(kind) => {
-                let source = problems.source(format!("--set {}", shorten(text)));
+                let source = problems.source(given);
                 let message = format!("the drive's FTL is not '{kind}': take --ftl {kind} with it");
                 problems.add(Place { source, line: 0, column: 0 }, message);
             }
@@ -496,6 +497,9 @@ fn with_beside(
 
 /// The key that names another medium for a drive.
 const MEDIA: &str = "nand.media";
+
+/// The option that stands for `ftl.fssd.host_memory`, as [`host_memory`] writes it.
+const HOST_MEMORY: &str = "--host-memory ";
 
 /// The key that gives nbd-server a page cache.
 const SERVED: &str = "stack.nbd.page_cache";
@@ -780,10 +784,24 @@ fn take_text(keys: &mut Table, key: &str, problems: &mut Problems) -> Option<(St
     }
 }
 
+/// The override that the option `--host-memory` is, which errors name as that.
+pub fn host_memory(size: &str) -> String {
+    format!("{HOST_MEMORY}{size}")
+}
+
+/// The path and value of an override, and what its user wrote.
+fn as_given(text: &str) -> (String, String) {
+    match text.strip_prefix(HOST_MEMORY) {
+        Some(size) => (format!("ftl.fssd.host_memory={size}"), text.into()),
+        None => (text.into(), format!("--set {}", shorten(text))),
+    }
+}
+
 /// Applies one `path=value`.
 fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
-    let source = problems.source(format!("--set {}", shorten(text)));
-    apply_from(source, text, tree, problems);
+    let (text, given) = as_given(text);
+    let source = problems.source(given);
+    apply_from(source, &text, tree, problems);
 }
 
 fn apply_from(source: u32, text: &str, tree: &mut Node, problems: &mut Problems) {

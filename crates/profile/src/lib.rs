@@ -18,7 +18,7 @@ mod preset;
 mod tree;
 
 pub use config::{Beside, Config, Inside, Places, Source, Sources, assemble, assemble_with_places};
-pub use config::{PathKind, paths, settings, value_at};
+pub use config::{PathKind, host_memory, paths, settings, value_at};
 pub use config::{resolved_device, resolved_stack, resolved_toml};
 pub use derive::{
     Bound, Capacity, Derived, Peak, SlcBuffer, Stage, derive, fifo_write_amplification,

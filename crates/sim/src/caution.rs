@@ -16,6 +16,8 @@ pub(crate) struct Seen<'a> {
     pub written: u64,
     /// Writes for which there was no room: their bytes are among those written.
     pub refused: u64,
+    /// Of them those for which the host had no memory.
+    pub refused_memory: u64,
     /// Bytes of users' that were programmed.
     pub to_flash: u64,
     /// Sectors that the collector moved, and lines that became free.
@@ -39,6 +41,20 @@ const AGE: &str = "--precondition steady ages the drive first";
 
 pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     let mut all = Vec::new();
+    if seen.refused > 0 {
+        let why = match seen.refused_memory {
+            0 => {
+                "the FTL can make no more room on the drive. Write less, or give it more spare blocks \
+                 (ftl.over_provisioning)"
+            }
+            _ => {
+                "the map would have passed the limit of the host's memory. Raise --host-memory \
+                 (ftl.fssd.host_memory) or leave it out, or write in longer runs, which take fewer entries of the \
+                 map"
+            }
+        };
+        all.push(format!("{} writes were refused: {why}", seen.refused));
+    }
     if seen.unmapped > 0 {
         let share = 100.0 * seen.unmapped as f64 / seen.read.max(1) as f64;
         all.push(format!(
@@ -171,6 +187,7 @@ mod tests {
             unsteady: false,
             written: 4_096_000,
             refused: 0,
+            refused_memory: 0,
             to_flash: 4_096_000,
             gc: 3000,
             lines_freed: 3,
@@ -233,7 +250,11 @@ mod tests {
             let all = warnings(&seen);
             assert!(all.len() == 1 && all[0].contains(words), "{words}: {all:?}");
         }
-        let refused = warnings(&Seen { written: 9000 * 4096, refused: 1, ..seen() });
-        assert!(refused.iter().all(|text| !text.contains("did not reach")), "{refused:?}");
+        for (refused_memory, remedy) in [(0, "over_provisioning"), (1, "--host-memory")] {
+            let refused = Seen { written: 9000 * 4096, refused: 1, refused_memory, ..seen() };
+            let refused = warnings(&refused);
+            assert!(refused.iter().all(|text| !text.contains("did not reach")), "{refused:?}");
+            assert!(refused[0].contains("1 writes were refused") && refused[0].contains(remedy));
+        }
     }
 }

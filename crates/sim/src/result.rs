@@ -66,8 +66,13 @@ pub enum RunError {
                 ": I/O must lie on the drive and begin and end on whole blocks of it (device.lba)"
             }
             Refused::Full => {
-                ": the FTL found no free unit, or its map no memory on the host \
-                 (ftl.fssd.host_memory), for the writes that are counted as ftl.writes_refused"
+                ": the FTL can make no more room on the drive for writes (ftl.writes_refused): write less, or \
+                 give it more spare blocks (ftl.over_provisioning)"
+            }
+            Refused::Memory => {
+                ": the map would have passed the limit of the host's memory (ftl.writes_refused_memory): raise \
+                 --host-memory (ftl.fssd.host_memory) or leave it out, or write in longer runs, which take fewer \
+                 entries of the map"
             }
         }
     )]
@@ -91,8 +96,10 @@ pub enum Refused {
     No,
     /// Most are none that the drive could serve.
     Misplaced,
-    /// Writes for which there is no room.
+    /// Writes for which there is no room on the drive, ...
     Full,
+    /// ... and those for which the host had no memory.
+    Memory,
 }
 
 /// What was run. The same five things give the same bytes of output.
@@ -213,6 +220,7 @@ impl RunResult {
             errors: first.map_or(1, |t| t.total_errors.max(1)),
             errno: first.map_or(0, |t| t.error),
             refused: match first.map_or(0, |t| t.error) {
+                _ if count("ftl.writes_refused_memory") > 0 => Refused::Memory,
                 ENOSPC => Refused::Full,
                 _ if count("ftl.writes_refused") > 0 => Refused::Full,
                 _ if count("host.errors") > count("device.failed") => Refused::Misplaced,

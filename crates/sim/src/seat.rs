@@ -130,8 +130,10 @@ impl DriveSeat {
             ("flash transfer", energy.nand_transfer),
         ];
         let of_ftl = c.since(b);
-        // Only a drive with a buffer in SLC mode folds, and only one with a part of its map in memory has it.
+        // Only a drive with a buffer in SLC mode folds, only one with a part of its map in memory has it, and only
+        // one whose map is limited finds no memory for it.
         let has = |&(name, n): &(&str, u64)| match name {
+            "writes_refused_memory" => n > 0,
             "folded_sectors" | "lines_folded" => n > 0 || nand.config().slc.is_some(),
             _ => n > 0 || !name.starts_with("map_") || ftl.looks_up(),
         };

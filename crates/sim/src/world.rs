@@ -1116,6 +1116,7 @@ impl World {
                 unsteady: drive.unsteady,
                 written: wa.host_bytes,
                 refused: c.writes_refused - b.writes_refused,
+                refused_memory: c.writes_refused_memory - b.writes_refused_memory,
                 to_flash: drive.controller.nand().geometry.sector.bytes_of(wa.user_sectors),
                 gc: wa.gc_sectors,
                 lines_freed: c.lines_freed - b.lines_freed,

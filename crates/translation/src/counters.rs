@@ -73,8 +73,11 @@ wordline_base::counters! {
         lines_retired,
         /// Sectors whose only copy could not be read.
         lost_sectors,
-        /// Writes refused because no space can be made any more.
+        /// Writes refused because no space can be made any more, or because the map would have passed the
+        /// limit of the host's memory, ...
         writes_refused,
+        /// ... and the latter of them.
+        writes_refused_memory,
         /// Runs read from the rest of their stride because their LUN was busy, ...
         rebuilt_reads,
         /// ... their sectors, ...

@@ -114,15 +114,18 @@ fn unknown_options_and_names_are_refused_with_the_nearest() {
         ),
         ("--device=cnex-small --set ftl.on_host=none", &["--ftl fssd"]),
         (
-            "--device=fssd-small --set ftl.fssd.host_memory=1000000",
-            &["at least", "tables and buffer"],
+            "--device=fssd-small --set ftl.fssd.host_memory=100000",
+            &["--set ftl.fssd.host_memory=100000: ", "at least", "4 units of the buffer"],
         ),
         ("--device=fssd-small --set ftl.fssd.gc_units=1", &["gc_units", "at least 2"]),
-        ("--device=fssd-small --host-memory=1M", &["at least", "tables and buffer"]),
-        ("--device=cnex-small --host-memory=16G", &["ftl.fssd.host_memory", "take --ftl fssd"]),
+        (
+            "--device=fssd-small --host-memory=100k",
+            &["wordline: --host-memory 102400: ", "at least", "4 units of the buffer"],
+        ),
+        ("--device=cnex-small --host-memory=16G", &["--host-memory 17179869184: ", "--ftl fssd"]),
         (
             "--device=fssd-small --host-memory=64M --set ftl.on_host=none",
-            &["ftl.fssd.host_memory", "all or map"],
+            &["--host-memory 67108864: 'host_memory'", "all or map"],
         ),
         ("--device=fssd-small --host-memory=much", &["--host-memory", "a number"]),
         ("--device=bssd-small --set bridge.stripe_bytes=5000", &["a multiple of 4096, not 5000"]),
@@ -248,9 +251,17 @@ fn ios_of_odd_lengths_are_refused_where_a_drive_has_larger_blocks() {
 fn a_map_beyond_the_hosts_memory_fails_the_job_and_names_the_limit() {
     let place = Place::new();
     let job = "run --name=a --rw=randwrite --bs=512 --iodepth=16 --ioengine=libaio \
-               --number_ios=20000 --device fssd-small --precondition none --host-memory 17450000";
-    let words = &["job 'a' failed", "No space left on device", "ftl.fssd.host_memory"];
+               --number_ios=20000 --device fssd-small --precondition none --host-memory 760000";
+    let words = &[
+        "job 'a' failed",
+        "No space left on device",
+        "the map would have passed",
+        "--host-memory",
+    ];
     let done = place.run(job).fails(1, words);
+    // Above the numbers it stands as well.
+    let head = done.out.split("write: IOPS").next().expect("a part");
+    assert!(head.contains("writes were refused: the map would have passed"), "{head}");
     assert!(done.out.contains("err=28 (func=io_u error, error=No space"), "{done:?}");
 }
 

@@ -323,3 +323,51 @@ fn last_sync_fails(way: &str) {
     let _server = place.start();
     holds(&place, 4);
 }
+
+/// A served FSSD with a limit of memory: writes that need more of the map fail, and nothing that was flushed is lost,
+/// also by a kill.
+#[test]
+fn a_map_beyond_its_memory_refuses_writes_and_keeps_the_rest() {
+    let place = Place::new("--size 64M --device fssd-small --time-scale 0 --host-memory 150000");
+    let server = place.start();
+    let mut c = place.client("");
+    // Every second sector is an entry of its own.
+    let at = |i: u64| i * 2 * 4096;
+    let mut flushed = 0;
+    let error = loop {
+        let data = [(flushed % 250) as u8 + 1; 4096];
+        let error = c.call(cmd::WRITE, 0, at(flushed), 4096, &data).unwrap().error;
+        if error != 0 || flushed == 8000 {
+            break error;
+        }
+        flushed += 1;
+    };
+    assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, 0);
+    assert_eq!(error, errno::ENOSPC, "{flushed} sectors: {}", server.so_far());
+    assert!(flushed > 340, "{flushed} sectors need more than a node");
+    let said = server.so_far();
+    assert!(said.contains("limit of memory") && said.contains("--host-memory"), "{said}");
+    let holds = || {
+        let mut c = place.client("");
+        for i in 0..flushed {
+            let reply = c.call(cmd::READ, 0, at(i), 4096, &[]).unwrap();
+            assert!(reply.error == 0, "sector {i}");
+            assert!(reply.data[0].1.iter().all(|&b| b == (i % 250) as u8 + 1), "sector {i}");
+        }
+    };
+    holds();
+    // What is mapped can be written over, and what is trimmed gives its memory back.
+    assert_eq!(c.call(cmd::WRITE, 0, at(3), 4096, &[4; 4096]).unwrap().error, 0);
+    server.kill();
+    let server = place.start();
+    holds();
+    let mut c = place.client("");
+    let beyond = at(flushed + 1);
+    assert_eq!(c.call(cmd::WRITE, 0, beyond, 4096, &[1; 4096]).unwrap().error, errno::ENOSPC);
+    server.stop();
+    // Without the limit it goes on.
+    let _server = place.start_with(&["--set", "ftl.fssd.host_memory=none"]);
+    let mut c = place.client("");
+    assert_eq!(c.call(cmd::WRITE, 0, beyond, 4096, &[1; 4096]).unwrap().error, 0);
+    holds();
+}
