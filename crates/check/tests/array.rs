@@ -282,7 +282,23 @@ fn raid5_returns_what_was_written() {
             assert!(array.checked > 1000, "{device} {set:?}: {}", array.checked);
             assert!(of_array(&result, "rmw_writes") + of_array(&result, "rcw_writes") > 100);
             assert!(of_array(&result, "full_writes") > 10);
-            assert!(array.xor_ns > 0 && array.stripe_bytes > 0);
+            assert!(array.xor_ns > 0);
+            // All of it is held from the beginning on: pages and heads of stripes.
+            let stripes = if set.contains(&"stack.md.stripe_cache=17") { 17 } else { 256 };
+            assert_eq!(array.stripe_bytes, stripes * members as u64 * (4096 + 250));
+            let own = array.stripe_bytes + array.bitmap_bytes + array.journal_bytes;
+            let owners = &result.machine.host.as_ref().unwrap().memory_by_owner;
+            let owner = |name: &str| owners.iter().find(|o| o.name == name).unwrap();
+            // The rings of the members' queues are there beside it.
+            let bare: Vec<&str> =
+                set.iter().copied().filter(|s| !s.starts_with("stack.md.bitmap")).collect();
+            let alone = run(of("raid0", members, device, "", &bare), MIXED);
+            let alone = &alone.machine.host.as_ref().unwrap().memory_by_owner;
+            let rings = alone.iter().find(|o| o.name == "driver").unwrap().end_bytes;
+            let driver = owner("driver");
+            assert_eq!([driver.end_bytes, driver.p50_bytes, driver.max_bytes], [own + rings; 3]);
+            let parts = owners.iter().filter(|o| o.name != "all").map(|o| o.end_bytes);
+            assert_eq!(owner("all").end_bytes, parts.sum::<u64>());
         }
     }
 }

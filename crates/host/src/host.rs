@@ -537,22 +537,23 @@ impl<S: Source> Host<S> {
 
     /// Bytes by `MEMORY_OWNERS`.
     fn memory(&self) -> [u64; MEMORY_OWNERS.len()] {
-        let (mut nodes, mut buffer, mut tables, mut rings) = (0, 0, 0, 0);
+        let (mut nodes, mut buffer, mut tables, mut drivers) = (0, 0, 0, 0);
         for (disk, &depth) in self.block.disks.iter().zip(&self.depths) {
             if let Some(pblk) = &disk.pblk {
                 let of = pblk.ftl.host_memory();
                 (nodes, buffer, tables) =
                     (nodes + of.nodes, buffer + of.buffer, tables + of.tables);
             }
+            drivers += disk.array.as_ref().map_or(0, |array| array.memory().iter().sum());
             tables += disk.collector.as_ref().map_or(0, |c| c.memory());
             if let Some(Elevator::Luns(luns)) = &disk.elevator {
                 tables += luns.memory();
             }
             // Entries of 64 and 16 bytes.
-            rings += u64::from(disk.queues) * u64::from(depth) * (64 + 16);
+            drivers += u64::from(disk.queues) * u64::from(depth) * (64 + 16);
         }
         let pages = self.fs().map_or(0, |fs| fs.cached_pages() * 4096);
-        [nodes, buffer, tables, rings, pages]
+        [nodes, buffer, tables, drivers, pages]
     }
 
     /// The sum over the disks that have any.

@@ -27,7 +27,7 @@ impl CoreStats {
 }
 
 /// What takes a host's memory: nodes of an FTL's map, its data that are not on flash, its tables; rings of
-/// queue pairs; pages of files.
+/// queue pairs, and stripes, bitmaps and journal blocks of arrays; pages of files.
 pub const MEMORY_OWNERS: [&str; 5] =
     ["map_nodes", "write_buffer", "ftl_tables", "driver", "page_cache"];
 

@@ -20,6 +20,10 @@ pub enum ArrayError {
     Sizes { small: String, small_bytes: u64, large: String, large_bytes: u64 },
     #[error("size is {size} bytes, and {name} has {bytes}: at most that")]
     Size { size: u64, name: String, bytes: u64 },
+    #[error(
+        "size is {size} bytes of each drive, of which md keeps {kept}: what is left must hold a chunk of {chunk} bytes"
+    )]
+    SizeTooSmall { size: u64, kept: u64, chunk: u64 },
     #[error("chunk is {chunk} bytes and does not fit the {used} bytes of a member: a smaller one")]
     ChunkTooLarge { chunk: u64, used: u64 },
 }
@@ -29,7 +33,7 @@ impl ArrayError {
     pub fn value(&self) -> Option<(&'static str, String)> {
         let key = match self {
             ArrayError::Chunk(_) | ArrayError::ChunkTooLarge { .. } => "chunk",
-            ArrayError::Size { .. } => "size",
+            ArrayError::Size { .. } | ArrayError::SizeTooSmall { .. } => "size",
             ArrayError::TooFew { .. } | ArrayError::Sizes { .. } => return None,
         };
         let text = self.to_string();
@@ -100,6 +104,7 @@ impl Layout {
         };
         let data = used.saturating_sub(kept) / chunk * chunk;
         match data {
+            0 if let Some(size) = size => Err(ArrayError::SizeTooSmall { size, kept, chunk }),
             0 => Err(ArrayError::ChunkTooLarge { chunk, used }),
             used => Ok(Layout { level, members: count, chunk, used }),
         }

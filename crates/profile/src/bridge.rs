@@ -32,6 +32,19 @@ pub(crate) struct Member {
     /// Another medium was put in.
     swapped: bool,
     members: Vec<Member>,
+    /// Where the bridge names it.
+    at: Place,
+    /// Settings that go over those of its profile.
+    over: Vec<String>,
+}
+
+/// Settings that are named in a message.
+const NAMED: usize = 6;
+
+fn told(over: &Node) -> Vec<String> {
+    let mut leaves = Vec::new();
+    over.leaves("", &mut leaves);
+    leaves.iter().map(|path| path.strip_prefix("device.").unwrap_or(path).to_string()).collect()
 }
 
 fn table_mut<'a>(node: &'a mut Node, key: &str) -> Option<&'a mut Node> {
@@ -133,7 +146,7 @@ fn resolve(
         }
         let members = resolve(&mut own, depth + 1, problems)?;
         kept.insert(i.to_string(), Entry { key_at: at, node: own });
-        found.push(Member { name, number: i, swapped, members });
+        found.push(Member { name, number: i, swapped, members, at, over: told(&over) });
     }
     let first = kept.get("0").map(|entry| entry.node.clone());
     for key in ["nand", "ftl"] {
@@ -191,6 +204,23 @@ fn of_member(over: Node) -> Node {
 }
 
 impl Member {
+    /// What may be wrong with it if it cannot be, and where; none where the bridge sets nothing of it.
+    pub fn over(&self) -> Option<(Place, String)> {
+        if self.over.is_empty() {
+            return None;
+        }
+        let more = match self.over.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let settings = self.over[..self.over.len().min(NAMED)].join(", ");
+        let text = format!(
+            "over '{}' go settings of [bridge.members], of this profile or its base, which may be for other drives: \
+             {settings}{more}. Set there what fits it (a section that it has not to \"none\"), or take a base without",
+            self.name
+        );
+        Some((self.at, text))
+    }
     /// None: a section cannot be read.
     /// `asked`: the drives' FTL was asked for.
     pub fn read(self, tree: &mut Node, asked: bool, problems: &mut Problems) -> Option<Inside> {
@@ -201,6 +231,7 @@ impl Member {
                 self.name
             )
         };
+        let (found, over) = (problems.len(), self.over());
         let own = table_mut(tree, "members")?;
         let own = table_mut(own, &self.number.to_string())?;
         let nand = read::<NandConfig>(own, "nand", problems, &naming);
@@ -208,6 +239,9 @@ impl Member {
         let device = read::<DeviceConfig>(own, "device", problems, &naming);
         let members = self.members.into_iter().map(|member| member.read(own, asked, problems));
         let members = members.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>();
+        if let (true, Some((at, text))) = (problems.len() > found, over) {
+            problems.add(at, text);
+        }
         let (nand, mut ftl) = (nand?, ftl?);
         if self.swapped && !asked {
             without_firmware(&nand, &mut ftl);

@@ -345,6 +345,8 @@ pub fn assemble_with_places(
         (None, Some(_)) => "firmware".into(),
         (None, None) => ftl_name,
     };
+    // What a drive behind the bridge may be wrong by.
+    let over: Vec<_> = members.iter().filter_map(bridge::Member::over).collect();
     let members = members.into_iter().map(|member| member.read(&mut tree, asked, &mut problems));
     let Some(members) = members.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>() else {
         return Err(problems
@@ -376,7 +378,13 @@ pub fn assemble_with_places(
             problems.add(tree.deepest(&path).at, message);
         }
         for (i, inside) in config.members.iter().enumerate() {
+            let found = problems.len();
             check_member(&config.of_member(inside), &format!("members.{i}"), &tree, &mut problems);
+            if problems.len() > found
+                && let Some((at, text)) = over.get(i).cloned()
+            {
+                problems.add(at, text);
+            }
         }
     }
     let places = Places { tree, sources: problems.sources.clone() };
@@ -746,10 +754,13 @@ pub(crate) fn load(
                     Value::Table(_) => format!("unknown section [{}]", shorten(&key)),
                     _ => format!("unknown key '{}' outside of a section", shorten(&key)),
                 };
-                problems.add(
-                    entry.key_at,
-                    format!("{what}: a {header} profile has [{header}] and sections in it"),
-                );
+                let hint = match kind {
+                    Kind::Stack | Kind::Testbed if fields_of::<StackConfig>().contains(&&*key) => {
+                        format!(", did you mean [{header}.{key}]?")
+                    }
+                    _ => format!(": a {header} profile has [{header}] and sections in it"),
+                };
+                problems.add(entry.key_at, format!("{what}{hint}"));
             }
         }
     }
@@ -843,7 +854,9 @@ fn apply_from(source: u32, text: &str, tree: &mut Node, problems: &mut Problems)
                 "fs",
                 "flashshare",
             ]);
+            let of_stack = keys.len() > 1 && fields_of::<StackConfig>().contains(&other);
             let hint = match (keys.len(), same_key.as_slice(), nearest(other, known)) {
+                _ if of_stack => format!(", did you mean 'stack.{other}'?"),
                 (1, [_, ..], _) => format!(", did you mean {}?", same_key.join(" or ")),
                 (_, _, Some(name)) => format!(", did you mean '{name}'?"),
                 _ => ": paths begin with nand, ftl, stack, fs or a section of the device".into(),

@@ -81,6 +81,9 @@ impl Problems {
         }
     }
 
+    pub fn len(&self) -> usize {
+        self.found.len()
+    }
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }

@@ -27,4 +27,4 @@ pub use document::Document;
 pub use error::{ConfigError, Problem};
 pub use explain::explain;
 pub use flashshare::SYSTEMS;
-pub use preset::{Kind, Preset, list, presets, show};
+pub use preset::{Kind, Preset, find, list, presets, show};

@@ -132,7 +132,8 @@ pub fn presets() -> &'static [Preset] {
     PRESETS
 }
 
-pub(crate) fn find(kind: Kind, name: &str) -> Result<&'static Preset, ConfigError> {
+/// The preset of a name, or an error with the nearest ones.
+pub fn find(kind: Kind, name: &str) -> Result<&'static Preset, ConfigError> {
     let of_kind = || PRESETS.iter().filter(|p| p.kind == kind);
     of_kind().find(|p| p.name == name).ok_or_else(|| {
         let hint = nearest(name, of_kind().map(|p| p.name))

@@ -39,6 +39,12 @@ pub(crate) struct Seen<'a> {
 
 const AGE: &str = "--precondition steady ages the drive first";
 
+/// A part of so many bytes, in MB unless that would be none.
+fn part_of(part: u64, whole: u64) -> String {
+    let (unit, bytes) = if part < 500_000 { ("kB", 1e3) } else { ("MB", 1e6) };
+    format!("{:.0} of {:.0} {unit}", part as f64 / bytes, whole as f64 / bytes)
+}
+
 pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     let mut all = Vec::new();
     if seen.refused > 0 {
@@ -99,11 +105,10 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     let to_flash = seen.to_flash;
     if seen.scattered && seen.refused == 0 && seen.written > 2 * to_flash {
         all.push(format!(
-            "{:.0} of {:.0} MB written did not reach the flash: they are in the drive's cache or were \
+            "{} written did not reach the flash: they are in the drive's cache or were \
              overwritten there, so that writes were as fast as its memory. A longer run, or \
              cache.bytes, shows the flash",
-            (seen.written - to_flash) as f64 / 1e6,
-            seen.written as f64 / 1e6
+            part_of(seen.written - to_flash, seen.written)
         ));
         return all;
     }

@@ -277,7 +277,13 @@ impl World {
             Controller::check_config(device, sector, !config.ftl_on_host(i))
                 .map_err(|bad| BuildError::Of { part: Part::Drive(i), bad: bad.below("device") })?;
             if node.bridge.is_some() && config.ftl_on_host(i) {
-                let why = "must be \"device\" behind a bridge: the host cannot address the flash";
+                let on_host = match node.config.ftl.fssd {
+                    Some(_) => ", so --set ftl.on_host=none",
+                    None => "",
+                };
+                let why = format!(
+                    "must be \"device\" behind a bridge: the host cannot address the flash{on_host}"
+                );
                 let bad = BadValue::new("ftl.placement", why);
                 return Err(BuildError::Of { part: Part::Drive(i), bad });
             }

@@ -41,7 +41,7 @@ use wordline_base::Span;
 use wordline_device::{DriveConfig, SwitchConfig};
 use wordline_host::config::Transport;
 use wordline_md::{Collect, Level, MdConfig};
-use wordline_profile::{Config, ConfigError, Inside, Places, Source, Sources};
+use wordline_profile::{Config, ConfigError, Inside, Kind, Places, Source, Sources};
 use wordline_sim::{
     ArrayNode, BridgeNode, DriveNode, HostConfig, NetworkConfig, Part, SystemConfig,
 };
@@ -407,11 +407,50 @@ impl ArrayEntry {
             ("core", self.core.as_ref().map(Spanned::span)),
         ];
         for (key, span) in at {
-            let Some(before) = span.and_then(|span| text.get(..span.start)) else { continue };
-            let line = before.lines().count().max(1);
-            let column = before.lines().next_back().map_or(0, |l| l.chars().count()) + 1;
-            self.places.insert(key, format!("{file}:{line}:{column}"));
+            self.places.extend(span.and_then(|span| Some((key, place(file, text, span.start)?))));
         }
+    }
+}
+
+/// The place of a byte of a file's text.
+fn place(file: &str, text: &str, byte: usize) -> Option<String> {
+    let before = text.get(..byte)?;
+    let line = before.split('\n').count();
+    let column = before.split('\n').next_back().map_or(0, |l| l.chars().count()) + 1;
+    Some(format!("{file}:{line}:{column}"))
+}
+
+/// The name of a profile, and where it is written; nothing where no file says it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Spanned<String>")]
+struct Profile {
+    name: String,
+    byte: usize,
+    place: Option<String>,
+}
+
+impl From<Spanned<String>> for Profile {
+    fn from(name: Spanned<String>) -> Profile {
+        Profile { byte: name.span().start, name: name.into_inner(), place: None }
+    }
+}
+
+impl Profile {
+    fn named(name: &str) -> Profile {
+        Profile { name: name.into(), byte: 0, place: None }
+    }
+    fn find_place(&mut self, file: &str, text: &str) {
+        self.place = place(file, text, self.byte);
+    }
+    fn open(&self, kind: Kind, profiles: &mut dyn Profiles) -> Result<Named, Error> {
+        let named = profiles.open(&self.name);
+        let Some(at) = &self.place else { return named };
+        let told = |error: &dyn std::fmt::Display| ConfigError::plain(format!("{at}: {error}"));
+        let named = named.map_err(|error| told(&error))?;
+        if let Named::Preset(name) = &named {
+            wordline_profile::find(kind, name).map_err(|error| told(&error))?;
+        }
+        Ok(named)
     }
 }
 
@@ -426,8 +465,8 @@ struct FailEntry {
 #[serde(deny_unknown_fields)]
 struct DriveEntry {
     name: Option<String>,
-    device: String,
-    ftl: Option<String>,
+    device: Profile,
+    ftl: Option<Profile>,
     host: Option<String>,
     switch: Option<String>,
     #[serde(default)]
@@ -438,8 +477,8 @@ struct DriveEntry {
 #[serde(deny_unknown_fields)]
 struct HostEntry {
     name: String,
-    stack: Option<String>,
-    testbed: Option<String>,
+    stack: Option<Profile>,
+    testbed: Option<Profile>,
     #[serde(default)]
     set: Vec<String>,
 }
@@ -460,7 +499,7 @@ struct NetworkEntry {
     name: Option<String>,
     drive: String,
     client: String,
-    nbd: String,
+    nbd: Profile,
     #[serde(default)]
     set: Vec<String>,
 }
@@ -515,7 +554,7 @@ impl Common {
     pub fn system(&self, device: &str, profiles: &mut dyn Profiles) -> Result<System, Error> {
         let host =
             HostEntry { name: FIRST_HOST.into(), stack: None, testbed: None, set: Vec::new() };
-        assemble(device, None, &host, &[], self, profiles)
+        assemble(&Profile::named(device), None, &host, &[], self, profiles)
     }
 }
 
@@ -559,6 +598,11 @@ impl Topology {
             return Err(ConfigError::plain(why).into());
         }
         parsed.array.iter_mut().for_each(|array| array.find_places(name, text));
+        let of_drives = parsed.drive.iter_mut().flat_map(|d| [Some(&mut d.device), d.ftl.as_mut()]);
+        let of_hosts = parsed.host.iter_mut().flat_map(|h| [h.stack.as_mut(), h.testbed.as_mut()]);
+        let of_networks = parsed.network.iter_mut().map(|network| Some(&mut network.nbd));
+        let named = of_drives.chain(of_hosts).chain(of_networks).flatten();
+        named.for_each(|profile| profile.find_place(name, text));
         Ok(parsed)
     }
 
@@ -566,7 +610,7 @@ impl Topology {
     pub fn of_devices(devices: &[String]) -> Topology {
         let entry = |device: &String| DriveEntry {
             name: None,
-            device: device.clone(),
+            device: Profile::named(device),
             ftl: None,
             host: None,
             switch: None,
@@ -669,7 +713,7 @@ impl Topology {
             let common = if i == 0 { common } else { &others };
             let system = assemble(
                 &entry.device,
-                entry.ftl.as_deref(),
+                entry.ftl.as_ref(),
                 &hosts[host],
                 &entry.set,
                 common,
@@ -702,7 +746,7 @@ impl Topology {
             let Some(mut nbd) = config.stack.nbd else {
                 return Err(misfit(format!(
                     "{of}: the stack {} has no network block device: name one that has [stack.nbd]",
-                    entry.nbd
+                    entry.nbd.name
                 )));
             };
             if !entry.set.iter().any(|pair| pair.contains("nbd.transport")) {
@@ -712,7 +756,7 @@ impl Topology {
                 return Err(misfit(format!(
                     "{of}: two hosts have an Ethernet between them: leave out stack.nbd.transport, or take the \
                      stack {} for one drive in one host (--stack)",
-                    entry.nbd
+                    entry.nbd.name
                 )));
             }
             let server = drives[drive].2;
@@ -813,25 +857,30 @@ pub fn with_options(with: &[String]) -> Vec<(&str, &str)> {
 
 /// A drive in a host, as the profiles of both say.
 fn assemble(
-    device: &str,
-    ftl: Option<&str>,
+    device: &Profile,
+    ftl: Option<&Profile>,
     host: &HostEntry,
     set: &[String],
     common: &Common,
     profiles: &mut dyn Profiles,
 ) -> Result<System, Error> {
-    let mut open = |name: Option<&str>| name.map(|name| profiles.open(name)).transpose();
-    let ftl = open(ftl.or(common.ftl.as_deref()))?;
-    let testbed = open(host.testbed.as_deref().or(common.testbed.as_deref()))?;
-    let fs = open(common.fs.as_deref())?;
-    let app = open(common.app.as_deref())?;
+    // What an entry does not say is said once for all.
+    let mut open = |kind, own: Option<&Profile>, common: Option<&str>| match own {
+        Some(own) => own.open(kind, profiles).map(Some),
+        None => common.map(|name| profiles.open(name)).transpose(),
+    };
+    let ftl = open(Kind::Ftl, ftl, common.ftl.as_deref())?;
+    let testbed = open(Kind::Testbed, host.testbed.as_ref(), common.testbed.as_deref())?;
+    let fs = open(Kind::Fs, None, common.fs.as_deref())?;
+    let app = open(Kind::App, None, common.app.as_deref())?;
+    let own_stack = open(Kind::Stack, host.stack.as_ref(), Some(&common.stack))?;
     let with = with_options(&common.with);
     let opened = with.iter().map(|(name, _)| profiles.open(name));
     let opened = opened.collect::<Result<Vec<Named>, Error>>()?;
     let with: Vec<_> =
         opened.iter().zip(&with).map(|(named, (_, options))| (named.source(), *options)).collect();
-    let device = profiles.open(device)?;
-    let stack = profiles.open(host.stack.as_deref().unwrap_or(&common.stack))?;
+    let device = device.open(Kind::Device, profiles)?;
+    let stack = own_stack.expect("all have a stack in common");
     let sources = Sources {
         device: device.source(),
         ftl: ftl.as_ref().map(Named::source),

@@ -137,6 +137,7 @@ fn unknown_options_and_names_are_refused_with_the_nearest() {
             "--device=z-ssd-small --array raid5 --drives 3 --set stack.md.chunk=5000",
             &["--set stack.md.chunk=5000", "'chunk' is 5000 bytes", "a power of two"],
         ),
+        ("--set md.chunk=65536", &["--set md.chunk=65536: ", "did you mean 'stack.md'?"]),
         ("--precondition=full", &["none", "fill", "steady"]),
         ("--seed=x", &["--seed"]),
         ("--seed=-1", &["--seed"]),
@@ -202,7 +203,60 @@ fn options_for_several_drives_that_contradict_each_other_are_refused() {
     place.run("run --name=a --topology none.toml").fails(2, &["none.toml", "check the path"]);
     place.file("t.toml", "[[drive]]\ndevise = \"z-ssd-small\"\n");
     place.run("run --name=a --topology t.toml").fails(2, &["t.toml", "devise"]);
+    let three = "[[drive]]\ndevice = \"z-ssd-small\"\n".repeat(3);
+    let array = "[[array]]\nlevel = \"raid0\"\nmembers = [\"nvme0n1\", \"nvme1n1\"]\nsize = 1000\n";
+    place.file("t.toml", format!("{three}{array}"));
+    place.run("run --name=a --rw=randread --topology t.toml").fails(
+        2,
+        &["t.toml:10:8: 'size' is 1000 bytes of each drive", "must hold a chunk of 65536 bytes"],
+    );
+    let host = "[[host]]\nname = \"app\"\nstack = \"linux-libai\"\n";
+    for (text, parts) in [
+        (
+            three.replacen("ll\"", "l\"", 1),
+            ["t.toml:2:10: unknown device 'z-ssd-smal'", "'z-ssd-small'?"],
+        ),
+        (format!("{three}ftl = \"rial\"\n"), ["t.toml:7:7: unknown ftl 'rial'", "'rail'?"]),
+        (
+            format!("{three}host = \"app\"\n{host}"),
+            ["t.toml:10:9: unknown stack 'linux-libai'", "'linux-libaio'?"],
+        ),
+    ] {
+        place.file("t.toml", text);
+        place.run("run --name=a --topology t.toml").fails(2, &parts);
+    }
     assert!(!place.path("x").exists(), "no state of one drive was written");
+}
+
+/// A base that has settings for drives of its own, and other drives.
+#[test]
+fn drives_behind_a_bridge_that_do_not_fit_its_settings_are_refused() {
+    let place = Place::new();
+    let stripe = "stripe_bytes = 65536\ndrive_tags = 32\n";
+    for (drives, parts) in [
+        (
+            "fssd-small",
+            [
+                "'ways' of [cache] of fssd-small",
+                "over 'fssd-small' go settings of [bridge.members]",
+            ],
+        ),
+        ("z-ssd-small", ["'gang' must divide", "cache.bytes, nand.blocks, nand.channels"]),
+    ] {
+        let text = format!(
+            "[device]\nname = \"x\"\nbase = \"bssd-small\"\n[bridge]\ndrives = [\"{drives}\"]\n{stripe}"
+        );
+        place.file("b.toml", text);
+        place.run("run --name=a --device b.toml").fails(2, &["b.toml:5:11: ", "\"none\""]);
+        place.run("run --name=a --device b.toml").fails(2, &parts);
+    }
+    let bridge = place.run("device show bssd-400g").ok().out;
+    let bridge = bridge.replace("\"bssd-controller\"", "\"fssd-small\"");
+    let bridge = bridge.split("[bridge.members").next().expect("a part").to_string();
+    place.file("f.toml", bridge);
+    place
+        .run("run --name=a --device f.toml")
+        .fails(2, &["behind a bridge", "--set ftl.on_host=none"]);
 }
 
 #[test]

@@ -205,6 +205,12 @@ impl Array {
             Some(p) => p.raid.is_whole(),
         }
     }
+    /// Bytes of stripes, of the bitmap, and of the journal's metadata block. RAID-0 has none of these.
+    pub fn memory(&self) -> [u64; 3] {
+        let Some(Parity { raid, .. }) = self.parity.as_deref() else { return [0; 3] };
+        let journal = if self.journal.is_some() { PAGE } else { 0 };
+        [raid.memory(), raid.bitmap_memory(), journal]
+    }
     pub fn stats(&self, disk: u16, xor_page: Span) -> ArrayStats {
         let mut stats = ArrayStats {
             disk,
@@ -220,9 +226,7 @@ impl Array {
         let members = 0..self.layout.members;
         stats.raid5 = Some(raid.stats);
         stats.xor_ns = raid.stats.xor_pages * xor_page.0;
-        stats.stripe_bytes = raid.memory();
-        stats.bitmap_bytes = raid.bitmap_memory();
-        stats.journal_bytes = if self.journal.is_some() { PAGE } else { 0 };
+        [stats.stripe_bytes, stats.bitmap_bytes, stats.journal_bytes] = self.memory();
         stats.check_bytes = raid.check_memory();
         (stats.checked, stats.wrong) = (checked, wrong + raid.wrong_parities());
         stats.missing = members.filter(|&m| raid.member(m) != Member::InSync).count() as u32;
