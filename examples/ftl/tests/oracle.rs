@@ -72,7 +72,8 @@ fn failing_flash_loses_nothing() {
     ];
     let result = run("z-ssd-small", &faults, Precondition::Steady);
     result.verdict().expect("a whole run");
-    let count = |name: &str| result.machine.totals.counters.iter().find(|(n, _)| n == name).map(|c| c.1);
+    let count =
+        |name: &str| result.machine.totals.counters.iter().find(|(n, _)| n == name).map(|c| c.1);
     assert!(count("ftl.program_errors") > Some(0) && count("ftl.erase_errors") > Some(0));
     assert_eq!(count("ftl.lost_sectors"), Some(0));
 }
