@@ -373,13 +373,14 @@ pub fn assemble_with_places(
             .expect_err("a program that cannot be read is a problem"));
     };
     if whole {
-        for (path, message) in crate::check::check(&config) {
+        let told = crate::check::check(&config);
+        for (path, message) in &told {
             // An unset value has no place of its own: its section's.
-            problems.add(tree.deepest(&path).at, message);
+            problems.add(tree.deepest(path).at, message.clone());
         }
         for (i, inside) in config.members.iter().enumerate() {
-            let found = problems.len();
-            check_member(&config.of_member(inside), &format!("members.{i}"), &tree, &mut problems);
+            let (found, below) = (problems.len(), format!("members.{i}"));
+            check_member(&config.of_member(inside), &below, (&tree, &told), &mut problems);
             if problems.len() > found
                 && let Some((at, text)) = over.get(i).cloned()
             {
@@ -391,15 +392,21 @@ pub fn assemble_with_places(
     problems.into_result().map(|()| (config, places))
 }
 
-/// What is wrong with a drive behind a bridge, whose text is kept at `below`.
-fn check_member(config: &Config, below: &str, tree: &Node, problems: &mut Problems) {
-    for (path, message) in crate::check::check(config) {
+/// What is wrong with a drive behind a bridge, whose text is kept at `below`, beside what was `told` of the whole.
+fn check_member(
+    config: &Config,
+    below: &str,
+    (tree, told): (&Node, &[(String, String)]),
+    problems: &mut Problems,
+) {
+    for found in crate::check::check(config).into_iter().filter(|found| !told.contains(found)) {
+        let (path, message) = found;
         let at = tree.deepest(&format!("{below}.{path}")).at;
         problems.add(at, format!("{message} ({}, behind a bridge)", config.device_name));
     }
     for (i, inside) in config.members.iter().enumerate() {
         let below = format!("{below}.members.{i}");
-        check_member(&config.of_member(inside), &below, tree, problems);
+        check_member(&config.of_member(inside), &below, (tree, told), problems);
     }
 }
 
