@@ -2,7 +2,8 @@
 //! faster or slower than the reader would think.
 
 use crate::Precondition;
-use crate::result::Trend;
+use crate::result::{ArrayResult, Trend};
+use wordline_md::Collect;
 
 /// What a run shows of this.
 #[derive(Clone, Debug)]
@@ -164,6 +165,19 @@ pub(crate) fn reads_in_order(waited: u64, reads: u64, unit_sectors: u32) -> Opti
     })
 }
 
+/// Members that make room for writes all the time leave nothing to take turns in.
+pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
+    (gc == Collect::Token && array.requests > 0 && array.met_share > 0.9).then(|| {
+        format!(
+            "{}: stack.md.gc=token has little effect: {:.0}% of the requests met a member that made room for writes, as \
+             drives do all the time that keep pace with users. A collector that works in spells has something to \
+             coordinate, as --ftl pblk",
+            array.name,
+            100.0 * array.met_share
+        )
+    })
+}
+
 /// What a host FTL reads to rebuild sectors goes over the link as well: `users` and `rebuilding` reads in so
 /// many nanoseconds are more than the drive's `limit` a second, which counts users' alone.
 pub(crate) fn beyond_limit(users: u64, rebuilding: u64, ns: u64, limit: u64) -> Option<String> {
@@ -222,6 +236,15 @@ mod tests {
         assert_eq!(beyond_limit(381, 9, second, 0), None, "there is no limit");
         let words = beyond_limit(350_000, 60_000, second, 380_000).expect("above the limit");
         assert!(words.contains("410 k reads a second, 60 k of them"), "{words}");
+    }
+
+    #[test]
+    fn an_array_whose_members_always_collect_has_no_turns_to_take() {
+        let array = |met_share| ArrayResult { requests: 9, met_share, ..ArrayResult::default() };
+        let told = |share, gc| no_turns(&array(share), gc);
+        assert!(told(0.97, Collect::Token).is_some_and(|w| w.contains("97% of the requests")));
+        assert_eq!(told(0.97, Collect::Uncoordinated), None);
+        assert_eq!(told(0.4, Collect::Token), None);
     }
 
     #[test]

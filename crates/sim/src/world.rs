@@ -1338,6 +1338,12 @@ impl World {
         let iologs = self.iologs();
         let machine = self.machine(now, &host, generated);
         let mut warnings = self.warnings(&machine);
+        for array in &machine.arrays {
+            let node =
+                self.arrays.iter().map(|(_, node)| node).find(|node| node.name == array.name);
+            let told = node.and_then(|node| caution::no_turns(array, node.config.gc));
+            warnings.extend(told);
+        }
         for array in machine.arrays.iter().filter(|array| array.write_hole) {
             let rows = match array.bitmap_bytes {
                 0 => "all rows",
