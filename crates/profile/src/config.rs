@@ -379,9 +379,8 @@ pub fn assemble_with_places(
             problems.add(tree.deepest(path).at, message.clone());
         }
         for (i, inside) in config.members.iter().enumerate() {
-            let (found, below) = (problems.len(), format!("members.{i}"));
-            check_member(&config.of_member(inside), &below, (&tree, &told), &mut problems);
-            if problems.len() > found
+            let (inside, below) = (config.of_member(inside), format!("members.{i}"));
+            if check_member(&inside, &below, (&tree, &told), &mut problems)
                 && let Some((at, text)) = over.get(i).cloned()
             {
                 problems.add(at, text);
@@ -392,22 +391,26 @@ pub fn assemble_with_places(
     problems.into_result().map(|()| (config, places))
 }
 
-/// What is wrong with a drive behind a bridge, whose text is kept at `below`, beside what was `told` of the whole.
+/// What is wrong with a drive behind a bridge, whose text is kept at `below`, and whether that is more than
+/// what was `told` of the whole.
 fn check_member(
     config: &Config,
     below: &str,
     (tree, told): (&Node, &[(String, String)]),
     problems: &mut Problems,
-) {
-    for found in crate::check::check(config).into_iter().filter(|found| !told.contains(found)) {
+) -> bool {
+    let mut own = false;
+    for found in crate::check::check(config) {
+        own |= !told.contains(&found);
         let (path, message) = found;
         let at = tree.deepest(&format!("{below}.{path}")).at;
         problems.add(at, format!("{message} ({}, behind a bridge)", config.device_name));
     }
     for (i, inside) in config.members.iter().enumerate() {
         let below = format!("{below}.members.{i}");
-        check_member(&config.of_member(inside), &below, (tree, told), problems);
+        own |= check_member(&config.of_member(inside), &below, (tree, told), problems);
     }
+    own
 }
 
 /// A program beside others: its name, and its settings below `app`.
