@@ -565,6 +565,7 @@ fn bad_bridges_are_refused() {
             "unknown key 'plane' in [nand] of bssd-controller",
         ),
         ("", &["nand.page_bytes=5000"], "page_bytes"),
+        ("", &["power.flash_limit_mw=900"], "a bridge has no flash, the drives behind it have"),
         ("", &["limits.read_iops=5"], "'limits' must be 0 or left out: a bridge has none"),
         ("", &["ftl.placement=host", "bridge.members.cache=none"], "behind a bridge"),
         ("", &["bridge.members.device.lba=4096"], "lba"),

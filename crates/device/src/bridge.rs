@@ -219,6 +219,15 @@ impl Bridge {
                        (bridge.members.limits)";
             return Err(BadValue::new("limits", why));
         }
+        let power = &device.power;
+        let limited = [
+            ("power.flash_limit_mw", power.flash_limit_mw > 0),
+            ("power.thermal", power.thermal.is_some()),
+        ];
+        if let Some((key, _)) = limited.into_iter().find(|(_, set)| *set) {
+            let why = "must be left out: a bridge has no flash, the drives behind it have (bridge.members.power)";
+            return Err(BadValue::new(key, why));
+        }
         if device.link.turn_bytes.unwrap_or(0) != 0 {
             let why = "must be 0 or left out: a bridge sends what comes from each of its drives whole, \
                        as it comes";

@@ -167,12 +167,10 @@ pub struct Controller {
 impl Controller {
     /// Whether a controller can be built, with an FTL in it or without: all that [`Controller::new`]
     /// refuses. Keys are those below `device`.
-    pub fn check_config(
-        device: &DeviceConfig,
-        sector: SectorSize,
-        ftl: bool,
-    ) -> Result<(), BadValue> {
+    pub fn check_config(device: &DeviceConfig, nand: &Nand, ftl: bool) -> Result<(), BadValue> {
+        let sector = nand.geometry.sector;
         Controller::check_front(device)?;
+        PowerLimit::new(device, nand.config(), nand.geometry.luns)?;
         if device.cache.is_some() && !ftl {
             let message = "needs the FTL in the drive: with placement = \"host\", remove it";
             return Err(BadValue::new("cache", message));
@@ -250,7 +248,7 @@ impl Controller {
         ftl: Option<Translator>,
     ) -> Result<Controller, BadValue> {
         let geometry = nand.geometry;
-        Controller::check_config(device, geometry.sector, ftl.is_some())?;
+        Controller::check_config(device, &nand, ftl.is_some())?;
         let sectors = ftl.as_ref().map_or(0, Translation::sectors);
         let power = PowerLimit::new(device, nand.config(), geometry.luns)?;
         let (mut cache, mut read_ahead, mut epoch) = (None, Vec::new(), None);

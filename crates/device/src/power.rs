@@ -55,8 +55,12 @@ impl Thermal {
         let c = &self.config;
         let mut left = now.since(self.at).0 as f64 * 1e-9;
         let watts = nj.saturating_sub(self.nj) as f64 * 1e-9 / left.max(1e-12);
-        // Steps that are short against the body's own time.
-        let step = c.resistance * c.capacity / 64.0;
+        // Steps that are short against the body's own time, after 64 of which (chosen) it is as warm as it gets.
+        let own = c.resistance * c.capacity;
+        let step = own / 64.0;
+        if left > 64.0 * own {
+            (self.celsius, left) = (c.ambient + watts * c.resistance, 0.0);
+        }
         while left > 0.0 {
             let dt = left.min(step);
             self.celsius += dt * (watts - (self.celsius - c.ambient) / c.resistance) / c.capacity;
@@ -105,7 +109,7 @@ impl PowerLimit {
         let free = |limit: u32| if limit == 0 { u32::MAX } else { limit };
         let limit = free(power.flash_limit_mw);
         let thermal = power.thermal.as_ref().map(|config| {
-            config.check(most)?;
+            config.check(most).map_err(|bad| bad.below("power.thermal"))?;
             let idle = f64::from(power.idle_mw) * 1e-3;
             let celsius = config.start.unwrap_or(config.ambient + idle * config.resistance);
             let hot = celsius >= config.throttle;
@@ -212,33 +216,32 @@ impl PowerLimit {
 }
 
 impl ThermalConfig {
-    /// `most`: milliwatts of one operation. Keys are whole.
+    /// `most`: milliwatts of one operation. Keys are its own.
     fn check(&self, most: u32) -> Result<(), BadValue> {
-        let above_zero = [("resistance", self.resistance), ("capacity", self.capacity)];
-        let found = above_zero.iter().find(|(_, v)| !(v.is_finite() && *v > 0.0));
-        if let Some((key, _)) = found {
-            return Err(BadValue::new(*key, "must be above 0").below("thermal").below("power"));
-        }
-        let degrees = [
-            ("ambient", self.ambient),
-            ("throttle", self.throttle),
-            ("start", self.start.unwrap_or(self.ambient)),
+        let [resistance, capacity] =
+            [self.resistance, self.capacity].map(|v| v.is_finite() && v > 0.0);
+        let degrees = [self.ambient, self.throttle, self.start.unwrap_or(self.ambient)];
+        let [ambient, throttle, start] = degrees.map(|v| (-273.0..=1000.0).contains(&v));
+        let a_temperature = "must be a temperature in degrees Celsius";
+        let one =
+            || format!("is {}, and one operation draws {most}: must be as much", self.throttle_mw);
+        let all = [
+            ("resistance", resistance, "must be above 0".into()),
+            ("capacity", capacity, "must be above 0".into()),
+            ("ambient", ambient, a_temperature.into()),
+            ("throttle", throttle, a_temperature.into()),
+            ("start", start, a_temperature.into()),
+            (
+                "hysteresis",
+                (0.0..=1000.0).contains(&self.hysteresis),
+                "must be 0 or more kelvin".into(),
+            ),
+            ("throttle_mw", self.throttle_mw >= most, one()),
         ];
-        let found = degrees.iter().find(|(_, v)| !(-273.0..=1000.0).contains(v));
-        if let Some((key, _)) = found {
-            let why = "must be a temperature in degrees Celsius";
-            return Err(BadValue::new(*key, why).below("thermal").below("power"));
+        match all.into_iter().find(|(_, is_right, _)| !is_right) {
+            Some((key, _, why)) => Err(BadValue::new(key, why)),
+            None => Ok(()),
         }
-        if !(self.hysteresis.is_finite() && self.hysteresis >= 0.0) {
-            let why = "must be 0 or more";
-            return Err(BadValue::new("hysteresis", why).below("thermal").below("power"));
-        }
-        if self.throttle_mw < most {
-            let why =
-                format!("is {}, and one operation draws {most}: must be as much", self.throttle_mw);
-            return Err(BadValue::new("throttle_mw", why).below("thermal").below("power"));
-        }
-        Ok(())
     }
 }
 
@@ -341,5 +344,8 @@ mod tests {
         assert!(body.hot && body.celsius < 65.0, "{} C", body.celsius);
         body.go_on(Time(2_500_000_000_000), nj);
         assert!(!body.hot && (body.celsius - 25.0).abs() < 0.1, "{} C", body.celsius);
+        // After very long it is as warm as it gets, in no time of ours: 4 W of it.
+        body.go_on(Time(1 << 60), nj + 4 * ((1 << 60) - 2_500_000_000_000));
+        assert!((body.celsius - 45.0).abs() < 1e-9, "{} C", body.celsius);
     }
 }

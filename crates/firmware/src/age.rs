@@ -321,7 +321,7 @@ impl Firmware {
             }
             if !self.space.is_bad(block) && self.space.pages[block] > 0 {
                 self.space.pages[block] = 0;
-                self.refresh.erased(block);
+                self.refresh.erased(s, block);
                 self.space.erases[block] += 1;
                 self.counters.erases += 1;
             }

@@ -176,8 +176,7 @@ impl Firmware {
     /// Chooses a victim: one that makes space only if that is short.
     pub(crate) fn begin(&mut self, short: bool) -> bool {
         let fold = self.next_to_fold();
-        let may = fold.is_none() && self.refresh.waits() && !self.is_scarce();
-        let refreshed = if may { self.next_to_refresh() } else { None };
+        let refreshed = if fold.is_none() { self.next_to_refresh() } else { None };
         let first = fold.or(refreshed);
         let cold = if short && first.is_none() { self.cold() } else { None };
         if first.is_none() && !short {
@@ -577,7 +576,7 @@ impl Firmware {
     pub(crate) fn erased(&mut self, s: SuperblockId, block: BlockId, ok: bool) {
         self.space.erases[block] += 1;
         self.space.pages[block] = 0;
-        self.refresh.erased(block);
+        self.refresh.erased(s, block);
         self.counters.erases += 1;
         if !ok {
             self.counters.erase_errors += 1;

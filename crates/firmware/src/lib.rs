@@ -383,6 +383,7 @@ impl Translation for Firmware {
         }
         if due {
             self.work(&mut ctx.stamps);
+            self.wait_for_idle(ctx);
         }
     }
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, _: u32) {

@@ -8,7 +8,6 @@
 
 use crate::Firmware;
 use crate::config::{FirmwareConfig, Plan};
-use crate::gc::Collecting;
 use crate::space::{Space, State, SuperblockId};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, IdVec, Kind, Span};
@@ -31,19 +30,18 @@ pub(crate) struct Refresh {
     limit: u32,
     /// Reads of each block since its erasure.
     reads: IdVec<BlockId, u32>,
-    /// Superblocks with a block that was read too often, and whether each is among them.
+    /// Superblocks with a block that was read too often, in the order in which they are moved, and whether each still
+    /// has one: it may have been collected meanwhile.
     due: VecDeque<SuperblockId>,
     is_due: IdVec<SuperblockId, bool>,
-    /// From one tick to the next; zero: there is no clock.
-    tick: Span,
-    /// Ticks in `refresh_days`.
+    /// Ticks in `refresh_days`; 0: there is no clock.
     period: i64,
     now: i64,
     runs: bool,
     /// The tick at which each superblock was opened.
     opened: IdVec<SuperblockId, i64>,
-    /// The oldest one is due.
-    old: Option<SuperblockId>,
+    /// The oldest one is due for its age.
+    old: bool,
     /// The victim is refreshed, its places before this one by now.
     victim: Option<(Why, u32)>,
 }
@@ -57,7 +55,6 @@ impl Refresh {
             refresh.is_due = IdVec::filled(false, space.superblocks.count());
         }
         if plan.tick > Span::ZERO {
-            refresh.tick = plan.tick;
             refresh.period = i64::from(space.g.lines * space.g.units_per_line());
             refresh.opened = IdVec::filled(0, space.superblocks.count());
         }
@@ -72,7 +69,7 @@ impl Refresh {
     }
     /// There is something to move.
     pub fn waits(&self) -> bool {
-        !self.due.is_empty() || self.old.is_some()
+        !self.due.is_empty() || self.old
     }
     pub fn has_victim(&self) -> bool {
         self.victim.is_some()
@@ -84,9 +81,10 @@ impl Refresh {
     pub fn ended(&mut self) {
         self.victim = None;
     }
-    pub fn erased(&mut self, block: BlockId) {
+    pub fn erased(&mut self, s: SuperblockId, block: BlockId) {
         if self.counts_reads() {
             self.reads[block] = 0;
+            self.is_due[s] = false;
         }
     }
     pub fn opened(&mut self, s: SuperblockId) {
@@ -96,7 +94,8 @@ impl Refresh {
     }
 }
 
-/// The time from one tick to the next for data that are written anew within so many days.
+/// The time from one tick to the next for data that are written anew within so many days. The bounds are chosen: a
+/// tick is an event, and a drive does not write a unit in a microsecond.
 pub(crate) fn tick(days: f64, units: u64) -> Option<Span> {
     let tick = days * DAY_NS / units.max(1) as f64;
     (1_000.0..1e15).contains(&tick).then_some(Span(tick as u64))
@@ -113,7 +112,8 @@ impl Firmware {
         if n < r.limit {
             return false;
         }
-        // Whatever is moved is to be over before this block, which may have its turn next, is read much more.
+        // Whatever is moved is to be over before this block, which may have its turn next, is read much more: a
+        // quarter is chosen.
         let (beyond, quarter) = (n - r.limit, (r.limit / 4).max(1));
         let mut new = false;
         if let (Some((Why::Reads, until)), Some(v)) = (&mut r.victim, &self.gc.victim) {
@@ -162,7 +162,7 @@ impl Firmware {
             self.refresh.opened[s] = self.refresh.now - self.refresh.period * (n - 1 - k) / n;
         }
         self.refresh.runs = true;
-        ctx.at(ctx.now + self.refresh.tick, Kind::FtlTimer, TIMER);
+        ctx.at(ctx.now + self.plan.tick, Kind::FtlTimer, TIMER);
     }
     fn closed(&self) -> impl Iterator<Item = SuperblockId> + '_ {
         let all = (0..).zip(&self.space.superblocks);
@@ -171,14 +171,14 @@ impl Firmware {
     }
     /// A tick of the clock of age.
     pub(crate) fn age_ticks(&mut self, ctx: &mut Ctx) {
-        ctx.at(ctx.now + self.refresh.tick, Kind::FtlTimer, TIMER);
+        ctx.at(ctx.now + self.plan.tick, Kind::FtlTimer, TIMER);
         self.refresh.now += 1;
         if let Some((Why::Age, until)) = &mut self.refresh.victim {
             *until += 1;
         }
         let places = i64::from(self.space.places());
-        if self.refresh.old.is_none() && self.refresh.now % places == 0 {
-            self.refresh.old = self.oldest_due();
+        if self.refresh.now % places == 0 {
+            self.refresh.old = self.oldest_due().is_some();
         }
         self.work(&mut ctx.stamps);
     }
@@ -194,7 +194,7 @@ impl Firmware {
     }
     /// Something is due, and may be moved: to move it takes as much space as it frees.
     pub(crate) fn refreshes(&self) -> bool {
-        self.refresh.waits() && self.has_room()
+        self.refresh.waits() && self.has_room() && !self.is_scarce()
     }
     /// The closed superblock to refresh now.
     pub(crate) fn next_to_refresh(&mut self) -> Option<SuperblockId> {
@@ -208,30 +208,26 @@ impl Firmware {
                 && !space.is_static(s)
                 && (b.programs == 0 && !filling.contains(&Some(s)))
         };
-        // Those that were collected meanwhile are over; one that is read goes before one that is old.
+        // One that is read goes before one that is old.
         let (space, r) = (&self.space, &mut self.refresh);
-        let is_due = &mut r.is_due;
-        r.due.retain(|&s| {
-            is_due[s] = space.superblocks[s].state == State::Closed;
-            is_due[s]
-        });
+        r.due.retain(|&s| r.is_due[s]);
         if let Some(i) = r.due.iter().position(|&s| may(space, s)) {
-            r.victim = Some((Why::Reads, 0));
             let s = r.due.remove(i)?;
-            r.is_due[s] = false;
+            (r.victim, r.is_due[s]) = (Some((Why::Reads, 0)), false);
             return Some(s);
         }
-        let s = r.old.take()?;
-        if !may(space, s) {
+        // The clock asks again.
+        if !std::mem::take(&mut r.old) {
             return None;
         }
-        r.victim = Some((Why::Age, 0));
-        Some(s)
+        let oldest = self.oldest_due().filter(|&s| may(&self.space, s));
+        self.refresh.victim = oldest.map(|_| (Why::Age, 0));
+        oldest
     }
     /// A victim that a state or a power cut left, and that makes no space, is moved to its end.
     pub(crate) fn refresh_goes_on(&mut self) {
         if self.refresh.is_on() && self.refresh.victim.is_none() && !self.is_short() {
-            self.refresh.victim = self.gc.victim.map(|Collecting { .. }| (Why::Reads, u32::MAX));
+            self.refresh.victim = self.gc.victim.map(|_| (Why::Reads, u32::MAX));
         }
     }
 }

@@ -346,7 +346,7 @@ pub fn assemble_with_places(
         (None, None) => ftl_name,
     };
     // What a drive behind the bridge may be wrong by.
-    let over: Vec<_> = members.iter().filter_map(bridge::Member::over).collect();
+    let over: Vec<_> = members.iter().map(bridge::Member::over).collect();
     let members = members.into_iter().map(|member| member.read(&mut tree, asked, &mut problems));
     let Some(members) = members.collect::<Vec<_>>().into_iter().collect::<Option<Vec<_>>>() else {
         return Err(problems
@@ -381,7 +381,7 @@ pub fn assemble_with_places(
         for (i, inside) in config.members.iter().enumerate() {
             let (inside, below) = (config.of_member(inside), format!("members.{i}"));
             if check_member(&inside, &below, (&tree, &told), &mut problems)
-                && let Some((at, text)) = over.get(i).cloned()
+                && let Some((at, text)) = over[i].clone()
             {
                 problems.add(at, text);
             }

@@ -273,8 +273,8 @@ impl World {
         config.check()?;
         let Units { infos, .. } = config.units(drives)?;
         for (i, node) in config.drives.iter().enumerate() {
-            let (device, sector) = (&node.config.device, drives[i].nand.geometry.sector);
-            Controller::check_config(device, sector, !config.ftl_on_host(i))
+            let (device, nand) = (&node.config.device, &drives[i].nand);
+            Controller::check_config(device, nand, !config.ftl_on_host(i))
                 .map_err(|bad| BuildError::Of { part: Part::Drive(i), bad: bad.below("device") })?;
             if node.bridge.is_some() && config.ftl_on_host(i) {
                 let on_host = match node.config.ftl.fssd {

@@ -1,0 +1,57 @@
+//! What a drive may draw (docs/design/device.md, Power and heat).
+
+use wordline_check::{Age, Case};
+
+const WRITER: &str =
+    "[a]\nrw=write\nbs=128k\nioengine=libaio\niodepth=32\nsize=256m\nnumber_ios=2048\n";
+
+fn writes(sets: &[&str]) -> Case<'static> {
+    let case = Case::new("z-ssd-small", WRITER).age(Age::Filled).set("cache=none");
+    sets.iter().fold(case, |case, set| case.set(set))
+}
+
+/// So many programs as the limit has power for are always under way: each takes its data, from two channels of a gang,
+/// and its program.
+#[test]
+fn a_limit_of_power_is_a_number_of_programs() {
+    for (limit, at_once) in [("300", 2.0), ("600", 4.0), ("749", 4.0)] {
+        let o = writes(&[&format!("power.flash_limit_mw={limit}")]).run().unwrap();
+        let (unit, channel) = (32_768.0, 16_384.0 / 0.8);
+        let expected = at_once * unit / (100_000.0 + 200.0 + channel);
+        let write = &o.result.threads[0].dirs[1];
+        let found = write.io_bytes as f64 / o.result.threads[0].finished.0 as f64;
+        println!("{limit} mW: {found:.4} bytes a nanosecond, {expected:.4} by the closed form");
+        assert!((found / expected - 1.0).abs() < 0.02, "{found} {expected}");
+    }
+}
+
+#[test]
+fn a_limit_that_lets_nothing_begin_is_refused() {
+    let thermal = |key: &str, value: &str| {
+        let all = [
+            ("ambient", "25.0"),
+            ("resistance", "5.0"),
+            ("capacity", "20.0"),
+            ("throttle", "70.0"),
+            ("throttle_mw", "600"),
+        ];
+        let of = |(name, own): (&str, &str)| {
+            format!("power.thermal.{name}={}", if name == key { value } else { own })
+        };
+        all.map(of)
+    };
+    let mut cases = vec![(vec!["power.flash_limit_mw=149".to_string()], "one operation draws 150")];
+    for (key, value, told) in [
+        ("resistance", "0.0", "'resistance' must be above 0"),
+        ("capacity", "-1.0", "'capacity' must be above 0"),
+        ("ambient", "5000.0", "'ambient' must be a temperature"),
+        ("throttle_mw", "100", "one operation draws 150"),
+    ] {
+        cases.push((thermal(key, value).to_vec(), told));
+    }
+    for (sets, told) in cases {
+        let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+        let error = writes(&sets).run().err().expect("it is refused").to_string();
+        assert!(error.contains(told), "{sets:?}: {error}");
+    }
+}
