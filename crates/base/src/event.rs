@@ -256,6 +256,7 @@ impl EventQueue {
     }
 
     /// Sets an event. One before the last that was delivered, or beyond the end of time, is a panic.
+    #[inline]
     pub fn push(&mut self, at: Time, event: Event) {
         if at.0.wrapping_sub(self.now.0) < self.as_it_is {
             self.pushed += 1;

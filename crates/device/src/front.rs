@@ -144,6 +144,7 @@ impl Front {
         self.register_write(ctx, Doorbell { arrives, write: Write::Mask { cq, masked, head } }, cq);
     }
 
+    #[inline]
     fn sq(&mut self, sq: u16) -> &mut SubmissionQueue {
         self.queues[usize::from(sq)].as_mut().expect("the submission queue was created")
     }

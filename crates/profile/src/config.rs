@@ -84,6 +84,23 @@ impl Config {
             ..self.clone()
         }
     }
+    /// All of it as TOML, for `from_text`. A person is shown `resolved_toml`.
+    pub fn to_text(&self) -> String {
+        toml::to_string(&value_of(self)).expect("a table of plain values is TOML")
+    }
+    /// What `to_text` gave.
+    pub fn from_text(text: &str) -> Result<Config, ConfigError> {
+        let mut problems = Problems::of(vec!["configuration".into()]);
+        let at = Place { source: 0, line: 1, column: 1 };
+        let mut root = Node::table(at);
+        if let (Some(node), Value::Table(table)) = (parse(text, 0, &mut problems), &mut root.value)
+        {
+            table.insert("config".into(), Entry { key_at: at, node });
+        }
+        let config = read(&mut root, "config", &mut problems, &|path, _| format!("[{path}]"));
+        problems.into_result()?;
+        Ok(config.expect("what is not read has a problem"))
+    }
     /// What runs: the program, then those beside it.
     pub fn programs(&self) -> impl Iterator<Item = (&str, &AppConfig)> {
         let app = self.app.iter().map(|app| (self.app_name.as_str(), app));

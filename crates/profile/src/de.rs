@@ -2,7 +2,7 @@
 //! this deserializer adds what they cannot know: where each value was written.
 
 use crate::error::{Place, Problems};
-use crate::tree::{Node, Table, Value, shorten};
+use crate::tree::{Entry, Node, Table, Value, shorten};
 use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeSeed, Expected, IntoDeserializer, Unexpected, Visitor};
 use std::cell::RefCell;
@@ -164,8 +164,61 @@ impl<'t> De<'t> {
     }
 
     fn table<'de, V: Visitor<'de>>(self, table: &'t Table, visitor: V) -> Result<V::Value, Fault> {
-        let mut map = Map { of: self, entries: table.iter(), next: None };
-        visitor.visit_map(&mut map)
+        visitor.visit_map(self.entries(table, None))
+    }
+
+    /// The entries of a table: of a struct those that are its fields.
+    fn entries(self, table: &'t Table, fields: Option<&'static [&'static str]>) -> Map<'t> {
+        Map { of: self, entries: table.iter(), fields, next: None }
+    }
+
+    /// Notes the keys of a table that are no fields of its struct.
+    fn note_unknown(self, table: &Table, fields: &'static [&'static str]) {
+        for (key, entry) in table {
+            if !fields.contains(&key.as_str()) {
+                let message =
+                    unknown_key(self.path, key, &entry.node, fields, self.shared.naming, self.node);
+                self.shared.unknown.borrow_mut().push((entry.key_at, message));
+            }
+        }
+    }
+
+    /// A fault of a struct at this node: a field that it lacks is one of this table.
+    fn of_struct(self, fault: Fault) -> Fault {
+        if !fault.missing || fault.at.is_some() {
+            return self.place(fault);
+        }
+        let field = fault.path.unwrap_or_default();
+        Fault {
+            at: Some(self.node.at),
+            path: Some(format!("{}.{field}", self.path)),
+            message: fault.message,
+            missing: true,
+        }
+    }
+
+    /// A fault of the value of a key.
+    fn of_value(self, fault: Fault) -> Fault {
+        let mut fault = self.place(fault);
+        // Serde forgets why no variant matched. The one untagged setting is a time, or several.
+        if fault.message.starts_with("data did not match any variant") {
+            fault.message = match &self.node.value {
+                Value::Text(s) => Span::parse(s).err().map_or(String::new(), |e| e.to_string()),
+                Value::Integer(n @ ..0) => format!("a time cannot be negative: {n}"),
+                Value::Integer(n) => {
+                    Span::parse(&n.to_string()).err().map_or(String::new(), |e| e.to_string())
+                }
+                Value::Array(_) => "expected an array of times such as \"65us\"".into(),
+                _ => "expected a time such as \"65us\", or an array of times".into(),
+            };
+        }
+        fault.path.get_or_insert_with(|| self.path.into());
+        fault
+    }
+
+    /// An array had more values than were taken.
+    fn too_many(self, all: usize, left: usize) -> Fault {
+        self.place(Fault::new(format!("expected an array of {} values, found {all}", all - left)))
     }
 }
 
@@ -181,14 +234,10 @@ impl<'de, 't> de::Deserializer<'de> for De<'t> {
             Value::Table(table) => self.table(table, visitor),
             Value::Array(items) => {
                 let mut seq = Seq { of: self, items: items.iter() };
-                let value = visitor.visit_seq(&mut seq)?;
+                let value = visitor.visit_seq(&mut seq).map_err(|fault| self.place(fault))?;
                 match seq.items.len() {
                     0 => Ok(value),
-                    left => Err(Fault::new(format!(
-                        "expected an array of {} values, found {}",
-                        items.len() - left,
-                        items.len()
-                    ))),
+                    left => Err(self.too_many(items.len(), left)),
                 }
             }
         }
@@ -209,26 +258,8 @@ impl<'de, 't> de::Deserializer<'de> for De<'t> {
         visitor: V,
     ) -> Result<V::Value, Fault> {
         let Value::Table(table) = &self.node.value else { return self.deserialize_any(visitor) };
-        for (key, entry) in table {
-            if !fields.contains(&key.as_str()) {
-                let message =
-                    unknown_key(self.path, key, &entry.node, fields, self.shared.naming, self.node);
-                self.shared.unknown.borrow_mut().push((entry.key_at, message));
-            }
-        }
-        let known = table.iter().filter(|(key, _)| fields.contains(&key.as_str()));
-        let mut map = Map { of: self, entries: known, next: None };
-        visitor.visit_map(&mut map).map_err(|fault| match fault.missing && fault.at.is_none() {
-            true => {
-                let field = fault.path.unwrap_or_default();
-                Fault {
-                    at: Some(self.node.at),
-                    path: Some(format!("{}.{field}", self.path)),
-                    ..Fault { path: None, at: None, ..fault }
-                }
-            }
-            false => self.place(fault),
-        })
+        self.note_unknown(table, fields);
+        visitor.visit_map(self.entries(table, Some(fields))).map_err(|fault| self.of_struct(fault))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -243,16 +274,9 @@ impl<'de, 't> de::Deserializer<'de> for De<'t> {
                 visitor.visit_enum(word)
             }
             Value::Table(table) if table.len() == 1 => {
-                visitor.visit_enum(de::value::MapAccessDeserializer::new(Map {
-                    of: self,
-                    entries: table.iter(),
-                    next: None,
-                }))
+                visitor.visit_enum(de::value::MapAccessDeserializer::new(self.entries(table, None)))
             }
-            _ => {
-                let names: Vec<_> = variants.iter().map(|n| format!("'{n}'")).collect();
-                Err(Fault::new(format!("expected one of {}", names.join(", "))))
-            }
+            _ => Err(one_of(variants)),
         }
         .map_err(|fault| self.place(fault))
     }
@@ -269,6 +293,11 @@ impl<'de, 't> de::Deserializer<'de> for De<'t> {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
         unit_struct seq tuple tuple_struct map identifier ignored_any
     }
+}
+
+fn one_of(variants: &[&str]) -> Fault {
+    let names: Vec<_> = variants.iter().map(|n| format!("'{n}'")).collect();
+    Fault::new(format!("expected one of {}", names.join(", ")))
 }
 
 fn unknown_key(
@@ -299,48 +328,41 @@ fn unknown_key(
     }
 }
 
-struct Map<'t, I> {
+struct Map<'t> {
     of: De<'t>,
-    entries: I,
+    entries: std::collections::btree_map::Iter<'t, String, Entry>,
+    fields: Option<&'static [&'static str]>,
     next: Option<(&'t str, &'t Node)>,
 }
 
-impl<'de, 'e, I: Iterator<Item = (&'e String, &'e crate::tree::Entry)>> de::MapAccess<'de>
-    for Map<'e, I>
-{
+impl<'t> Map<'t> {
+    /// The next key; its value is `next`.
+    fn advance(&mut self) -> Option<&'t str> {
+        let fields = self.fields;
+        let known = |key: &str| fields.is_none_or(|fields| fields.contains(&key));
+        let (key, entry) = self.entries.find(|(key, _)| known(key))?;
+        self.next = Some((key, &entry.node));
+        Some(key)
+    }
+}
+
+impl<'de> de::MapAccess<'de> for Map<'_> {
     type Error = Fault;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Fault> {
-        let Some((key, entry)) = self.entries.next() else { return Ok(None) };
-        self.next = Some((key, &entry.node));
-        let word: StrDeserializer<'_, Fault> = key.as_str().into_deserializer();
+        let Some(key) = self.advance() else { return Ok(None) };
+        let word: StrDeserializer<'_, Fault> = key.into_deserializer();
         seed.deserialize(word).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
         let (key, node) = self.next.take().expect("serde asks for a value after its key");
-        let path = format!("{}.{key}", self.of.path);
+        let path = [self.of.path, ".", key].concat();
         let inner = De { node, path: &path, shared: self.of.shared };
-        seed.deserialize(inner).map_err(|fault| {
-            let mut fault = inner.place(fault);
-            // Serde forgets why no variant matched. The one untagged setting is a time, or several.
-            if fault.message.starts_with("data did not match any variant") {
-                fault.message = match &node.value {
-                    Value::Text(s) => Span::parse(s).err().map_or(String::new(), |e| e.to_string()),
-                    Value::Integer(n @ ..0) => format!("a time cannot be negative: {n}"),
-                    Value::Integer(n) => {
-                        Span::parse(&n.to_string()).err().map_or(String::new(), |e| e.to_string())
-                    }
-                    Value::Array(_) => "expected an array of times such as \"65us\"".into(),
-                    _ => "expected a time such as \"65us\", or an array of times".into(),
-                };
-            }
-            fault.path.get_or_insert_with(|| path.clone());
-            fault
-        })
+        seed.deserialize(inner).map_err(|fault| inner.of_value(fault))
     }
 }
 

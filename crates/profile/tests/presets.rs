@@ -32,7 +32,9 @@ fn every_combination_assembles() {
                         assert!(error.starts_with("none.toml:"), "{error}");
                         assert!(error.contains("'kernel' must be true"), "{error}");
                     } else {
-                        result.unwrap_or_else(|e| panic!("{e}"));
+                        let config = result.unwrap_or_else(|e| panic!("{e}"));
+                        let back = Config::from_text(&config.to_text());
+                        assert_eq!(back.as_ref(), Ok(&config), "from text");
                     }
                 }
             }

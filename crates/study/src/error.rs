@@ -82,9 +82,6 @@ pub enum PointError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Value(#[from] BadValue),
-    /// A configuration that has no TOML form, or a text that is none.
-    #[error("the machine of a point: {0}")]
-    Toml(String),
     /// The job, with its place in the study.
     #[error("{0}")]
     Job(String),

@@ -19,6 +19,7 @@ use wordline_nand::{Outcome, Ppa, UnitId};
 use wordline_nvme::{Cqe, Opcode, Sqe, Status};
 
 /// A write or trim is in the drive's ledger of versions from when its command is made.
+#[inline]
 pub(crate) fn to_ledger(
     ctx: &mut Ctx,
     (drive, sector): (u8, SectorSize),

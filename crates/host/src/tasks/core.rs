@@ -144,6 +144,7 @@ impl Core {
         self.steal(self.irq_end, span);
     }
     /// When the work at hand ends.
+    #[inline]
     pub fn due(&self) -> Time {
         if !self.irqs.is_empty() && !self.lazy {
             self.irq_end

@@ -10,6 +10,7 @@ use wordline_base::{Ctx, IoId, Kind, Layer, Span, Time, Why};
 
 impl<S: Source> Host<S> {
     /// Puts an event at the end of the work at hand, unless one is pending that early.
+    #[inline]
     pub(crate) fn arm(&mut self, ctx: &mut Ctx, core: u32) {
         let c = &mut self.cores[core];
         // A loop whose thread has had its slice ends when another one is ready.
