@@ -570,6 +570,19 @@ fsync=1
             .set("power.thermal.throttle=47.0")
             .set("power.thermal.hysteresis=1.0")
             .set("power.thermal.throttle_mw=300"),
+        // Blocks and layers that differ, and wear.
+        Case::new("intel-750-small", PAUSES)
+            .age(Age::Steady)
+            .set("cache=none")
+            .set("ftl.over_provisioning=40")
+            .set("nand.variation.read=2")
+            .set("nand.variation.program=3")
+            .set("nand.variation.erase=4")
+            .set("nand.variation.layers=4")
+            .set("nand.variation.layer_program=5")
+            .set("nand.variation.program_wear=10")
+            .set("nand.variation.erase_wear=30")
+            .set("nand.errors.cycles=1000"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

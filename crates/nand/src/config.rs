@@ -130,6 +130,9 @@ pub struct NandConfig {
     /// Bit errors that a code corrects, or reads done again.
     #[serde(default)]
     pub errors: ErrorConfig,
+    /// How far blocks and layers are from these times, and what wear does to them. All off: alike.
+    #[serde(default)]
+    pub variation: VariationConfig,
     /// Blocks may be written with a bit a cell, each from its first program to its erasure. Absent: they
     /// cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -262,6 +265,34 @@ impl Default for ErrorConfig {
             steps: 8,
             left: 60,
         }
+    }
+}
+
+/// Times that differ from block to block and from layer to layer, and change with wear. `t_read`, `t_program`
+/// and `t_erase` are the means of one plane of a new block; several planes end with the slowest.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VariationConfig {
+    /// Standard deviation of blocks' read times, in percent of their mean.
+    pub read: u32,
+    /// Standard deviation of blocks' program times, in percent of their mean.
+    pub program: u32,
+    /// Standard deviation of blocks' erase times, in percent of their mean.
+    pub erase: u32,
+    /// Layers of word lines in a stack; a block's pages go through them one after the other.
+    pub layers: u32,
+    /// Standard deviation of layers' program times, in percent of their mean.
+    pub layer_program: u32,
+    /// How much shorter a program is at the rated cycles, in percent, and so in proportion before.
+    pub program_wear: u32,
+    /// How much longer an erasure is at the rated cycles, in percent, and so in proportion before.
+    pub erase_wear: u32,
+}
+
+impl VariationConfig {
+    /// Whether anything is not alike.
+    pub fn any(&self) -> bool {
+        *self != VariationConfig { layers: self.layers, ..VariationConfig::default() }
     }
 }
 

@@ -241,7 +241,7 @@ fn shares(cell: Cell) -> Vec<f64> {
 }
 
 /// A number of a standard normal distribution, from 64 bits: Box and Muller, cut off.
-fn normal(bits: u64) -> f64 {
+pub(crate) fn normal(bits: u64) -> f64 {
     let uniform = |x: u32| (f64::from(x) + 0.5) / 4_294_967_296.0;
     let radius = libm::sqrt(-2.0 * libm::log(uniform(bits as u32)));
     let angle = std::f64::consts::TAU * uniform((bits >> 32) as u32);

@@ -9,8 +9,11 @@ pub mod geometry;
 pub mod machine;
 mod script;
 mod suspend;
+mod variation;
 
-pub use config::{Cell, ErrorConfig, ErrorModel, NandConfig, PerPage, SlcMode, Suspend};
+pub use config::{
+    Cell, ErrorConfig, ErrorModel, NandConfig, PerPage, SlcMode, Suspend, VariationConfig,
+};
 pub use errors::Reread;
 pub use gang::Joined;
 pub use geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa, UnitId};

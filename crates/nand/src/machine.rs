@@ -25,6 +25,7 @@ use crate::gang::{Gang, Joined, WHOLE};
 use crate::geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa};
 use crate::script::Script;
 use crate::suspend::{Preemption, Suspensions};
+use crate::variation::Variation;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::ops::{Deref, Index, IndexMut};
@@ -401,6 +402,7 @@ pub struct Nand {
     script: Script,
     pub(crate) bad_block_seed: u64,
     errors: Option<Box<Errors>>,
+    variation: Option<Box<Variation>>,
     slc: Option<Box<Slc>>,
     rate: u64,
     t_read: Vec<Span>,
@@ -461,6 +463,7 @@ impl Nand {
                 .map_err(|e| BadValue::new("faults.script", e.to_string()))?,
             bad_block_seed,
             errors: Errors::new(config, seed)?.map(Box::new),
+            variation: Variation::new(config, geometry.planes / parts, seed)?.map(Box::new),
             slc: match &config.slc {
                 Some(mode) => Some(Box::new(Slc {
                     mode: mode.clone(),
@@ -774,6 +777,11 @@ impl Nand {
         if op.kind == OpKind::Erase {
             block.slc = false;
         }
+        let (erases, slc) = (block.erases, state.slc);
+        let array = match &self.variation {
+            Some(variation) => variation.of(op, array, (number, erases), slc, geometry),
+            None => array,
+        };
         let l = &mut self.luns[lun];
         self.counters.busy_ns[l.holder] += l.settle(now);
         l.current = Some(key);
@@ -905,6 +913,17 @@ impl Nand {
         let t_read = match self.slc.as_ref().filter(|_| *slc) {
             Some(slc) => slc.mode.t_read,
             None => self.t_read[self.geometry.page_of(record.op.ppa) as usize % page_types],
+        };
+        let t_read = match &self.variation {
+            Some(variation) => {
+                let (op, g) = (record.op, &self.geometry);
+                let mut number = g.line_of(op.ppa) * g.luns + g.lun_of(op.ppa);
+                if self.parts > 1 {
+                    number = number * self.parts + lun % self.parts;
+                }
+                variation.of(op, t_read, (number, self.blocks[number].erases), *slc, g)
+            }
+            None => t_read,
         };
         *rereads -= 1;
         *stage = Stage::Array;

@@ -11,6 +11,7 @@ const PAGES: u32 = 32;
 
 fn config(suspend: Suspend) -> NandConfig {
     NandConfig {
+        variation: Default::default(),
         slc: None,
         cell: Cell::Slc,
         channels: 1,
