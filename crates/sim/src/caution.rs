@@ -165,13 +165,18 @@ pub(crate) fn reads_in_order(waited: u64, reads: u64, unit_sectors: u32) -> Opti
     })
 }
 
-/// Members that make room for writes all the time leave nothing to take turns in.
+/// Members that make room for writes all the time leave nothing to take turns in, and no others to read instead.
 pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
-    (gc == Collect::Token && array.requests > 0 && array.met_share > 0.9).then(|| {
+    let (word, why) = match gc {
+        Collect::Uncoordinated => return None,
+        Collect::Token => ("token", ""),
+        Collect::Around => ("around", ", and a read goes around one member, not two"),
+    };
+    (array.requests > 0 && array.met_share > 0.9).then(|| {
         format!(
-            "{}: stack.md.gc=token has little effect: {:.0}% of the requests met a member that made room for writes, as \
-             drives do all the time that keep pace with users. A collector that works in spells has something to \
-             coordinate, as --ftl pblk",
+            "{}: stack.md.gc={word} has little effect: {:.0}% of the requests met a member that made room for writes, as \
+             drives do all the time that keep pace with users{why}. A collector that works in spells has something \
+             to coordinate, as --ftl pblk",
             array.name,
             100.0 * array.met_share
         )
@@ -243,8 +248,10 @@ mod tests {
         let array = |met_share| ArrayResult { requests: 9, met_share, ..ArrayResult::default() };
         let told = |share, gc| no_turns(&array(share), gc);
         assert!(told(0.97, Collect::Token).is_some_and(|w| w.contains("97% of the requests")));
+        let around = told(0.97, Collect::Around).expect("it has no effect either");
+        assert!(around.contains("gc=around") && around.contains("one member, not two"), "{around}");
         assert_eq!(told(0.97, Collect::Uncoordinated), None);
-        assert_eq!(told(0.4, Collect::Token), None);
+        assert_eq!((told(0.4, Collect::Token), told(0.4, Collect::Around)), (None, None));
     }
 
     #[test]
