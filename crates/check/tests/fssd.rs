@@ -315,3 +315,18 @@ fn all_words_read_what_was_written() {
         }
     }
 }
+
+/// A large drive that was filled is kept, and one that is loaded is as it was filled; a small one is filled sooner.
+#[test]
+fn a_large_drive_that_was_filled_can_be_kept() {
+    let case = Case::new("fssd-430g", WRITES)
+        .age(Age::Filled)
+        .set("nand.blocks=90")
+        .set("ftl.over_provisioning=20");
+    let config = case.config().unwrap();
+    let loaded = wordline_check::run_saved(&case, &config).unwrap().expect("it is kept");
+    let filled = case.run().unwrap();
+    assert!(loaded.events == filled.events && loaded.text() == filled.text());
+    let small = Case::new("fssd-small", WRITES).age(Age::Filled);
+    assert!(wordline_check::run_saved(&small, &small.config().unwrap()).unwrap().is_none());
+}

@@ -10,7 +10,7 @@ use crate::controller::{Controller, Stage};
 use crate::execute::{LOOK_UP, LookUp, OWNER_FTL, OWNER_KIND, OWNER_VECTOR, WRITE_BACK};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, IdVec, IoId, Kind, Layer, Lpn, Span, Time, Why};
-use wordline_ftl::{Action, FlashOp, Source, Translation, Work, send_data};
+use wordline_ftl::{Action, End, FlashOp, Source, Translation, Work, send_data};
 use wordline_nand::{LunId, Op, OpKind, Outcome};
 use wordline_nvme::Status;
 
@@ -30,7 +30,7 @@ pub(crate) enum Job {
     /// A command is over once the map's work is.
     Complete {
         tag: u32,
-        ok: bool,
+        end: End,
     },
 }
 
@@ -126,10 +126,10 @@ impl Controller {
                 Work::Sum { op } => return self.enqueue_job(ctx, cost, Job::Sum(op)),
                 // What is in the drive is where it is to be: no command sends it there.
                 Work::Stage(stage) => return self.enqueue_job(ctx, map, Job::Sum(stage.op)),
-                Work::Complete { tag, ok } if map > Span::ZERO => {
-                    return self.enqueue_job(ctx, map, Job::Complete { tag, ok });
+                Work::Complete { tag, end } if map > Span::ZERO => {
+                    return self.enqueue_job(ctx, map, Job::Complete { tag, end });
                 }
-                Work::Complete { tag, ok } => return self.complete(ctx, tag, ok),
+                Work::Complete { tag, end } => return self.complete(ctx, tag, end),
             };
         debug_assert!(
             op < 1 << 30,
@@ -140,11 +140,11 @@ impl Controller {
         self.enqueue_job(ctx, cost, Job::Flash(op));
     }
 
-    fn complete(&mut self, ctx: &mut Ctx, tag: u32, ok: bool) {
+    fn complete(&mut self, ctx: &mut Ctx, tag: u32, end: End) {
         match tag & (WRITE_BACK | LOOK_UP) {
-            0 => self.ftl_done(ctx, tag, ok),
+            0 => self.ftl_done(ctx, tag, end),
             LOOK_UP => self.looked_up(ctx, tag & !LOOK_UP),
-            _ => self.write_back_accepted(ctx, tag & !WRITE_BACK, ok),
+            _ => self.write_back_accepted(ctx, tag & !WRITE_BACK, end.is_ok()),
         }
     }
 
@@ -180,7 +180,7 @@ impl Controller {
                 let ftl = self.ftl.as_mut().expect("an FTL asked for it");
                 ftl.on_done(ctx, op, Outcome::Ok);
             }
-            Job::Complete { tag, ok } => self.complete(ctx, tag, ok),
+            Job::Complete { tag, end } => self.complete(ctx, tag, end),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::firmware::Grant;
 use std::ops::Range;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Why};
 use wordline_ftl::{
-    FlashRead, GcOrder, MapWork, Ordered, Piece, Place, ReadEnd, Source, Translation,
+    End, FlashRead, GcOrder, MapWork, Ordered, Piece, Place, ReadEnd, Source, Translation,
     check_own_read, read_ended,
 };
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
@@ -1034,19 +1034,16 @@ impl Controller {
     }
 
     /// The FTL completed a command.
-    pub(crate) fn ftl_done(&mut self, ctx: &mut Ctx, cmd: u32, ok: bool) {
+    pub(crate) fn ftl_done(&mut self, ctx: &mut Ctx, cmd: u32, end: End) {
         let command = &mut self.commands[cmd];
         if command.sqe.opcode.is_gc_order() {
             let ftl = self.ftl.as_mut().and_then(Translation::ordered);
             self.gc_report = ftl.and_then(Ordered::take_report);
         }
-        if !ok {
-            let memory = self.ftl.as_ref().map_or(0, |ftl| ftl.counters().writes_refused_memory);
-            let changes = matches!(command.sqe.opcode, Opcode::Write | Opcode::Deallocate);
-            command.status = match memory {
-                1.. if changes => Status::CapacityExceeded,
-                _ => Status::WriteFault,
-            };
+        match end {
+            End::Done => {}
+            End::Failed => command.status = Status::WriteFault,
+            End::NoMemory => command.status = Status::CapacityExceeded,
         }
         let why = match command.sqe.opcode {
             Opcode::Flush => Why::Flush,

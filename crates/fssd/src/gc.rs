@@ -249,7 +249,7 @@ impl Fssd {
             return false;
         }
         let Some(unit) = self.points[USER].unit else { return false };
-        let turns = &self.open_units()[&unit].turns;
+        let turns = &self.units[unit].turns;
         let holds = |d: &Drained| turns.iter().any(|&(point, turn)| turn < d.barrier[point]);
         self.gc.drained.iter().any(holds) && self.pad(USER)
     }

@@ -1,6 +1,9 @@
 //! A number for each sector of flash, kept short by units: where those of a unit are equal, or count up by
 //! one, as after writes in order, two words stand for all of them.
 
+use std::io;
+use wordline_translation::{LoadError, SavedIn, SavedOut, damaged};
+
 /// A head: the unit's numbers are in `words`.
 const APART: u32 = u32::MAX;
 
@@ -46,6 +49,64 @@ impl Held {
             head if at < u32::from(self.filled[unit]) => head + self.step * at,
             _ => 0,
         }
+    }
+    /// So many sectors from this one on hold this number and those that follow by the step.
+    pub fn holds(&self, i: u32, n: u32, number: u32) -> bool {
+        let (mut at, end) = (i, i + n);
+        while at < end {
+            let unit = (at / self.unit) as usize;
+            let to = end.min((unit as u32 + 1) * self.unit);
+            let expected = number + self.step * (at - i);
+            let same = match self.heads[unit] {
+                APART => (at..to).zip(0..).all(|(i, k)| self.get(i) == expected + self.step * k),
+                _ => {
+                    self.get(at) == expected
+                        && self.get(to - 1) == expected + self.step * (to - 1 - at)
+                }
+            };
+            if !same {
+                return false;
+            }
+            at = to;
+        }
+        true
+    }
+    /// Writes the units as they are kept.
+    pub fn save(&self, out: &mut SavedOut) -> io::Result<()> {
+        for (&head, &filled) in self.heads.iter().zip(&self.filled) {
+            out.put32(head)?;
+            out.put32(filled.into())?;
+        }
+        let apart = self.heads.iter().zip(self.words.chunks(self.unit as usize));
+        let mut words = apart.filter(|(head, _)| **head == APART).flat_map(|(_, words)| words);
+        words.try_for_each(|&word| out.put32(word))
+    }
+    /// Reads what [`Held::save`] wrote, numbers of at most `most`, into what holds zeroes.
+    pub fn load(&mut self, r: &mut SavedIn, most: u32) -> Result<(), LoadError> {
+        let beyond = || damaged("a sector of flash holds one beyond the drive");
+        let mut pairs = Vec::new();
+        r.words32(2 * self.heads.len(), &mut pairs)?;
+        for (unit, pair) in pairs.chunks_exact(2).enumerate() {
+            let (head, filled) = (pair[0], pair[1]);
+            let last = u64::from(head) + u64::from(self.step) * u64::from(filled.saturating_sub(1));
+            if head != APART && last > most.into() || filled > self.unit.min(u16::MAX.into()) {
+                return beyond();
+            }
+            (self.heads[unit], self.filled[unit]) = (head, filled as u16);
+            self.apart += u64::from(head == APART);
+        }
+        let (unit, mut words) = (self.unit as usize, Vec::new());
+        for (head, to) in self.heads.iter().zip(self.words.chunks_mut(unit)) {
+            if *head == APART {
+                words.clear();
+                r.words32(unit, &mut words)?;
+                if words.iter().any(|&word| word > most) {
+                    return beyond();
+                }
+                to.copy_from_slice(&words);
+            }
+        }
+        Ok(())
     }
     #[inline]
     pub fn set(&mut self, i: u32, number: u32) {

@@ -20,6 +20,7 @@ mod recover;
 mod space;
 mod state;
 mod tree;
+mod units;
 mod write;
 
 pub use config::{FssdConfig, Side};
@@ -34,13 +35,15 @@ use log::Log;
 use space::{SegmentId, Space, Unit};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
+use units::{Slot, Units};
 use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Slab, Stamps};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Commands, Counters, Digest, GcFloor, GcShape, HostMemory,
-    MOVE, MapWork, Memory, Newest, Order, Ordered, PLACE, Piece, Source, Translation, split,
+    Action, AgeError, BlockState, Breach, Commands, Counters, Digest, End, GcFloor, GcShape,
+    HostMemory, MOVE, MapWork, Memory, Newest, Order, Ordered, PLACE, Piece, Source, Translation,
+    split,
 };
-use write::{GC, Open, Point, Taken, USER};
+use write::{GC, Point, Taken, USER};
 
 /// The logical sector of a physical one without data.
 const NOBODY: u32 = u32::MAX;
@@ -51,6 +54,7 @@ enum Op {
     /// Sectors of a command cross the link.
     Stage {
         unit: Unit,
+        slot: Slot,
         turn: u64,
         id: u32,
         ppa: Ppa,
@@ -87,7 +91,7 @@ pub struct Fssd {
     /// ... and its version.
     stamps: Option<Held>,
     points: [Point; 2],
-    units: BTreeMap<Unit, Open>,
+    units: Units,
     /// Units of each LUN that are not being programmed, in their order.
     queues: IdVec<LunId, VecDeque<Unit>>,
     /// Whether each LUN is programming.
@@ -150,7 +154,7 @@ impl Fssd {
             oob: Held::new(g.sectors(), g.sectors_per_unit, 1),
             stamps: None,
             points: [Point::new(config.append_points), Point::new(config.append_points)],
-            units: BTreeMap::new(),
+            units: Units::default(),
             queues: IdVec::filled(VecDeque::new(), g.luns),
             busy: IdVec::filled(false, g.luns),
             ready: Vec::new(),
@@ -220,21 +224,22 @@ impl Fssd {
             }
             self.waiting.write(0, Lpn(lpn), sectors, false, Source::Host);
             self.work(stamps);
-            if !self.at_once(stamps) {
-                return Err(match self.counters.writes_refused_memory {
-                    1.. => AgeError::Memory,
-                    0 => AgeError::Full("no space can be made"),
-                });
+            match self.at_once(stamps) {
+                End::Done => {}
+                End::Failed => return Err(AgeError::Full("no space can be made")),
+                End::NoMemory => return Err(AgeError::Memory),
             }
         }
         Ok(())
     }
-    /// Ends all operations. False: a command failed.
-    fn at_once(&mut self, stamps: &mut Stamps) -> bool {
-        let mut good = true;
+    /// Ends all operations. Answers what became of the commands that ended, of the last that failed if one did.
+    fn at_once(&mut self, stamps: &mut Stamps) -> End {
+        let mut end = End::Done;
         while let Some(action) = self.actions.pop_front() {
             match action {
-                Action::Complete { ok, .. } => good &= ok,
+                Action::Complete { ok: true, .. } => {}
+                Action::Complete { ok: false, .. } => end = End::Failed,
+                Action::Refuse { .. } => end = End::NoMemory,
                 Action::Stage { op, .. }
                 | Action::Read { op, .. }
                 | Action::Program { op, .. }
@@ -247,7 +252,7 @@ impl Fssd {
                 }
             }
         }
-        good
+        end
     }
 }
 
@@ -327,7 +332,7 @@ impl Translation for Fssd {
         let staged = matches!(self.ops[op], Op::Stage { .. });
         self.done(op, outcome == Outcome::Ok);
         let waited_for = !self.waiting.is_empty() || !self.ready.is_empty();
-        let passes = self.log.dump.is_some() || !self.gc.under_way().1.is_empty();
+        let passes = self.log.waits_for_turns() || !self.gc.under_way().1.is_empty();
         match staged && !waited_for && !passes {
             // What has crossed the link gives nobody anything else to do.
             true => self.tell_ended(),
@@ -391,6 +396,10 @@ impl Translation for Fssd {
             slc: false,
         }))
     }
+    fn know_stamps(&mut self) -> bool {
+        self.stamps_unknown = false;
+        self.stamps.is_some()
+    }
     fn adopt_stamps(&mut self, stamps: &mut Stamps) {
         if self.stamps.is_some() && !self.stamps_unknown {
             return;
@@ -423,7 +432,7 @@ impl Translation for Fssd {
         (lpn != NOBODY).then(|| (Lpn(lpn), self.stamp_at(ppa.0)))
     }
     fn unwritten(&self) -> Vec<(Lpn, u32)> {
-        let filled = self.units.iter().flat_map(|(&unit, open)| {
+        let filled = self.units.iter().flat_map(|(unit, open)| {
             let first = self.space.first_of(unit).0;
             (first..first + open.filled).filter_map(|ppa| Translation::oob(self, Ppa(ppa)))
         });
@@ -451,7 +460,7 @@ impl Translation for Fssd {
         let (held, tables) = match self.config.collector {
             Side::Host => (self.units.len(), self.plan.tables),
             // What it moves and what it counts are in the drive.
-            Side::Drive => (self.units.values().filter(|open| open.is_on_host()).count(), 0),
+            Side::Drive => (self.units.opens().filter(|open| open.is_on_host()).count(), 0),
         };
         HostMemory {
             nodes: self.tree.bytes(),
@@ -466,7 +475,7 @@ impl Translation for Fssd {
         match self.ops[op] {
             Op::Stage { replaced, .. } => PLACE * replaced,
             Op::Program { unit } => {
-                let open = &self.units[&unit];
+                let open = &self.units[unit];
                 PLACE * (open.inside + open.replaced)
             }
             Op::Read { valid, .. } => MOVE * valid,
@@ -494,7 +503,7 @@ impl Translation for Fssd {
     fn lies_at(&self, lpn: Lpn) -> Option<(Ppa, bool)> {
         let e = self.tree.find(lpn.0).filter(|e| e.place != LOST)?;
         let ppa = e.place + (lpn.0 - e.lpn);
-        let open = self.units.get(&self.space.unit_of(ppa));
+        let open = self.units.get(self.space.unit_of(ppa));
         Some((Ppa(ppa), open.is_some_and(|open| open.filled == self.g.sectors_per_unit)))
     }
     fn take_map_work(&mut self) -> MapWork {
@@ -511,19 +520,29 @@ impl Translation for Fssd {
 impl Fssd {
     /// Holds counts against what they count.
     fn check(&self) -> Result<(), Breach> {
-        let count = |what: String| Err(Breach::Count(what));
         self.tree.check()?;
+        self.check_counts()
+    }
+    /// The same but for the tree's own.
+    fn check_counts(&self) -> Result<(), Breach> {
+        let count = |what: String| Err(Breach::Count(what));
         let mut units: IdVec<u32, u32> = IdVec::filled(0, self.space.valid.count());
         let mut segments: IdVec<SegmentId, u32> = IdVec::filled(0, self.space.segments.count());
         for e in self.tree.all().filter(|e| e.place != LOST) {
-            for (ppa, lpn) in (e.place..).zip(e.lpn..e.end()) {
+            let (mut ppa, end) = (e.place, e.place + e.sectors);
+            while ppa < end {
                 let unit = self.space.unit_of(ppa);
-                units[unit] += 1;
-                segments[self.space.shape.segment_of(unit)] += 1;
-                if self.lpn_at(ppa) != lpn {
-                    let what = format!("is mapped to {ppa}, which holds {}", self.lpn_at(ppa));
-                    return Err(Breach::Sector { lpn, what });
-                }
+                let n = end.min(self.space.first_of(unit).0 + self.g.sectors_per_unit) - ppa;
+                units[unit] += n;
+                segments[self.space.shape.segment_of(unit)] += n;
+                ppa += n;
+            }
+            if !self.oob.holds(e.place, e.sectors, e.lpn + 1) {
+                let mut all = (e.place..end).zip(e.lpn..);
+                let (ppa, lpn) =
+                    all.find(|&(ppa, lpn)| self.lpn_at(ppa) != lpn).unwrap_or_default();
+                let what = format!("is mapped to {ppa}, which holds {}", self.lpn_at(ppa));
+                return Err(Breach::Sector { lpn, what });
             }
         }
         if let Some(unit) = (0..units.count()).find(|&u| units[u] != self.space.valid[u]) {
@@ -540,7 +559,7 @@ impl Fssd {
                 });
             }
         }
-        for (&unit, open) in self.open_units() {
+        for (unit, open) in self.units.iter() {
             let of = self.points[open.point].unit == Some(unit);
             if of && self.points[open.point].filled != open.filled {
                 return count(format!("unit {unit} is filled to {}", open.filled));
@@ -552,7 +571,7 @@ impl Fssd {
         if self.space.buffered.count() != self.units.len() {
             return count("units that are not programmed are miscounted".into());
         }
-        let gc = self.units.values().filter(|open| open.point == GC).count() as u32;
+        let gc = self.units.opens().filter(|open| open.point == GC).count() as u32;
         if gc != self.gc.buffered {
             return count(format!("{gc} units of the collector are not programmed"));
         }

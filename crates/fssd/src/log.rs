@@ -117,6 +117,10 @@ impl Log {
     fn checkpoints(&self) -> impl Iterator<Item = &Checkpoint> {
         self.dump.iter().map(|dump| &dump.checkpoint).chain(&self.current)
     }
+    /// All of a checkpoint was appended, and is not durable.
+    pub fn waits_for_turns(&self) -> bool {
+        self.dump.as_ref().is_some_and(|dump| dump.barrier.is_some())
+    }
     /// Bytes of the tables.
     pub fn bytes(&self) -> u64 {
         let runs: usize = self.checkpoints().map(|c| c.runs.len()).sum();
@@ -170,18 +174,22 @@ impl Fssd {
             let dump = Dump { checkpoint, cursor: 0, written: 0, about, barrier: None };
             self.log.dump = Some(dump);
         }
-        let Some(mut dump) = self.log.dump.take() else { return false };
+        let Some(dump) = &self.log.dump else { return false };
         // Done in a quarter of the time to the next.
         let due = match self.log.urgent || self.log.trims.len() as u64 > many {
             true => u64::MAX,
             false => dump.about * self.log.since * 4 / self.plan.checkpoint.max(dump.about) + 1,
         };
-        let before = (dump.written, dump.barrier);
         let end = self.plan.sectors as u32;
+        if dump.cursor < end && dump.written >= due {
+            return false;
+        }
+        let Some(mut dump) = self.log.dump.take() else { return false };
+        let before = (dump.written, dump.barrier);
         let may = |ftl: &Fssd| {
             ftl.gc.buffered < ftl.config.gc_units + 2
                 && (ftl.unit_fits()
-                    || ftl.points[GC].unit.is_some_and(|u| ftl.units[&u].is_on_host()))
+                    || ftl.points[GC].unit.is_some_and(|u| ftl.units[u].is_on_host()))
         };
         while dump.cursor < end && dump.written < due && may(self) {
             let Some((ppa, next)) = self.put_piece(dump.checkpoint.id, dump.cursor, end) else {

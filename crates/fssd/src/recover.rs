@@ -248,7 +248,7 @@ impl Fssd {
     }
     /// What holds anything is closed as it is, and collected in its turn.
     fn take_up_segments(&mut self) {
-        self.space.free.iter_mut().for_each(|free| free.clear());
+        (0..self.space.groups).for_each(|group| self.space.set_free(group, Default::default()));
         for s in 0..self.space.segments.count() {
             let blocks = self.space.shape.blocks(s);
             let written = { blocks }.any(|block| self.space.programmed[block] > 0);

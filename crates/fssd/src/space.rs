@@ -82,7 +82,9 @@ pub(crate) struct Space {
     pub shape: Shape,
     pub segments: IdVec<SegmentId, Segment>,
     /// Free segments of each group, in the order in which they are taken.
-    pub free: IdVec<GroupId, VecDeque<SegmentId>>,
+    free: IdVec<GroupId, VecDeque<SegmentId>>,
+    /// How many there are.
+    free_segments: u32,
     pub bad: BitMap,
     pub erases: IdVec<BlockId, u32>,
     pub programmed: IdVec<BlockId, u32>,
@@ -111,6 +113,7 @@ impl Space {
             shape: Shape { g: *g, groups, channels: g.channels / groups },
             segments: IdVec::filled(fresh, g.lines * groups),
             free: IdVec::filled(VecDeque::new(), groups),
+            free_segments: 0,
             bad: BitMap::new(blocks as usize),
             erases: IdVec::filled(0, blocks),
             programmed: IdVec::filled(0, blocks),
@@ -146,12 +149,23 @@ impl Space {
     pub fn first_of(&self, unit: Unit) -> Ppa {
         Ppa(unit * self.g.sectors_per_unit)
     }
+    #[inline]
     pub fn free_segments(&self) -> u32 {
-        self.free.iter().map(|f| f.len() as u32).sum()
+        self.free_segments
+    }
+    /// Free segments of each group.
+    pub fn free(&self) -> &IdVec<GroupId, VecDeque<SegmentId>> {
+        &self.free
+    }
+    pub fn set_free(&mut self, group: GroupId, free: VecDeque<SegmentId>) {
+        self.free_segments -= self.free[group].len() as u32;
+        self.free_segments += free.len() as u32;
+        self.free[group] = free;
     }
     /// Takes a free segment of a group.
     pub fn open(&mut self, group: u32) -> Option<SegmentId> {
         let s = self.free[group].pop_front()?;
+        self.free_segments -= 1;
         self.opened += 1;
         self.segments[s] = Segment { state: State::Open, opened: self.opened, ..self.segments[s] };
         Some(s)
@@ -188,6 +202,7 @@ impl Space {
         if good {
             let group = s % self.groups;
             self.free[group].push_back(s);
+            self.free_segments += 1;
         }
     }
     /// So many sectors from here on are in use, or no more. They may be in several units.

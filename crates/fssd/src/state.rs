@@ -63,24 +63,6 @@ fn get_checkpoint(r: &mut SavedIn, g: &Geometry) -> Result<Checkpoint, LoadError
     Ok(c)
 }
 
-/// Reads a number for each sector, none above `most`, as they were written.
-fn load_held(r: &mut SavedIn, held: &mut Held, unit: u32, most: u32) -> Result<(), LoadError> {
-    let mut words = Vec::new();
-    for first in (0..held.len() as u32).step_by(unit as usize) {
-        words.clear();
-        r.words32(unit as usize, &mut words)?;
-        if words.iter().any(|&word| word > most) {
-            return damaged("a sector of flash holds one beyond the drive");
-        }
-        // Behind the last that holds something nothing is written.
-        let filled = words.iter().rposition(|&word| word > 0).map_or(0, |last| last + 1);
-        for (ppa, &word) in (first..).zip(&words[..filled]) {
-            held.set(ppa, word);
-        }
-    }
-    Ok(())
-}
-
 impl Fssd {
     pub(crate) fn save_to(&self, w: &mut dyn Write) -> io::Result<()> {
         if !self.is_quiet() {
@@ -102,7 +84,7 @@ impl Fssd {
             out.put32(segment.next)?;
         }
         out.put64(self.space.opened)?;
-        for free in &self.space.free {
+        for free in self.space.free() {
             out.put32(free.len() as u32)?;
             free.iter().try_for_each(|&s| out.put32(s))?;
         }
@@ -143,9 +125,9 @@ impl Fssd {
             out.put32(u32::from(dump.barrier.is_some()))?;
         }
         self.tree.save(&mut out)?;
-        (0..self.oob.len() as u32).try_for_each(|ppa| out.put32(self.oob.get(ppa)))?;
+        self.oob.save(&mut out)?;
         if let Some(stamps) = &self.stamps {
-            (0..stamps.len() as u32).try_for_each(|ppa| out.put32(stamps.get(ppa)))?;
+            stamps.save(&mut out)?;
         }
         out.end()
     }
@@ -178,24 +160,23 @@ impl Fssd {
         ftl.load_collector(r)?;
         ftl.load_log(r)?;
         ftl.tree = Tree::load(config.node_bytes, r)?;
-        load_held(r, &mut ftl.oob, g.sectors_per_unit, sectors as u32)?;
-        let extents: Vec<_> = ftl.tree.all().collect();
-        for e in &extents {
+        ftl.oob.load(r, sectors as u32)?;
+        for e in ftl.tree.all() {
             let there = e.place < all && e.sectors <= all - e.place;
             if u64::from(e.lpn) + u64::from(e.sectors) > sectors || e.place != LOST && !there {
                 return damaged("an extent is beyond the drive");
             }
-        }
-        for e in extents.iter().filter(|e| e.place != LOST) {
-            let mut sectors = (e.place..).zip(e.lpn..e.end());
-            if sectors.any(|(ppa, lpn)| ftl.lpn_at(ppa) != lpn) {
-                return damaged("flash holds another sector than the map says");
+            if e.place != LOST {
+                // Sectors on flash are counted from 1.
+                if !ftl.oob.holds(e.place, e.sectors, e.lpn + 1) {
+                    return damaged("flash holds another sector than the map says");
+                }
+                ftl.space.count(e.place, e.sectors, true);
             }
-            ftl.space.count(e.place, e.sectors, true);
         }
         if stamped {
             let mut stamps = Held::new(g.sectors(), g.sectors_per_unit, 0);
-            load_held(r, &mut stamps, g.sectors_per_unit, u32::MAX)?;
+            stamps.load(r, u32::MAX)?;
             ftl.stamps = Some(stamps);
         }
         let metas: Vec<u32> = ftl.log.places().collect();
@@ -203,7 +184,7 @@ impl Fssd {
         input.end()?;
         ftl.stamps_unknown = stamped;
         ftl.counters = counters;
-        ftl.check().or_else(|e| damaged(e.to_string()))?;
+        ftl.check_counts().or_else(|e| damaged(e.to_string()))?;
         Ok(ftl)
     }
     /// A segment's number, or none.
@@ -236,7 +217,7 @@ impl Fssd {
                     None => return damaged("a segment is free and is not"),
                 }
             }
-            self.space.free[group] = free;
+            self.space.set_free(group, free);
         }
         for point in [USER, GC] {
             self.points[point].turn = r.up_to(self.space.groups, "a group")? % self.space.groups;

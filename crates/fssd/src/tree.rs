@@ -6,7 +6,7 @@
 //! with it. An insertion right behind the one before it in the same leaf is a run: such a leaf, when full,
 //! first fills its neighbour on the left, so that a run leaves full leaves behind.
 //!
-//! A leaf is searched from where its bounds let expect the sector, as far as that is off: what it takes is
+//! A node is searched from where its bounds let expect the sector, as far as that is off: what it takes is
 //! not that many steps but lines of memory that no cache has, and those can be asked for ahead.
 
 use crate::arena::{Arena, HEADER, LAST, NOWHERE, NodeId};
@@ -209,7 +209,7 @@ impl Tree {
     #[inline]
     fn child_of(&self, node: NodeId, lpn: u32, bounds: &mut Range<u32>) -> usize {
         let keys = self.keys(node);
-        let i = keys.partition_point(|&key| key <= lpn);
+        let i = keys_to(keys, self.expected(keys.len(), bounds, lpn), lpn);
         *bounds = keys[i - 1]..keys.get(i).copied().unwrap_or(bounds.end);
         i - 1
     }

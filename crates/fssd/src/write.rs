@@ -5,11 +5,11 @@ use crate::log::{Holds, Meta, Spare};
 use crate::space::GroupId;
 use crate::space::{SegmentId, Unit};
 use crate::tree::{Extent, Full, LOST};
+use crate::units::Slot;
 use crate::{Fssd, NOBODY, Op};
-use std::collections::BTreeMap;
 use wordline_base::{IdVec, Lpn, Stamps};
 use wordline_nand::{Class, Ppa};
-use wordline_translation::{Action, Command};
+use wordline_translation::{Action, Command, End};
 
 /// Who appends.
 pub(crate) const USER: usize = 0;
@@ -22,13 +22,14 @@ pub(crate) struct Point {
     pub turn: u32,
     pub segments: IdVec<GroupId, Option<SegmentId>>,
     pub unit: Option<Unit>,
+    pub slot: Slot,
     /// How far.
     pub filled: u32,
 }
 
 impl Point {
     pub fn new(groups: u32) -> Point {
-        Point { turn: 0, segments: IdVec::filled(None, groups), unit: None, filled: 0 }
+        Point { turn: 0, segments: IdVec::filled(None, groups), unit: None, slot: 0, filled: 0 }
     }
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct Taken {
     tag: u32,
     stages: u32,
     /// All of it was taken, or it failed.
-    over: Option<bool>,
+    over: Option<End>,
 }
 
 impl Fssd {
@@ -120,7 +121,7 @@ impl Fssd {
                         let stamp = self.waiting.stamp(tag, cached, stamps, lpn);
                         self.note(ppa, lpn, stamp);
                     }
-                    self.put(unit, room, Some(id));
+                    self.put(USER, unit, room, Some(id));
                     n += room;
                 }
                 self.counters.user_sectors += u64::from(n);
@@ -130,7 +131,7 @@ impl Fssd {
                     self.refuse_for_memory();
                 } else if n == left {
                     self.taking = None;
-                    self.end(id, true, fua);
+                    self.end(id, End::Done, fua);
                 }
                 n > 0 || full
             }
@@ -159,7 +160,7 @@ impl Fssd {
                 self.counters.trimmed_sectors += u64::from(sectors);
                 let id = self.taken.insert(Taken { tag, stages: 0, over: None });
                 self.record_trim(USER, lpn, sectors, false, Some(id));
-                self.end(id, true, false);
+                self.end(id, End::Done, false);
                 true
             }
         }
@@ -173,7 +174,7 @@ impl Fssd {
     fn units_on_host(&self) -> u64 {
         match self.config.collector {
             Side::Host => self.units.len() as u64 + u64::from(self.gc.reads()),
-            Side::Drive => self.units.values().filter(|open| open.is_on_host()).count() as u64,
+            Side::Drive => self.units.opens().filter(|open| open.is_on_host()).count() as u64,
         }
     }
     /// Nodes that users may have the map grow to: what the buffer leaves of the host's memory.
@@ -197,10 +198,10 @@ impl Fssd {
     /// The map would pass the limit of the host's memory.
     fn refuse_for_memory(&mut self) {
         self.counters.writes_refused_memory += 1;
-        self.refuse();
+        self.refuse(End::NoMemory);
     }
     /// Fails the first command that waits.
-    fn refuse(&mut self) {
+    fn refuse(&mut self, end: End) {
         self.counters.writes_refused += 1;
         let (tag, id) = match (self.waiting.first(), self.taking.take()) {
             (Some(Command::Write { tag, .. } | Command::Trim { tag, .. }), id) => (tag, id),
@@ -208,21 +209,27 @@ impl Fssd {
         };
         self.counters.lost_sectors += self.waiting.refuse();
         let id = id.unwrap_or_else(|| self.taken.insert(Taken { tag, stages: 0, over: None }));
-        self.end(id, false, false);
+        self.end(id, end, false);
     }
     /// All of a write or trim was taken, or it failed. It is complete when it has crossed the link.
-    fn end(&mut self, id: u32, ok: bool, fua: bool) {
+    fn end(&mut self, id: u32, end: End, fua: bool) {
         let taken = &mut self.taken[id];
-        taken.over = Some(ok);
+        taken.over = Some(end);
         let Taken { tag, stages, .. } = *taken;
         if stages > 0 {
             return;
         }
         self.taken.remove(id);
-        match fua && ok && self.config.volatile {
+        match fua && end.is_ok() && self.config.volatile {
             true => self.wait(tag),
-            false => self.actions.push_back(Action::Complete { tag, ok }),
+            false => self.complete(tag, end),
         }
+    }
+    fn complete(&mut self, tag: u32, end: End) {
+        self.actions.push_back(match end {
+            End::NoMemory => Action::Refuse { tag },
+            _ => Action::Complete { tag, ok: end.is_ok() },
+        });
     }
 
     /// The extent is where it says from now on.
@@ -291,12 +298,13 @@ impl Fssd {
         if let Some(stamps) = &mut self.stamps {
             stamps.clear(unit);
         }
-        self.units.insert(unit, Open { point, ..Open::default() });
+        let slot = self.units.insert(unit, Open { point, ..Open::default() });
         self.space.buffered.set(unit as usize);
         let s = self.space.shape.segment_of(unit);
         self.space.segments[s].buffered += 1;
         self.queues[unit % self.g.luns].push_back(unit);
-        (self.points[point].unit, self.points[point].filled) = (Some(unit), 0);
+        let p = &mut self.points[point];
+        (p.unit, p.slot, p.filled) = (Some(unit), slot, 0);
         match point {
             USER => self.pace(size),
             _ => self.gc.buffered += 1,
@@ -334,13 +342,14 @@ impl Fssd {
         None
     }
     /// The next sectors of a unit were filled: they cross the link, for this command.
-    pub(crate) fn put(&mut self, unit: Unit, sectors: u32, id: Option<u32>) {
+    pub(crate) fn put(&mut self, point: usize, unit: Unit, sectors: u32, id: Option<u32>) {
         let size = self.g.sectors_per_unit;
         let first = self.space.first_of(unit).0;
-        let open = self.units.get_mut(&unit).expect("it is being filled");
+        let slot = self.points[point].slot;
+        let open = self.units.at(slot);
         let at = open.filled;
         open.filled += sectors;
-        self.points[open.point].filled = open.filled;
+        self.points[point].filled = open.filled;
         open.runs.push((at, self.seq));
         self.seq += u64::from(sectors);
         let replaced = std::mem::take(&mut self.replaced);
@@ -348,7 +357,7 @@ impl Fssd {
             open.stages += 1;
             let turn = self.orders[USER].enter();
             self.taken[id].stages += 1;
-            self.stage(Op::Stage { unit, turn, id, ppa: Ppa(first + at), sectors, replaced });
+            self.stage(Op::Stage { unit, slot, turn, id, ppa: Ppa(first + at), sectors, replaced });
         } else {
             // The collector knows of what it moves.
             open.replaced += if open.point == USER { replaced } else { 0 };
@@ -382,9 +391,9 @@ impl Fssd {
             // The collector is not stopped by the limit of memory.
             let mapped = self.map(Extent { lpn: e.lpn + at, sectors: n, place }, u32::MAX);
             debug_assert!(mapped.is_ok());
-            let open = self.units.get_mut(&unit).expect("it is being filled");
+            let open = self.units.at(self.points[GC].slot);
             (open.moved, open.inside) = (open.moved + n, open.inside + if inside { n } else { 0 });
-            self.put(unit, n, None);
+            self.put(GC, unit, n, None);
             at += n;
         }
         true
@@ -398,13 +407,13 @@ impl Fssd {
             Meta::Piece { .. } | Meta::Done { .. } => self.counters.emeta_sectors += 1,
         }
         self.space.count_meta(ppa, 1, true);
-        self.units.get_mut(&unit).expect("it is being filled").metas.push((at, meta));
-        self.put(unit, 1, id);
+        self.units.at(self.points[point].slot).metas.push((at, meta));
+        self.put(point, unit, 1, id);
         Some(ppa)
     }
     /// Nothing more is appended to a unit: what is left of it is padding.
     fn close(&mut self, unit: Unit) {
-        let open = self.units.get_mut(&unit).expect("it is being filled");
+        let open = self.units.get_mut(unit).expect("it is being filled");
         open.closed = true;
         self.counters.pad_sectors += u64::from(self.g.sectors_per_unit - open.filled);
         self.points[open.point].unit = None;
@@ -437,13 +446,13 @@ impl Fssd {
             // The first that is whole and has no earlier one in its block.
             let mut blocks = Vec::new();
             let found = self.queues[lun].iter().position(|unit| {
-                let (open, block) = (&self.units[unit], self.space.block_of(*unit));
+                let (open, block) = (&self.units[*unit], self.space.block_of(*unit));
                 let first = !blocks.contains(&block);
                 blocks.push(block);
                 first && open.closed && open.stages == 0
             });
             let Some(unit) = found.and_then(|i| self.queues[lun].remove(i)) else { continue };
-            let open = &self.units[&unit];
+            let open = &self.units[unit];
             let class = match open.point {
                 USER => Class::UserProgram,
                 _ if open.moved > 0 => Class::GcProgram,
@@ -479,7 +488,7 @@ impl Fssd {
             self.log.urgent = true;
             return true;
         }
-        self.refuse();
+        self.refuse(End::Failed);
         true
     }
 
@@ -487,14 +496,15 @@ impl Fssd {
         match self.ops.remove(op) {
             // What is not there is sent again.
             stage @ Op::Stage { .. } if !ok => self.stage(stage),
-            Op::Stage { unit, turn, id, .. } => self.staged(unit, turn, id),
+            Op::Stage { unit, slot, turn, id, .. } => self.staged((unit, slot), turn, id),
             Op::Program { unit } => self.programmed(unit, ok),
             Op::Read { unit, valid } => self.collected(unit, valid, ok),
             Op::Erase { segment, block } => self.erased(segment, block, ok),
         }
     }
-    fn staged(&mut self, unit: Unit, turn: u64, id: u32) {
-        let open = self.units.get_mut(&unit).expect("it is not programmed before");
+    /// A unit is not programmed before all that it is filled with is there.
+    fn staged(&mut self, (unit, slot): (Unit, Slot), turn: u64, id: u32) {
+        let open = self.units.at(slot);
         open.stages -= 1;
         if open.closed && open.stages == 0 {
             self.ready.push(unit % self.g.luns);
@@ -502,9 +512,9 @@ impl Fssd {
         self.orders[USER].leave(turn);
         let taken = &mut self.taken[id];
         taken.stages -= 1;
-        if let Taken { tag, stages: 0, over: Some(ok) } = *taken {
+        if let Taken { tag, stages: 0, over: Some(end) } = *taken {
             self.taken.remove(id);
-            self.actions.push_back(Action::Complete { tag, ok });
+            self.complete(tag, end);
         }
     }
     fn programmed(&mut self, unit: Unit, ok: bool) {
@@ -518,7 +528,7 @@ impl Fssd {
             self.counters.blocks_retired += u64::from(self.space.bad.set(block as usize));
             self.again(unit);
         }
-        let open = self.units.remove(&unit).expect("it was being programmed");
+        let open = self.units.remove(unit).expect("it was being programmed");
         self.space.buffered.clear(unit as usize);
         let s = self.space.shape.segment_of(unit);
         self.space.segments[s].buffered -= 1;
@@ -544,7 +554,7 @@ impl Fssd {
     fn again(&mut self, unit: Unit) {
         let first = self.space.first_of(unit).0;
         let size = self.g.sectors_per_unit;
-        let inside = self.config.collector == Side::Drive && self.units[&unit].point == GC;
+        let inside = self.config.collector == Side::Drive && self.units[unit].point == GC;
         let mut kept = self.rescue(|ppa| (first..first + size).contains(&ppa));
         for e in self.valid_in(unit) {
             self.counters.resubmitted_sectors += u64::from(e.sectors);
@@ -553,8 +563,8 @@ impl Fssd {
                 self.lose(e);
             }
         }
-        let turns = std::mem::take(&mut self.units.get_mut(&unit).expect("it is there").turns);
-        let others: Vec<Unit> = self.units.keys().copied().filter(|&u| u != unit).collect();
+        let turns = std::mem::take(&mut self.units.get_mut(unit).expect("it is there").turns);
+        let others: Vec<Unit> = self.units.iter().map(|(u, _)| u).filter(|&u| u != unit).collect();
         for (point, turn) in turns {
             if !kept {
                 self.read_only = true;
@@ -567,7 +577,7 @@ impl Fssd {
             }
             self.carried.insert((point, turn), more);
             for other in &others {
-                let other = self.units.get_mut(other).expect("it is there");
+                let other = self.units.get_mut(*other).expect("it is there");
                 other.turns.push((point, turn));
             }
         }
@@ -604,7 +614,7 @@ impl Fssd {
     /// What is beside a sector of a unit that is not programmed, and what it holds.
     pub fn spare(&self, ppa: Ppa) -> Option<Spare> {
         let unit = self.space.unit_of(ppa.0);
-        let open = self.units.get(&unit)?;
+        let open = self.units.get(unit)?;
         let at = ppa.0 - self.space.first_of(unit).0;
         if at >= open.filled {
             return None;
@@ -617,8 +627,5 @@ impl Fssd {
             None => Holds::Data { lpn: self.lpn_at(ppa.0), stamp: self.stamp_at(ppa.0) },
         };
         Some(Spare { seq: seq + u64::from(at - from), holds })
-    }
-    pub(crate) fn open_units(&self) -> &BTreeMap<Unit, Open> {
-        &self.units
     }
 }

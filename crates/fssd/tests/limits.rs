@@ -38,6 +38,36 @@ fn write(ftl: &mut Fssd, drive: &mut Drive, ctx: &mut Ctx, rng: &mut Rng, lpn: u
     ok
 }
 
+/// A write that fails for another reason does not say that the map had no memory, though others did before.
+#[test]
+fn a_refusal_is_for_memory_only_where_it_is() {
+    let seed = 8;
+    let mut rng = Rng::from_seed(seed);
+    let kind = kind(Some(fixed() + 20 * 256));
+    let (mut ftl, mut drive) = (kind.make(), Drive::new(&kind));
+    let sectors = ftl.sectors() as u32;
+    let mut ctx = ctx(sectors.into());
+    ftl.start(&mut ctx);
+    let mut mapped = Vec::new();
+    while drive.refused == 0 {
+        let lpn = rng.below(sectors.into()) as u32;
+        if write(&mut ftl, &mut drive, &mut ctx, &mut rng, lpn) {
+            mapped.push(lpn);
+        }
+    }
+    // All programs fail: space ends, and what needs no memory is refused.
+    drive.faults.program = 1_000_000_000;
+    let before = drive.refused;
+    let mut failed = 0;
+    for lpn in mapped.iter().cycle().take(20_000) {
+        failed += u64::from(!write(&mut ftl, &mut drive, &mut ctx, &mut rng, *lpn));
+        if failed > 0 {
+            break;
+        }
+    }
+    assert!(failed > 0 && drive.refused == before, "seed {seed}: {failed} failed, {before} before");
+}
+
 /// A drive whose map would pass the limit cannot be aged, and the message names the limit.
 #[test]
 fn ageing_beyond_the_hosts_memory_names_the_limit() {
@@ -75,7 +105,7 @@ fn beyond_the_hosts_memory_writes_fail_and_nothing_is_lost() {
         assert!(ftl.host_memory().nodes <= 60 * 256, "seed {seed}");
     }
     assert!(refused > 1000 && ftl.counters().writes_refused == refused, "{refused} refused");
-    assert_eq!(ftl.counters().writes_refused_memory, refused);
+    assert_eq!((ftl.counters().writes_refused_memory, drive.refused), (refused, refused));
     // A sector that is mapped needs no node: where it is written over it is taken.
     let lpns: Vec<u32> = promised.keys().copied().collect();
     let over = lpns.iter().filter(|&&l| write(&mut ftl, &mut drive, &mut ctx, &mut rng, l)).count();

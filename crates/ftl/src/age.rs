@@ -156,8 +156,9 @@ impl Ftl {
     }
 
     /// Those of the check were kept with this drive.
-    pub fn know_stamps(&mut self) {
+    pub fn know_stamps(&mut self) -> bool {
         self.stamps_unknown = false;
+        true
     }
     fn age_begin(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         if !self.is_quiet() {

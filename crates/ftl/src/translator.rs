@@ -233,6 +233,7 @@ hand_on! {
     fn settle(&mut);
     fn media_state(&) -> Box<dyn Iterator<Item = BlockState> + '_>;
     fn adopt_stamps(&mut, stamps: &mut Stamps);
+    fn know_stamps(&mut) -> bool;
     fn save(&, to: &mut dyn Write) -> io::Result<()>;
     fn newest_at(&, lpn: Lpn) -> Option<Ppa>;
     fn oob(&, ppa: Ppa) -> Option<(Lpn, u32)>;

@@ -53,7 +53,10 @@ impl Fake {
                     (op, ppa, false)
                 }
                 Action::Program { op, ppa, .. } => (op, ppa, true),
-                Action::Erase { .. } | Action::Sum { .. } | Action::Stage { .. } => {
+                Action::Erase { .. }
+                | Action::Sum { .. }
+                | Action::Stage { .. }
+                | Action::Refuse { .. } => {
                     panic!("{action:?}")
                 }
             };

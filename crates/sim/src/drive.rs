@@ -473,9 +473,8 @@ impl Drive {
         if self.stamps.is_on() {
             let known = stamps.is_some();
             self.stamps = stamps.unwrap_or_else(|| Stamps::new(capacity));
-            match self.ftl.pblk_mut().filter(|_| known) {
-                Some(ftl) => ftl.know_stamps(),
-                None => self.ftl.adopt_stamps(&mut self.stamps),
+            if !(known && self.ftl.know_stamps()) {
+                self.ftl.adopt_stamps(&mut self.stamps);
             }
         }
         self.settle();
@@ -490,6 +489,11 @@ impl Drive {
         }
     }
 
+    /// To write it once takes longer than to read what that comes to from a file: its map has no runs that stand
+    /// for a drive that was filled in order, and it is large.
+    pub fn fills_slowly(&self) -> bool {
+        self.config.ftl.fssd.is_some() && self.sectors() >= 1 << 26
+    }
     /// Sectors that users can write.
     pub fn sectors(&self) -> u64 {
         self.ftl.sectors()

@@ -107,9 +107,27 @@ pub enum Work {
     Complete {
         /// The command's name.
         tag: u32,
-        /// It was done.
-        ok: bool,
+        /// What became of it.
+        end: End,
     },
+}
+
+/// What became of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// It was done.
+    Done,
+    /// It failed.
+    Failed,
+    /// The map has no memory for it.
+    NoMemory,
+}
+
+impl End {
+    /// It was done.
+    pub fn is_ok(self) -> bool {
+        self == End::Done
+    }
 }
 
 /// Sectors on their way to the drive's protected buffer, of the write with this tag.
@@ -176,7 +194,10 @@ impl Action {
                 return Work::Stage(Stage { op, tag, ppa, sectors });
             }
             Action::Sum { op, .. } => return Work::Sum { op },
-            Action::Complete { tag, ok } => return Work::Complete { tag, ok },
+            Action::Complete { tag, ok } => {
+                return Work::Complete { tag, end: if ok { End::Done } else { End::Failed } };
+            }
+            Action::Refuse { tag } => return Work::Complete { tag, end: End::NoMemory },
         };
         let slc = matches!(self, Action::Program { slc: true, .. });
         Work::Flash(FlashOp { op, kind, class, ppa, sectors, payload, slc })
@@ -195,7 +216,7 @@ impl Action {
             Action::Program { payload: 0, .. } => (cost.program_unit, 0),
             Action::Program { summed, .. } => (cost.program_unit, summed),
             Action::Sum { sectors, .. } => (Span::ZERO, sectors),
-            Action::Complete { .. } => (Span::ZERO, 0),
+            Action::Complete { .. } | Action::Refuse { .. } => (Span::ZERO, 0),
         };
         IssueCost { command, sum: cost.xor_sector * u64::from(summed) }
     }

@@ -8,7 +8,7 @@
 //!
 //! A read is split into pieces ([`Translation::read`]). Pieces on flash are read by the driver; what the
 //! end of such a read means is told by [`read_ended`], the same for every FTL and every driver. Writes,
-//! flushes and trims end with [`Action::Complete`].
+//! flushes and trims end with [`Action::Complete`] or [`Action::Refuse`].
 //!
 //! An FTL keeps the version ([`Stamps`]) that each sector has in its buffers and on flash. A read is held
 //! against the newest version: at once where it is served from memory, with [`Translation::digest`] where
@@ -45,8 +45,8 @@ pub use counters::Counters;
 pub use digest::Digest;
 pub use error::{AgeError, Breach};
 pub use executor::{
-    Brings, FlashOp, FlashRead, FtlCost, IssueCost, MapCost, ReadEnd, Stage, Work, check_own_read,
-    read_ended, send_data,
+    Brings, End, FlashOp, FlashRead, FtlCost, IssueCost, MapCost, ReadEnd, Stage, Work,
+    check_own_read, read_ended, send_data,
 };
 pub use log::{BlockLog, BlockUse, LogFtl, LogPolicy};
 pub use order::Order;
@@ -186,6 +186,11 @@ pub enum Action {
         tag: u32,
         /// It was done.
         ok: bool,
+    },
+    /// A write or trim is complete and was not done: the map would pass its limit of memory.
+    Refuse {
+        /// The command's name.
+        tag: u32,
     },
 }
 
@@ -431,6 +436,11 @@ pub trait Translation: Send {
     /// Makes the stamps on flash and those of the check the same. They are, as long as no state is loaded
     /// and nothing is written without the check.
     fn adopt_stamps(&mut self, _stamps: &mut Stamps) {}
+    /// The stamps of the check were kept with the state that was loaded: they are those on flash. False: this FTL
+    /// has to be told by [`Translation::adopt_stamps`].
+    fn know_stamps(&mut self) -> bool {
+        false
+    }
     /// Writes the state of an FTL that has nothing waiting, unwritten or in flight; an error of any other.
     fn save(&self, _to: &mut dyn Write) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this FTL cannot save its state"))

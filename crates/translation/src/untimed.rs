@@ -25,6 +25,7 @@ pub(crate) fn write<T: Translation + ?Sized>(
                 Action::Complete { ok, .. } if !ok => {
                     written = Err(AgeError::Full("no space can be made"));
                 }
+                Action::Refuse { .. } => written = Err(AgeError::Memory),
                 Action::Complete { .. } => {}
             }
         }

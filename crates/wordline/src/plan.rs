@@ -9,7 +9,7 @@ use std::sync::Arc;
 use wordline_app::{App, AppConfig, Extent};
 use wordline_base::{SECTOR, Seed, Span, StateSource, Time};
 use wordline_device::DriveConfig;
-use wordline_fio::{Job, NoEnv, ParseOptions, Plan as Jobs, ZetanCache};
+use wordline_fio::{Job, NoEnv, ParseOptions, Plan as Jobs, Size, ZetanCache};
 use wordline_host::Engine;
 use wordline_host::source::ThreadSpec;
 use wordline_sim::{
@@ -396,6 +396,32 @@ impl Plan {
         writes.min().unwrap_or(4096)
     }
 
+    /// Writes to random places that the plan's jobs make at most, by what they say; none where a time alone ends one
+    /// of them. One that says neither writes all of its drive.
+    pub fn random_writes(&self) -> Option<u64> {
+        let jobs = self.jobs().into_iter().flat_map(|jobs| &jobs.jobs);
+        let of = |job: &Job| {
+            let bytes = |size: &Option<Size>| match size {
+                Some(Size::Bytes(bytes)) => Some(*bytes),
+                _ => None,
+            };
+            let (clones, least) = (u64::from(job.numjobs), job.min_bs[1].max(1));
+            let timed = job.time_based || job.runtime > Span::ZERO;
+            let by_size =
+                bytes(&job.io_size).or_else(|| bytes(&job.size)).map(|n| n.div_ceil(least));
+            let one = match (job.number_ios, by_size) {
+                (n @ 1.., _) => n,
+                (0, _) if job.time_based => return None,
+                (0, Some(n)) => n,
+                (0, None) if timed => return None,
+                (0, None) => u64::MAX,
+            };
+            Some(one.saturating_mul(clones).saturating_mul(job.loops.into()))
+        };
+        let writing = jobs.filter(|job| job.rw.writes() && job.rw.is_random());
+        writing.map(of).try_fold(0u64, |sum, of| Some(sum.saturating_add(of?)))
+    }
+
     /// Ages a drive for the plan, and shows where it is wrong before that.
     pub fn prepare(self) -> Result<Prepared, Error> {
         self.check()?.prepare(&mut ())
@@ -521,7 +547,11 @@ impl Checked {
     /// from outside.
     pub fn ageing_key(&self) -> Option<String> {
         let Plan { system, state, .. } = &self.plan;
-        let ages = !matches!(state, Precondition::None | Precondition::Fill);
+        let ages = match state {
+            Precondition::None => false,
+            Precondition::Fill => self.bays[0].drive.fills_slowly(),
+            _ => true,
+        };
         let simple = match &*self.bays {
             [bay] => bay.route.is_none() && self.first.array.is_none(),
             _ => false,

@@ -273,7 +273,9 @@ impl Drive {
                     };
                     (op, ppa, Work::Erase, time)
                 }
-                Action::Stage { .. } | Action::Sum { .. } => panic!("{action:?}"),
+                Action::Stage { .. } | Action::Sum { .. } | Action::Refuse { .. } => {
+                    panic!("{action:?}")
+                }
             };
             let lun = self.g.lun_of(ppa);
             self.begun[lun] += u64::from(matches!(work, Work::Program { .. }));

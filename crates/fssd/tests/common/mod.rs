@@ -167,6 +167,8 @@ pub struct Drive {
     pub faults: Faults,
     /// Commands that ended, and how.
     pub ended: BTreeMap<u32, bool>,
+    /// Of those, how many the map had no memory for.
+    pub refused: u64,
     pub volatile: bool,
     pub collector: Side,
     pub host: Option<HostCollector>,
@@ -191,6 +193,7 @@ impl Drive {
             media,
             faults: Faults::default(),
             ended: BTreeMap::new(),
+            refused: 0,
             volatile: kind.config.volatile,
             collector: kind.config.collector,
             host: (kind.config.victims == Side::Host).then(HostCollector::default),
@@ -217,6 +220,11 @@ impl Drive {
                 }
                 Action::Complete { tag, ok } => {
                     assert!(self.ended.insert(tag, ok).is_none(), "tag {tag} completed twice");
+                    continue;
+                }
+                Action::Refuse { tag } => {
+                    assert!(self.ended.insert(tag, false).is_none(), "tag {tag} completed twice");
+                    self.refused += 1;
                     continue;
                 }
                 Action::Stage { op, ppa, sectors, .. } => {

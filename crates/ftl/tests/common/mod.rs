@@ -250,7 +250,7 @@ impl Fake {
                 assert!(self.done.insert(tag, ok).is_none(), "tag {tag} completed twice");
                 return;
             }
-            Action::Stage { .. } => panic!("pblk sends nothing ahead"),
+            Action::Stage { .. } | Action::Refuse { .. } => panic!("not pblk's: {action:?}"),
             Action::Read { op, ppa, sectors, class, .. } => {
                 self.by_class[class] += 1;
                 let unit = self.g.sectors_per_unit;

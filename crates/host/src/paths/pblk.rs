@@ -391,12 +391,15 @@ impl<S: Source> Host<S> {
             thread.plan_for(part);
             return self.read_pieces(ctx, t, part);
         }
-        for at in 0..self.threads[t].pblk.completions.len() {
-            let (tag, ok) = self.threads[t].pblk.completions[at];
-            self.ftl_completes(ctx, d, tag, ok, Some(core));
+        if !self.threads[t].pblk.completions.is_empty() {
+            for at in 0..self.threads[t].pblk.completions.len() {
+                let (tag, ok) = self.threads[t].pblk.completions[at];
+                self.ftl_completes(ctx, d, tag, ok, Some(core));
+            }
+            self.threads[t].pblk.completions.clear();
+            // Others may go on to their sectors.
+            self.pump_ftl(ctx, d, Some(core));
         }
-        self.threads[t].pblk.completions.clear();
-        self.pump_ftl(ctx, d, Some(core));
         let thread = &mut self.threads[t];
         let stages = thread.pblk.stages.len() as u64;
         if stages == 0 {
@@ -556,11 +559,8 @@ impl<S: Source> Host<S> {
             let Some(action) = pblk.ftl.poll() else { break };
             let changes = self.block.changes;
             let (tag, ok) = match action {
-                Action::Complete { tag, ok } if changes == NONE => (tag, ok),
-                Action::Complete { tag, ok } => {
-                    self.threads[changes].pblk.completions.push((tag, ok));
-                    continue;
-                }
+                Action::Complete { tag, ok } => (tag, ok),
+                Action::Refuse { tag } => (tag, false),
                 Action::Stage { op, tag, ppa, sectors } => {
                     let stage = Stage { op, tag, ppa, sectors };
                     if !pblk.staging.admit(stage) {
@@ -577,7 +577,10 @@ impl<S: Source> Host<S> {
                     continue;
                 }
             };
-            self.ftl_completes(ctx, d, tag, ok, on);
+            match changes {
+                NONE => self.ftl_completes(ctx, d, tag, ok, on),
+                t => self.threads[t].pblk.completions.push((tag, ok)),
+            }
         }
         let Some(pblk) = &mut self.block.disks[d].pblk else { return };
         while let Some(Stage { op, tag, ppa, sectors }) = pblk.staging.next() {
@@ -601,11 +604,11 @@ impl<S: Source> Host<S> {
             Ddir::Write => Why::WriteBuffer,
             _ => Why::Work,
         };
-        if node.ddir == Ddir::Write && ctx.now == ctx.lives.get(node.life).end {
-            pblk.stats.write_waits -= 1;
-        }
         // Of what was staged the last part tells more.
         if node.pending == 1 {
+            if node.ddir == Ddir::Write && ctx.now == ctx.lives.get(node.life).end {
+                pblk.stats.write_waits -= 1;
+            }
             ctx.mark(node.life, Layer::Ftl, why, 0, ctx.now);
         }
         // Failed programs are written elsewhere: a write fails for want of room alone.
@@ -695,12 +698,17 @@ impl<S: Source> Host<S> {
         Flow::Again
     }
 
-    /// A node for what of a write is staged together.
+    /// A node for what of a write is staged together: its own, if that is all of it.
     fn stage_node(&mut self, ctx: &mut Ctx, stage: Stage, core: u32) -> u32 {
-        let n = self.block.nodes[stage.tag];
-        let sector = self.block.disks[n.disk].info.sector;
-        let node = self.child(stage.tag, n.offset, sector.bytes_of(stage.sectors) as u32);
-        self.block.nodes[stage.tag].pending += 1;
+        let node = &mut self.block.nodes[stage.tag];
+        node.pending += 1;
+        let n = *node;
+        let bytes = self.block.disks[n.disk].info.sector.bytes_of(stage.sectors);
+        if bytes == u64::from(n.len) {
+            ctx.mark(n.life, Layer::Ftl, Why::WriteBuffer, core, ctx.now);
+            return stage.tag;
+        }
+        let node = self.child(stage.tag, n.offset, bytes as u32);
         let begin = ctx.lives.get(n.life).end;
         let life = ctx.lives.begin(n.thread, n.ddir, n.offset, n.len, begin);
         ctx.mark(life, Layer::Ftl, Why::WriteBuffer, core, ctx.now);

@@ -7,8 +7,9 @@ use wordline_nand::UnitId;
 #[derive(Debug)]
 pub(crate) struct Staging {
     left: u64,
-    /// Bytes by unit, until its program has ended.
+    /// Bytes by unit, until its program has ended; those of the unit that is filled are apart.
     units: BTreeMap<u32, u64>,
+    filled: (u32, u64),
     waiting: VecDeque<Stage>,
     sector_bytes: u64,
     unit_sectors: u32,
@@ -17,14 +18,18 @@ pub(crate) struct Staging {
 impl Staging {
     pub fn new(bytes: u64, sector_bytes: u64, unit_sectors: u32) -> Staging {
         let (units, waiting) = (BTreeMap::new(), VecDeque::new());
-        Staging { left: bytes, units, waiting, sector_bytes, unit_sectors }
+        Staging { left: bytes, units, filled: (0, 0), waiting, sector_bytes, unit_sectors }
     }
     fn take(&mut self, stage: &Stage) -> bool {
         let bytes = self.sector_bytes * u64::from(stage.sectors);
         let fits = bytes <= self.left;
         if fits {
             self.left -= bytes;
-            *self.units.entry(stage.ppa.0 / self.unit_sectors).or_default() += bytes;
+            let unit = stage.ppa.0 / self.unit_sectors;
+            if unit != self.filled.0 {
+                self.set_apart(unit);
+            }
+            self.filled.1 += bytes;
         }
         fits
     }
@@ -36,9 +41,20 @@ impl Staging {
         }
         goes
     }
+    /// Another unit is filled from here on.
+    fn set_apart(&mut self, unit: u32) {
+        let (before, bytes) = self.filled;
+        if bytes > 0 {
+            self.units.insert(before, bytes);
+        }
+        self.filled = (unit, self.units.remove(&unit).unwrap_or(0));
+    }
     /// A unit's program ended.
     pub fn release(&mut self, unit: UnitId) {
-        self.left += self.units.remove(&unit.0).unwrap_or(0);
+        self.left += match unit.0 == self.filled.0 {
+            true => std::mem::take(&mut self.filled.1),
+            false => self.units.remove(&unit.0).unwrap_or(0),
+        };
     }
     /// The next that waited and has room now.
     pub fn next(&mut self) -> Option<Stage> {

@@ -1,0 +1,69 @@
+//! Units that are not programmed: found by their number, or at once by the slot of their record.
+
+use crate::space::Unit;
+use crate::write::Open;
+use std::collections::BTreeMap;
+
+/// Where a unit's record is, for as long as the unit is not programmed.
+pub(crate) type Slot = u32;
+
+#[derive(Clone, Default)]
+pub(crate) struct Units {
+    slots: BTreeMap<Unit, Slot>,
+    records: Vec<Open>,
+    free: Vec<Slot>,
+}
+
+impl Units {
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+    /// A unit that is not there: its slot.
+    pub fn insert(&mut self, unit: Unit, open: Open) -> Slot {
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.records[slot as usize] = open;
+                slot
+            }
+            None => {
+                self.records.push(open);
+                (self.records.len() - 1) as Slot
+            }
+        };
+        self.slots.insert(unit, slot);
+        slot
+    }
+    pub fn remove(&mut self, unit: Unit) -> Option<Open> {
+        let slot = self.slots.remove(&unit)?;
+        self.free.push(slot);
+        Some(std::mem::take(&mut self.records[slot as usize]))
+    }
+    pub fn get(&self, unit: Unit) -> Option<&Open> {
+        Some(&self.records[*self.slots.get(&unit)? as usize])
+    }
+    pub fn get_mut(&mut self, unit: Unit) -> Option<&mut Open> {
+        Some(&mut self.records[*self.slots.get(&unit)? as usize])
+    }
+    /// The unit in a slot.
+    #[inline]
+    pub fn at(&mut self, slot: Slot) -> &mut Open {
+        &mut self.records[slot as usize]
+    }
+    /// All of them, in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (Unit, &Open)> {
+        self.slots.iter().map(|(&unit, &slot)| (unit, &self.records[slot as usize]))
+    }
+    pub fn opens(&self) -> impl Iterator<Item = &Open> {
+        self.iter().map(|(_, open)| open)
+    }
+}
+
+impl std::ops::Index<Unit> for Units {
+    type Output = Open;
+    fn index(&self, unit: Unit) -> &Open {
+        self.get(unit).expect("it is not programmed")
+    }
+}
