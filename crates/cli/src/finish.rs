@@ -4,12 +4,16 @@ use crate::args::CommonArgs;
 use crate::progress::{Progress, shown};
 use crate::{Failure, files, output, remark, signals};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use wordline::{Checked, Prepared, Run, RunError, RunResult};
 use wordline_frontend::files::Consumed;
-use wordline_frontend::{Origin, Settings};
+use wordline_frontend::{Origin, Settings, nearly_used_up};
 
 /// Events between two looks at the clock and at Ctrl-C.
 const CHUNK: u64 = 200_000;
+
+/// ... and at what memory is left.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Finds out before the run that something it is to write cannot be.
 pub fn check_writable(args: &CommonArgs, checked: &Checked) -> Result<(), Failure> {
@@ -78,7 +82,7 @@ pub fn measure(
 
 /// Steps the run. The first Ctrl-C stops new I/O and drains what is in flight.
 fn drive_to_the_end(run: &mut Run, progress: &mut Progress, args: &CommonArgs) {
-    let mut stopped = false;
+    let (mut stopped, mut looked) = (false, Instant::now());
     signals::run_begins();
     while run.step(CHUNK) {
         progress.draw(run);
@@ -88,6 +92,15 @@ fn drive_to_the_end(run: &mut Run, progress: &mut Progress, args: &CommonArgs) {
                 remark("finishing what is in flight, then reporting; Ctrl-C again ends at once");
             }
             run.stop();
+        }
+        // A map on the host grows with what is written.
+        if !stopped && looked.elapsed() > LOOK {
+            looked = Instant::now();
+            if let Some(short) = nearly_used_up() {
+                stopped = true;
+                remark(&short);
+                run.stop();
+            }
         }
     }
 }

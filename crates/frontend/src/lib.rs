@@ -16,7 +16,7 @@ pub mod state;
 pub use failure::{Failure, InputError, Status, WriteError};
 pub use job::{Env, JobRun, Outside, parse_with};
 pub use machine::{Machine, Parts, combine, from_text};
-pub use memory::{Shortage, check_memory};
+pub use memory::{Shortage, check_memory, nearly_used_up};
 pub use outcome::{Format, Origin, text};
 pub use replay::TraceReplay;
 pub use settings::{Prepare, Settings};

@@ -3,17 +3,22 @@
 use crate::{Failure, InputError, Settings};
 use std::fmt;
 use wordline::{Plan, Precondition};
-use wordline_study::memory;
+use wordline_study::memory::{self, Written};
 
 /// Refuses a plan whose drives' state does not fit the memory that is left.
 pub fn check_memory(plan: &Plan, settings: &Settings) -> Result<(), Failure> {
     // A drive written once, in order, is kept as runs.
-    let runs = matches!(settings.state(), Precondition::None | Precondition::Fill);
-    let written = !runs || settings.load_state.is_some();
+    let written = match settings.state() {
+        _ if settings.load_state.is_some() => Written::InAnyOrder,
+        Precondition::None => Written::Nothing,
+        Precondition::Fill => Written::InOrder,
+        _ => Written::InAnyOrder,
+    };
     let needed = memory::of_plan(plan, written, settings.integrity);
     let short = needed.zip(memory::available()).and_then(|(needed, free)| {
         let drives = plan.system.machine().drives.len();
-        shortage(needed, drives, written && settings.integrity, free)
+        let without = settings.integrity.then(|| memory::of_plan(plan, written, false)).flatten();
+        shortage(needed, drives, without.is_some_and(|without| without < needed), free)
     });
     short.map_or(Ok(()), |short| Err(InputError::Memory(short).into()))
 }
@@ -54,6 +59,20 @@ impl fmt::Display for Shortage {
     }
 }
 
+/// Memory is used up in the midst of a run: what to say, if it is.
+pub fn nearly_used_up() -> Option<String> {
+    used_up(memory::available())
+}
+fn used_up(left: Option<u64>) -> Option<String> {
+    memory::is_short(left).then(|| {
+        format!(
+            "{} MiB of memory are left: the run ends here, before the system ends it. What was written at random \
+             takes memory, in a map of extents and in versions of sectors: use --scale, --no-integrity, or fewer writes",
+            left.unwrap_or(0) >> 20
+        )
+    })
+}
+
 fn shortage(needed: u64, drives: usize, versions: bool, free: u64) -> Option<Shortage> {
     (needed > free).then_some(Shortage { needed, free, drives, versions })
 }
@@ -77,9 +96,9 @@ mod tests {
         assert_eq!(of(1 << 30, false, true, 5 << 30), None);
         let five = shortage(30 << 30, 5, false, 20 << 30).expect("too little").to_string();
         assert!(five.contains("these 5 drives takes 30.0 GiB"), "{five}");
-        // Single sectors at random are what makes a tree large.
-        let tree = |extent| memory::needed_by_tree(1 << 30, extent, true, false);
-        assert!(tree(1) > 3 * tree(8) && memory::needed_by_tree(1 << 30, 1, false, true) < 4 << 30);
         assert!(memory::available().is_none_or(|free| free > 1 << 20));
+        assert_eq!(used_up(Some(1 << 30)), None);
+        let words = used_up(Some(99 << 20)).expect("little is left");
+        assert!(words.contains("99 MiB") && words.contains("--scale"), "{words}");
     }
 }

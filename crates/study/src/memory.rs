@@ -9,13 +9,32 @@ use wordline_nand::Geometry;
 const BYTES_MAPPED: u64 = 5;
 const BYTES_WRITTEN: u64 = 5;
 const BYTES_STAMP: u64 = 4;
-/// The same where the map is a tree of extents, which has none for sectors of its own: a fresh drive or one that is
-/// filled in order, what flash holds of a sector once they are written in any order, and its versions.
-const TREE_FRESH: u64 = 2;
-const TREE_WRITTEN: u64 = 5;
+/// The same where the map is a tree of extents. Of each unit of flash: the first of the numbers that it holds, how many
+/// it holds and how many are in use; with versions theirs as well; and an entry of the map while the drive is as it
+/// was filled, in full leaves.
+const TREE_UNIT: u64 = 10;
+const TREE_UNIT_STAMPS: u64 = 6;
+const TREE_UNIT_ENTRY: u64 = 13;
+/// Of each sector, once units are written in any order: what flash holds; with versions a byte, and later a word for
+/// what flash holds and one for the newest.
+const TREE_SECTOR: u64 = 4;
+const TREE_BYTE: u64 = 1;
 const TREE_STAMP: u64 = 8;
 /// Bytes of an entry of the tree, in nodes that random insertion leaves 69 % full.
 const TREE_ENTRY: u64 = 18;
+/// Entries that a write in the middle of another adds.
+const TREE_SPLIT: u64 = 2;
+
+/// How much of a drive was written, and in which order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// Nothing.
+    Nothing,
+    /// All of it once, from end to end.
+    InOrder,
+    /// All of it, in any order.
+    InAnyOrder,
+}
 
 /// Bytes that the state of a drive with so many sectors takes.
 pub fn needed(sectors: u64, written: bool, integrity: bool) -> u64 {
@@ -23,33 +42,73 @@ pub fn needed(sectors: u64, written: bool, integrity: bool) -> u64 {
     sectors * (BYTES_MAPPED + stamp + if written { BYTES_WRITTEN } else { 0 })
 }
 
-/// The same with a map that is a tree, written in extents of so many sectors.
-pub fn needed_by_tree(sectors: u64, extent: u64, written: bool, integrity: bool) -> u64 {
-    if !written {
-        return sectors * TREE_FRESH;
-    }
-    let stamp = if integrity { TREE_STAMP } else { 0 };
-    sectors * (TREE_WRITTEN + stamp) + sectors / extent.max(1) * TREE_ENTRY
+/// A drive whose map is a tree.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeDrive {
+    /// Its sectors, and those of a unit.
+    pub sectors: u64,
+    /// ... of a unit.
+    pub unit: u64,
+    /// Sectors of the smallest write.
+    pub extent: u64,
+    /// Versions are kept.
+    pub integrity: bool,
 }
 
-/// Bytes that the states of all drives of a plan take. `written`: in any order, not only once from end to end.
+impl TreeDrive {
+    /// Bytes that its state takes.
+    pub fn needed(&self, written: Written) -> u64 {
+        let TreeDrive { sectors, unit, extent, integrity } = *self;
+        let units = sectors / unit.max(1);
+        let kept =
+            |of_unit, of_sector| if integrity { units * of_unit + sectors * of_sector } else { 0 };
+        match written {
+            Written::Nothing => 0,
+            Written::InOrder => {
+                units * (TREE_UNIT + TREE_UNIT_ENTRY) + kept(TREE_UNIT_STAMPS, TREE_BYTE)
+            }
+            Written::InAnyOrder => {
+                let entries = sectors / extent.max(1);
+                let map = units * TREE_UNIT + sectors * TREE_SECTOR + entries * TREE_ENTRY;
+                map + kept(TREE_UNIT_STAMPS, TREE_STAMP)
+            }
+        }
+    }
+    /// The same once so many writes were made to it, each somewhere else.
+    pub fn grown(&self, written: Written, writes: u64) -> u64 {
+        let (now, most) = (self.needed(written), self.needed(Written::InAnyOrder));
+        let stamps = if self.integrity { TREE_STAMP } else { 0 };
+        let of_write = TREE_SPLIT * TREE_ENTRY + self.extent * (TREE_SECTOR + stamps);
+        now.saturating_add(writes.saturating_mul(of_write)).min(most.max(now))
+    }
+}
+
+/// Bytes that the states of all drives of a plan take, with what its jobs will write, as far as they say how much.
 /// None where a drive has a shape that cannot be; building it will refuse that.
-pub fn of_plan(plan: &Plan, written: bool, integrity: bool) -> Option<u64> {
-    let least = plan.least_write();
+pub fn of_plan(plan: &Plan, written: Written, integrity: bool) -> Option<u64> {
+    let (least, writes) = (plan.least_write(), plan.random_writes().unwrap_or(0));
     let mut sum = 0;
     for drive in &plan.system.machine().drives {
         let geometry = Geometry::new(&drive.config.nand).ok()?;
         let sectors = geometry.sectors();
         sum += match drive.config.ftl.fssd {
-            None => needed(sectors, written, integrity),
+            None => needed(sectors, written == Written::InAnyOrder, integrity),
             Some(_) => {
                 let extent = least.div_ceil(geometry.sector.bytes());
-                needed_by_tree(sectors, extent, written, integrity)
+                let unit = geometry.sectors_per_unit.into();
+                TreeDrive { sectors, unit, extent, integrity }.grown(written, writes)
             }
         };
     }
     Some(sum)
 }
+
+/// So little is left that the system may soon end the program.
+pub fn is_short(left: Option<u64>) -> bool {
+    left.is_some_and(|left| left < LEAST)
+}
+/// A run goes on while so many bytes are left: it takes less between two looks.
+const LEAST: u64 = 256 << 20;
 
 /// What the system says is left, and no more than the group of processes may have.
 pub fn available() -> Option<u64> {
@@ -61,4 +120,34 @@ pub fn available() -> Option<u64> {
         .zip(number("/sys/fs/cgroup/memory.current"))
         .map_or(u64::MAX, |(max, current)| max.saturating_sub(current));
     Some(free.min(of_group))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drive(extent: u64, integrity: bool) -> TreeDrive {
+        TreeDrive { sectors: 1 << 30, unit: 32, extent, integrity }
+    }
+
+    /// Single sectors at random are what makes a tree large.
+    #[test]
+    fn a_tree_grows_with_what_is_written_to_random_places() {
+        let all = |extent| drive(extent, false).needed(Written::InAnyOrder);
+        assert!(all(1) > 3 * all(8));
+        let fssd = drive(1, true);
+        let filled = fssd.needed(Written::InOrder);
+        assert!(filled < 2 << 30 && fssd.needed(Written::Nothing) == 0);
+        let grown = |writes| fssd.grown(Written::InOrder, writes);
+        assert_eq!((grown(0), grown(u64::MAX)), (filled, fssd.needed(Written::InAnyOrder)));
+        assert_eq!(grown(1 << 20) - filled, 48 << 20);
+        // Small units have more to tell of each sector.
+        let of = |unit| TreeDrive { unit, ..drive(1, false) }.needed(Written::InOrder);
+        assert_eq!(of(8), 4 * of(32));
+    }
+
+    #[test]
+    fn a_run_stops_before_memory_is_used_up() {
+        assert!(is_short(Some(100 << 20)) && !is_short(Some(1 << 30)) && !is_short(None));
+    }
 }

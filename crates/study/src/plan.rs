@@ -2,6 +2,7 @@
 //! groups of points that can share an aged drive.
 
 use crate::error::{OnlyError, PointError, Unknown, VariableError};
+use crate::memory::Written;
 use crate::spec::{Base, Change, Scalar, Study, Values};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -316,10 +317,13 @@ impl Builder<'_> {
         let next = self.groups.len();
         let group = *self.ageing.entry(ageing).or_insert(next);
         if group == next {
-            let written = *precondition != Precondition::None;
             for node in &plan.system.machine().drives {
                 Geometry::new(&node.config.nand).map_err(|bad| bad.below("nand"))?;
             }
+            let written = match precondition {
+                Precondition::None => Written::Nothing,
+                _ => Written::InAnyOrder,
+            };
             let memory = crate::memory::of_plan(&plan, written, *integrity).unwrap_or(0);
             // What a run writes is little; a pace of its own changes a part of every page.
             let paced = crate::machine::ages_on(point);
@@ -328,7 +332,7 @@ impl Builder<'_> {
                 memory,
                 of_point: if paced { memory } else { memory / 4 },
                 copies_stay: paced,
-                ages: written,
+                ages: written != Written::Nothing,
             });
         }
         self.groups[group].points.push(index);
