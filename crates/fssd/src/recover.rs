@@ -11,6 +11,7 @@
 use crate::log::{Checkpoint, Holds, Meta, Spare, Trim};
 use crate::space::State;
 use crate::tree::{Extent, LOST};
+use crate::write::{GC, USER};
 use crate::{Fssd, FssdConfig};
 use wordline_base::{BadValue, IdVec, Lpn};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Ppa};
@@ -246,18 +247,33 @@ impl Fssd {
             debug_assert!(unmapped.is_ok());
         }
     }
-    /// What holds anything is closed as it is, and collected in its turn.
+    /// What was being written is written on, so that a power cut takes no space: the segments that have most left, one
+    /// for users and one for the collector, who must never be without. The others that hold anything are collected
+    /// in their turn.
     fn take_up_segments(&mut self) {
-        (0..self.space.groups).for_each(|group| self.space.set_free(group, Default::default()));
+        let groups = self.space.groups;
+        (0..groups).for_each(|group| self.space.set_free(group, Default::default()));
+        let mut left = vec![Vec::new(); groups as usize];
         for s in 0..self.space.segments.count() {
-            let blocks = self.space.shape.blocks(s);
-            let written = { blocks }.any(|block| self.space.programmed[block] > 0);
-            if written {
-                let places = self.space.shape.places();
-                let segment = &mut self.space.segments[s];
-                (segment.state, segment.next) = (State::Closed, places);
-            } else {
+            let mut blocks = self.space.shape.blocks(s);
+            if !blocks.any(|block| self.space.programmed[block] > 0) {
                 self.space.release(s);
+                continue;
+            }
+            let blank = self.space.blank_units(s);
+            let segment = &mut self.space.segments[s];
+            (segment.state, segment.next) = (State::Closed, self.space.shape.places());
+            // Without data it is erased at once.
+            if blank > 0 && segment.valid > 0 {
+                left[(s % groups) as usize].push((blank, s));
+            }
+        }
+        for (group, mut left) in (0..groups).zip(left) {
+            left.sort_unstable();
+            for point in [GC, USER] {
+                let Some((_, s)) = left.pop() else { break };
+                self.space.reopen(s);
+                self.points[point].segments[group] = Some(s);
             }
         }
     }

@@ -182,11 +182,25 @@ impl Space {
         }
         unit
     }
-    /// Passes over places in bad blocks.
+    /// Units of a segment that can be written: in no bad block, and not programmed.
+    pub fn blank_units(&self, s: SegmentId) -> u32 {
+        let good = self.shape.blocks(s).filter(|&b| !self.is_bad(b));
+        good.map(|b| self.g.pages - self.programmed[b]).sum()
+    }
+    /// A segment that was written to before the power went is written on.
+    pub fn reopen(&mut self, s: SegmentId) {
+        self.opened += 1;
+        let opened = self.opened;
+        self.segments[s] = Segment { state: State::Open, opened, next: 0, ..self.segments[s] };
+        self.skip(s);
+    }
+    /// Passes over places in bad blocks, and over those that were programmed before the power went.
     fn skip(&mut self, s: SegmentId) -> Option<Unit> {
         while self.segments[s].next < self.shape.places() {
             let unit = self.shape.unit_at(s, self.segments[s].next);
-            if !self.is_bad(self.block_of(unit)) {
+            let block = self.block_of(unit);
+            let page = self.segments[s].next / self.shape.luns();
+            if !self.is_bad(block) && page >= self.programmed[block] {
                 return Some(unit);
             }
             self.segments[s].next += 1;
@@ -215,10 +229,9 @@ impl Space {
             let n = end.min((unit + 1) * size) - at;
             let s = self.shape.segment_of(unit);
             let (unit, segment) = (&mut self.valid[unit], &mut self.segments[s].valid);
-            match used {
-                true => (*unit, *segment) = (*unit + n, *segment + n),
-                false => (*unit, *segment) = (*unit - n, *segment - n),
-            }
+            debug_assert!(used || *unit >= n && *segment >= n);
+            let by = if used { n } else { n.wrapping_neg() };
+            (*unit, *segment) = (unit.wrapping_add(by), segment.wrapping_add(by));
             at += n;
         }
     }

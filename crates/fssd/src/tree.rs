@@ -6,7 +6,7 @@
 //! with it. An insertion right behind the one before it in the same leaf is a run: such a leaf, when full,
 //! first fills its neighbour on the left, so that a run leaves full leaves behind.
 //!
-//! A node is searched from where its bounds let expect the sector, as far as that is off: what it takes is
+//! A leaf is searched from where its bounds let expect the sector, as far as that is off: what it takes is
 //! not that many steps but lines of memory that no cache has, and those can be asked for ahead.
 
 use crate::arena::{Arena, HEADER, LAST, NOWHERE, NodeId};
@@ -62,6 +62,8 @@ impl Extent {
     }
 }
 
+/// Bytes of a tree that stays in a cache of the processor's, so that nothing is asked for ahead.
+const CACHED: u32 = 1 << 20;
 /// Words of a line of a cache.
 const LINE: usize = 16;
 
@@ -209,7 +211,7 @@ impl Tree {
     #[inline]
     fn child_of(&self, node: NodeId, lpn: u32, bounds: &mut Range<u32>) -> usize {
         let keys = self.keys(node);
-        let i = keys_to(keys, self.expected(keys.len(), bounds, lpn), lpn);
+        let i = keys.partition_point(|&key| key <= lpn);
         *bounds = keys[i - 1]..keys.get(i).copied().unwrap_or(bounds.end);
         i - 1
     }
@@ -223,6 +225,9 @@ impl Tree {
     /// What is kept of this sector will be asked for soon.
     #[inline]
     pub fn prefetch(&mut self, lpn: u32) {
+        if self.nodes() <= CACHED / self.node_bytes {
+            return;
+        }
         let (leaf, bounds) = self.walk(lpn);
         let Range { start: from, end: to } = bounds;
         self.seen[lpn as usize % SEEN] = Seen { lpn, leaf, from, to, shape: self.shape };

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{Drive, Faults, Kind, ctx};
+use common::{Drive, Faults, Kind, ctx, geometry};
 use std::collections::BTreeMap;
 use wordline_base::{Lpn, Rng};
-use wordline_fssd::{Fssd, Holds, LOST};
+use wordline_fssd::{Fssd, FssdConfig, Holds, LOST};
 use wordline_nand::Ppa;
 use wordline_translation::{Source, Translation};
 
@@ -87,6 +87,61 @@ impl World {
         }
         versions
     }
+}
+
+/// However often the power goes from a drive that is full, and however little is written in between: the collector has
+/// room to move to, and no write is refused.
+#[test]
+fn power_cuts_take_no_space() {
+    let mut collected = 0;
+    for seed in 0..12 {
+        let mut rng = Rng::from_seed(0xC075 + seed);
+        let g = geometry(2, 4, 48, 8, 4);
+        let config = FssdConfig {
+            node_bytes: 256,
+            append_points: 1 + seed as u32 % 2,
+            volatile: seed % 4 < 2,
+            buffer_bytes: 16 * g.unit_bytes(),
+            gc_units: rng.pick(&[2, 8, 32]),
+            ..FssdConfig::default()
+        };
+        let kind = Kind { g, config, over_provisioning: 22.0, bad: vec![false; 48 * 4] };
+        let (mut drive, mut ftl) = (Drive::new(&kind), kind.make());
+        let sectors = ftl.sectors() as u32;
+        let mut ctx = ctx(sectors.into());
+        ftl.start(&mut ctx);
+        let in_order = (0..sectors).step_by(4);
+        let mut before: Vec<u32> = in_order.collect();
+        before.extend((0..sectors).map(|_| rng.below(sectors.into()) as u32));
+        let mut before = before.into_iter();
+        let mut tag = 0;
+        for cut in 0..150 {
+            // All of it and more before the first.
+            let writes = if cut == 0 { before.len() as u64 } else { 1 + rng.below(12) };
+            for _ in 0..writes {
+                tag += 1;
+                let lpn = before.next().unwrap_or_else(|| rng.below(sectors.into()) as u32);
+                let n = if cut == 0 { 4 } else { rng.pick(&[1, 1, 4, 40]) }.min(sectors - lpn);
+                ftl.write(&mut ctx, tag, Lpn(lpn), n, false, Source::Cache(&vec![tag; n as usize]));
+                for _ in 0..rng.below(8) {
+                    drive.drain(&mut ftl);
+                    drive.step(&mut ftl, &mut ctx, &mut rng);
+                }
+            }
+            if cut == 0 || rng.below(2) == 0 {
+                drive.settle(&mut ftl, &mut ctx, &mut rng);
+            }
+            let what = format!("seed {seed}, cut {cut}, {:?}", ftl.free_segments());
+            let ended = std::mem::take(&mut drive.ended);
+            assert!(ended.values().all(|ok| *ok), "{what}: a write is refused: {kind:?}");
+            collected += ftl.counters().gc_sectors;
+            drive.cut(&mut rng);
+            ftl = drive.recover(&kind, sectors.into()).0;
+            ftl.check_invariants().unwrap_or_else(|e| panic!("{what}: {e}"));
+            ftl.start(&mut ctx);
+        }
+    }
+    assert!(collected > 10_000, "{collected}");
 }
 
 #[test]

@@ -297,6 +297,11 @@ impl Machine {
         let ftl = self.controller.ftl();
         ftl.is_some_and(|ftl| ftl.counters().writes_refused_memory > 0)
     }
+    /// Writes failed for which no space could be made.
+    pub fn refuses_for_space(&self) -> bool {
+        let ftl = self.controller.ftl().map(Translation::counters);
+        ftl.is_some_and(|c| c.writes_refused > c.writes_refused_memory)
+    }
     /// The image cannot be written: since when, time stands still.
     pub fn stalled(&self) -> Option<Fault> {
         self.stalled

@@ -352,7 +352,8 @@ impl Server {
             std::num::NonZeroU64::new(1).expect("one is not zero"),
         ));
         self.clock = Clock::new(self.plan.time_scale, self.plan.spin);
-        let (mut stalled, mut failed, mut refused) = (false, self.plan.salvage, false);
+        let (mut stalled, mut failed) = (false, self.plan.salvage);
+        let (mut refused, mut full) = (false, false);
         while !self.stop.load(Ordering::Relaxed) {
             self.advance();
             if let Some(told) = self.told.take() {
@@ -391,6 +392,13 @@ impl Server {
                     "{FULL_MAP}: writes that need more of it fail, what is there is kept and can be written over and \
                      trimmed; start the server with a higher --host-memory, or without it"
                 ));
+            }
+            if !full && self.machine.refuses_for_space() {
+                full = true;
+                say(
+                    "the drive can make no space for writes: they fail, reads go on. Too many of its blocks are bad, or it \
+                     has too little spare space; copy its data to a new image with more (ftl.over_provisioning)",
+                );
             }
             self.wait();
             if let Some(why) = self.machine.tape.step() {
