@@ -243,7 +243,8 @@ impl Bridge {
             let name = bridge.drives.get(i).map_or("", String::as_str);
             if !device.lba.is_multiple_of(member.lba) {
                 let why = format!(
-                    "must be whole blocks of the drives behind it, and {name} has blocks of {}",
+                    "must be whole blocks of the drives behind it, and {name} has blocks of {}: set \
+                     device.lba to that",
                     member.lba
                 );
                 return Err(BadValue::new("lba", why));

@@ -12,7 +12,7 @@
 use crate::config::{Inside, load, place_parts, swap_media, without_firmware};
 use crate::de::read;
 use crate::error::{ConfigError, Place, Problems};
-use crate::preset::{Kind, find};
+use crate::preset::{Kind, find, find_or};
 use crate::tree::{Entry, Node, Table, Value};
 use wordline_device::DeviceConfig;
 use wordline_ftl::FtlConfig;
@@ -127,7 +127,8 @@ fn resolve(
     }
     let (mut found, mut kept) = (Vec::with_capacity(names.len()), Table::new());
     for (i, (name, at)) in names.into_iter().enumerate() {
-        let preset = match find(Kind::Device, &name) {
+        let instead = "no file can stand behind a bridge: lay its settings over a preset, in [bridge.members]";
+        let preset = match find_or(Kind::Device, &name, instead) {
             Ok(preset) => crate::Source::Preset(preset.name),
             Err(error) => {
                 problems.add(at, error.to_string());

@@ -827,10 +827,24 @@ pub fn host_memory(size: &str) -> String {
     format!("{HOST_MEMORY}{size}")
 }
 
+/// Bytes with the suffix that says the same.
+fn short(size: &str) -> String {
+    let units = [(30, "G"), (20, "M"), (10, "K")];
+    let bytes = size.parse::<u64>().ok().filter(|&bytes| bytes > 0);
+    let fits = bytes.and_then(|bytes| {
+        let (shift, unit) =
+            units.into_iter().find(|(shift, _)| bytes.is_multiple_of(1 << shift))?;
+        Some(format!("{}{unit}", bytes >> shift))
+    });
+    fits.unwrap_or_else(|| size.into())
+}
+
 /// The path and value of an override, and what its user wrote.
 fn as_given(text: &str) -> (String, String) {
     match text.strip_prefix(HOST_MEMORY) {
-        Some(size) => (format!("ftl.fssd.host_memory={size}"), text.into()),
+        Some(size) => {
+            (format!("ftl.fssd.host_memory={size}"), HOST_MEMORY.to_string() + &short(size))
+        }
         None => (text.into(), format!("--set {}", shorten(text))),
     }
 }

@@ -279,7 +279,7 @@ impl World {
             if node.bridge.is_some() && config.ftl_on_host(i) {
                 let on_host = match node.config.ftl.fssd {
                     Some(_) => ", so --set ftl.on_host=none",
-                    None => "",
+                    None => ": --set ftl.placement=device",
                 };
                 let why = format!(
                     "must be \"device\" behind a bridge: the host cannot address the flash{on_host}"

@@ -24,6 +24,9 @@ const TREE_STAMP: u64 = 8;
 const TREE_ENTRY: u64 = 18;
 /// Entries that a write in the middle of another adds.
 const TREE_SPLIT: u64 = 2;
+/// Versions of a part of the drive get a word each once so many of it were written; and of each sector.
+const TREE_WIDENED: u64 = 256;
+const TREE_WORD: u64 = 4;
 
 /// How much of a drive was written, and in which order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,9 +80,13 @@ impl TreeDrive {
     /// The same once so many writes were made to it, each somewhere else.
     pub fn grown(&self, written: Written, writes: u64) -> u64 {
         let (now, most) = (self.needed(written), self.needed(Written::InAnyOrder));
-        let stamps = if self.integrity { TREE_STAMP } else { 0 };
-        let of_write = TREE_SPLIT * TREE_ENTRY + self.extent * (TREE_SECTOR + stamps);
-        now.saturating_add(writes.saturating_mul(of_write)).min(most.max(now))
+        let (held, newest) = match self.integrity {
+            true => (TREE_WORD, writes.saturating_mul(TREE_WIDENED).min(self.sectors * TREE_WORD)),
+            false => (0, 0),
+        };
+        let of_write = TREE_SPLIT * TREE_ENTRY + self.extent * (TREE_SECTOR + held);
+        let grown = writes.saturating_mul(of_write).saturating_add(newest);
+        now.saturating_add(grown).min(most.max(now))
     }
 }
 
@@ -140,7 +147,8 @@ mod tests {
         assert!(filled < 2 << 30 && fssd.needed(Written::Nothing) == 0);
         let grown = |writes| fssd.grown(Written::InOrder, writes);
         assert_eq!((grown(0), grown(u64::MAX)), (filled, fssd.needed(Written::InAnyOrder)));
-        assert_eq!(grown(1 << 20) - filled, 48 << 20);
+        assert_eq!(grown(1 << 20) - filled, (36 + 8 + 256) << 20);
+        assert_eq!(grown(1 << 26) - filled, (36 + 8) << 26 | 4 << 30);
         // Small units have more to tell of each sector.
         let of = |unit| TreeDrive { unit, ..drive(1, false) }.needed(Written::InOrder);
         assert_eq!(of(8), 4 * of(32));

@@ -120,12 +120,12 @@ fn unknown_options_and_names_are_refused_with_the_nearest() {
         ("--device=fssd-small --set ftl.fssd.gc_units=1", &["gc_units", "at least 2"]),
         (
             "--device=fssd-small --host-memory=100k",
-            &["wordline: --host-memory 102400: ", "at least", "4 units of the buffer"],
+            &["wordline: --host-memory 100K: ", "at least", "4 units of the buffer"],
         ),
-        ("--device=cnex-small --host-memory=16G", &["--host-memory 17179869184: ", "--ftl fssd"]),
+        ("--device=cnex-small --host-memory=16G", &["--host-memory 16G: ", "--ftl fssd"]),
         (
             "--device=fssd-small --host-memory=64M --set ftl.on_host=none",
-            &["--host-memory 67108864: 'host_memory'", "all or map"],
+            &["--host-memory 64M: 'host_memory'", "all or map"],
         ),
         ("--device=fssd-small --host-memory=much", &["--host-memory", "a number"]),
         ("--device=bssd-small --set bridge.stripe_bytes=5000", &["a multiple of 4096, not 5000"]),
