@@ -172,6 +172,15 @@ pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
         Collect::Token => ("token", ""),
         Collect::Around => ("around", ", and a read goes around one member, not two"),
     };
+    let around = array.counters.iter().find(|(name, _)| name == "around_reads").map_or(0, |c| c.1);
+    if gc == Collect::Around && array.met_collecting > 0 && around == 0 && array.met_share <= 0.9 {
+        return Some(format!(
+            "{}: stack.md.gc=around had no effect: {:.0}% of the requests met a member that made room for writes, and no \
+             read went around it: others made room at the same time, or it was written to",
+            array.name,
+            100.0 * array.met_share
+        ));
+    }
     (array.requests > 0 && array.met_share > 0.9).then(|| {
         format!(
             "{}: stack.md.gc={word} has little effect: {:.0}% of the requests met a member that made room for writes, as \
@@ -252,6 +261,13 @@ mod tests {
         assert!(around.contains("gc=around") && around.contains("one member, not two"), "{around}");
         assert_eq!(told(0.97, Collect::Uncoordinated), None);
         assert_eq!((told(0.4, Collect::Token), told(0.4, Collect::Around)), (None, None));
+        let some = |around_reads| ArrayResult {
+            met_collecting: 3,
+            counters: vec![("around_reads".into(), around_reads)],
+            ..array(0.4)
+        };
+        assert!(no_turns(&some(0), Collect::Around).is_some_and(|w| w.contains("no effect")));
+        assert_eq!(no_turns(&some(1), Collect::Around), None);
     }
 
     #[test]
