@@ -111,8 +111,8 @@ fn drive_alone(overrides: &[String]) -> Result<(), WordError> {
     }
 }
 
-/// Makes the image if there is none.
-fn make(args: &ServeArgs) -> Result<(), Failure> {
+/// Makes the image if there is none, and says whether it did.
+fn make(args: &ServeArgs) -> Result<bool, Failure> {
     let path = args.image.as_path();
     let size = args.size.as_deref().map(parse_size).transpose()?;
     if path.exists() {
@@ -121,7 +121,7 @@ fn make(args: &ServeArgs) -> Result<(), Failure> {
             let bytes = image.superblock.size;
             return Err(WordError::OtherSize { image: path.into(), bytes, size }.into());
         }
-        return Ok(());
+        return Ok(false);
     }
     let Some(size) = size else {
         let remedy = if args.salvage { "check the path" } else { "give --size to make one" };
@@ -153,7 +153,15 @@ fn make(args: &ServeArgs) -> Result<(), Failure> {
         config: wordline_profile::resolved_device(&loaded.config),
     };
     Image::create(path, &superblock).map_err(served)?;
-    Ok(())
+    Ok(true)
+}
+
+/// An image that was made for a server which does not start would stand in the way of the next try.
+fn unmake(args: &ServeArgs) {
+    let Ok(()) = std::fs::remove_file(&args.image) else { return };
+    if let Some(size) = &args.size {
+        remark(&format!("note: no image is left: the drive's blocks are those of --size {size}"));
+    }
 }
 
 /// Half of it is shared, half belongs to the clients in equal parts: a request of the largest size fits
@@ -194,8 +202,11 @@ pub fn serve(mut args: ServeArgs) -> Result<(), Failure> {
     };
     image_io.check().map_err(served)?;
     drive_alone(&args.overrides)?;
-    make(&args)?;
-    let (system, profile) = system_of(&Image::open(&args.image, false).map_err(served)?, &args)?;
+    let made = make(&args)?;
+    let stored = Image::open(&args.image, false).map_err(served);
+    let (system, profile) = stored
+        .and_then(|image| system_of(&image, &args))
+        .inspect_err(|_| if made { unmake(&args) })?;
     if let Some(text) = args.overrides.iter().rev().find(|text| section(text) == "system") {
         remark(&format!(
             "note: {text}: the drive's half of it is served (arbitration, guard, cache). Software queues and \
