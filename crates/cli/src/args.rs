@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use wordline::{Align, Scale};
 use wordline_base::Workload;
 use wordline_cache::Cache;
+use wordline_fio::ValueError;
+use wordline_fio::units::Size;
 use wordline_frontend::{JobRun, Machine, Parts, Prepare, Settings, TraceReplay};
 use wordline_sim::Precondition;
 use wordline_trace::Format as TraceFormat;
@@ -768,19 +770,27 @@ pub enum Format {
 }
 
 /// Bytes, or `none`.
-fn memory(text: &str) -> Result<String, String> {
+fn memory(text: &str) -> Result<String, NoSize> {
     match text {
         "none" => Ok(text.into()),
         _ => size(text).map(|bytes| bytes.to_string()),
     }
 }
 
-fn size(text: &str) -> Result<u64, String> {
-    match wordline_fio::units::size(text, 1024) {
-        Ok(wordline_fio::units::Size::Bytes(bytes)) => Ok(bytes),
-        Ok(_) => Err("must be a number of bytes, as in 20G".into()),
-        Err(e) => Err(e.to_string()),
+fn size(text: &str) -> Result<u64, NoSize> {
+    match wordline_fio::units::size(text, 1024)? {
+        Size::Bytes(bytes) => Ok(bytes),
+        Size::Percent(_) => Err(NoSize::Percent),
     }
+}
+
+/// Why a text is no size.
+#[derive(Debug, thiserror::Error)]
+enum NoSize {
+    #[error("must be a number of bytes, as in 20G")]
+    Percent,
+    #[error(transparent)]
+    Value(#[from] ValueError),
 }
 
 /// Aged drives are kept for later runs.

@@ -1,6 +1,7 @@
 //! Where the bytes of an array are.
 
 use crate::config::Level;
+use wordline_base::BadValue;
 
 /// Bytes of a page: what md handles stripes by.
 pub const PAGE: u64 = 4096;
@@ -29,15 +30,15 @@ pub enum ArrayError {
 }
 
 impl ArrayError {
-    /// The key that is wrong, and what the message says of it; none if it is the list of drives.
-    pub fn value(&self) -> Option<(&'static str, String)> {
+    /// The key that is wrong with what the message says of it; none if it is the list of drives.
+    pub fn value(&self) -> Option<BadValue> {
         let key = match self {
             ArrayError::Chunk(_) | ArrayError::ChunkTooLarge { .. } => "chunk",
             ArrayError::Size { .. } | ArrayError::SizeTooSmall { .. } => "size",
             ArrayError::TooFew { .. } | ArrayError::Sizes { .. } => return None,
         };
         let text = self.to_string();
-        Some((key, text[key.len()..].trim_start().to_string()))
+        Some(BadValue::new(key, text[key.len()..].trim_start()))
     }
 }
 

@@ -116,8 +116,7 @@ impl System {
             BuildError::Topology(TopologyError::Array { name, why }) => {
                 let array = self.nodes.arrays.iter().position(|array| array.name == name);
                 match array.zip(why.value()) {
-                    Some((a, (key, why))) => self
-                        .misfit_of(Part::Array(a), BadValue::new(format!("stack.md.{key}"), why)),
+                    Some((a, bad)) => self.misfit_of(Part::Array(a), bad.below("stack.md")),
                     None => Error::Build(BuildError::Topology(TopologyError::Array { name, why })),
                 }
             }
