@@ -33,7 +33,7 @@ test: setup-test lint
 # The package wordline for Python, from the same crates as the tests above are built of.
 PYTHON := target/venv/bin/python
 test-python: python-package
-	PYTHONPATH=python $(PYTHON) -m pytest -n 2
+	WORDLINE_TESTS=$(WORDLINE_TESTS) PYTHONPATH=python $(PYTHON) -m pytest -n 2
 
 python-package: setup-python
 	PYO3_BUILD_EXTENSION_MODULE=1 cargo build --profile test -p wordline-python -p wordline-cli

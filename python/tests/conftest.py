@@ -11,6 +11,18 @@ import wordline as wl
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+def pytest_sessionfinish(session) -> None:
+    """What was left out fails where all is to be tested, as in the tests of the program."""
+    if os.environ.get("WORDLINE_TESTS") != "all" or hasattr(session.config, "workerinput"):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    reporter.ensure_newline()
+    for left in reporter.stats.get("skipped", []):
+        why = left.longrepr[-1] if isinstance(left.longrepr, tuple) else left.longrepr
+        reporter.write_line(f"not tested: {left.nodeid}: {why}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory) -> None:
     """Aged drives are not kept in the user's cache."""
