@@ -13,9 +13,11 @@ pub(super) struct Stretch {
     issued: u64,
     /// The block of the last of them.
     block: u64,
-    /// Blocks there are, their alignment, and the first byte of block 0 on the drive.
+    /// Blocks there are.
     blocks: f64,
+    /// Bytes that they are aligned to.
     ba: u64,
+    /// The first byte of block 0 on the drive.
     from: u64,
     ddir: Ddir,
     len: u64,
