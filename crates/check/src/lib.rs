@@ -1,4 +1,5 @@
 //! Runs of the whole machine for tests: one call from a configuration and a job to a result.
+#![warn(missing_docs)]
 
 pub mod scenarios;
 
@@ -12,10 +13,15 @@ use wordline_fio::Job;
 /// How a drive is prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Age {
+    /// Fresh from the factory.
     Fresh,
+    /// Every sector written once, in order.
     Filled,
+    /// Filled, then overwritten as the job writes until write amplification is steady.
     Steady,
+    /// As `Steady` with writes that are uniformly random; then the collector comes to rest.
     Random,
+    /// Overwritten, then aged by the job's own writes at its own rate.
     Paced,
 }
 
@@ -34,12 +40,19 @@ impl Age {
 /// A run to make.
 #[derive(Clone, Debug)]
 pub struct Case<'a> {
+    /// A profile in `profiles/device`.
     pub device: &'a str,
+    /// A profile in `profiles/stack`.
     pub stack: &'a str,
+    /// Settings, each `KEY=VALUE`.
     pub overrides: Vec<String>,
+    /// A job file's text.
     pub job: &'a str,
+    /// How the drive is prepared.
     pub age: Age,
+    /// The seed of the run.
     pub seed: u64,
+    /// What the run records.
     pub options: Options,
     /// A program; `job` may then be empty.
     pub app: Option<&'a str>,
@@ -54,6 +67,7 @@ pub struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
+    /// A fresh drive below libaio, with seed 1.
     pub fn new(device: &'a str, job: &'a str) -> Case<'a> {
         Case {
             device,
@@ -70,34 +84,42 @@ impl<'a> Case<'a> {
             replay: "",
         }
     }
+    /// On another stack.
     pub fn stack(mut self, stack: &'a str) -> Self {
         self.stack = stack;
         self
     }
+    /// With a program.
     pub fn app(mut self, app: &'a str) -> Self {
         self.app = Some(app);
         self
     }
+    /// With another program beside it.
     pub fn with(mut self, app: &'a str, options: &'a str) -> Self {
         self.with.push((app, options));
         self
     }
+    /// With a file system.
     pub fn fs(mut self, fs: &'a str) -> Self {
         self.fs = Some(fs);
         self
     }
+    /// On so many drives as one array.
     pub fn array(mut self, level: Level, drives: u32) -> Self {
         self.array = Some((level, drives));
         self
     }
+    /// On a drive prepared so.
     pub fn age(mut self, age: Age) -> Self {
         self.age = age;
         self
     }
+    /// With a setting, `KEY=VALUE`.
     pub fn set(mut self, pair: &str) -> Self {
         self.overrides.push(pair.into());
         self
     }
+    /// The profiles with the settings. An error names the setting that is wrong.
     pub fn config(&self) -> Result<Config, Error> {
         let app = self.app.map(Source::Preset);
         let fs = self.fs.map(Source::Preset);
@@ -106,6 +128,7 @@ impl<'a> Case<'a> {
         let sources = Sources { app, fs, with: &with, ..Sources::presets(self.device, self.stack) };
         Ok(System::assemble(sources, &self.overrides)?.config)
     }
+    /// The run, from profiles to result.
     pub fn run(&self) -> Result<Outcome, Error> {
         run(self, &self.config()?)
     }
@@ -141,7 +164,9 @@ impl Logs for OneLog {
 
 /// A finished run, and the digest of every event it delivered.
 pub struct Outcome {
+    /// The result.
     pub result: RunResult,
+    /// A digest of all events; 0 if none was asked for.
     pub events: u64,
 }
 
@@ -157,6 +182,7 @@ pub fn aged(case: &Case, config: &Config) -> Result<Drive, Error> {
     Ok(case.plan(config)?.prepare()?.drive().clone())
 }
 
+/// The run of a case whose profiles may have been changed.
 pub fn run(case: &Case, config: &Config) -> Result<Outcome, Error> {
     Ok(finish(case.plan(config)?.prepare()?.start()?))
 }

@@ -1,5 +1,6 @@
 //! `wordline`: arguments to a machine, a run, a report. Files, terminal and signals live here and
 //! nowhere else.
+#![warn(missing_docs)]
 
 mod args;
 mod attribute;

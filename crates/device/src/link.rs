@@ -42,19 +42,25 @@ pub(crate) struct Link {
     pub layer: Layer,
     /// Bytes a second of one direction.
     rate: u64,
-    /// From the host's write of a doorbell to its arrival, and from what the drive posts to its.
+    /// From the host's write of a doorbell to its arrival.
     pub t_bell: Span,
+    /// From what the drive posts to its arrival.
     pub t_post: Span,
-    /// From the end of a command, and of a write's data, on the link to their arrival.
+    /// From the end of a command on the link to its arrival.
     t_fetch: Span,
+    /// From the end of a write's data on the link to their arrival.
     t_ask: Span,
+    /// A command takes the link for so long.
     t_sqe: Span,
+    /// A completion takes the link for so long.
     t_cqe: Span,
     /// A request for a write's data takes the link to the host for so long.
     t_ready: Span,
     /// Data and other bytes of a frame; none where `rate` is that of data.
     frame: Option<(u32, u32)>,
+    /// What the link to the drive is taken for.
     to_device: Timeline,
+    /// What the link to the host is taken for.
     to_host: Timeline,
     /// From the end of read data on the last link to their arrival.
     t_data: Span,

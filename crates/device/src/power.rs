@@ -74,9 +74,11 @@ impl Thermal {
 
 #[derive(Clone)]
 pub(crate) struct PowerLimit {
-    /// Milliwatts of a program and of an erasure, and of all together, cool and hot.
+    /// Milliwatts of a program and of an erasure.
     each: [u32; 2],
+    /// Milliwatts of all together, cool and hot.
     limits: [u32; 2],
+    /// Milliwatts of those under way.
     drawn: u32,
     /// What waits at each LUN, from when on: first a program or an erasure.
     waiting: IdVec<LunId, VecDeque<(Time, Op)>>,

@@ -43,17 +43,23 @@ pub struct Page {
     pub key: Key,
     /// Read in, or written whole. Until then a read of it is under way.
     uptodate: bool,
+    /// Newer than on the drive.
     dirty: bool,
+    /// Under write-back.
     writing: bool,
     /// Metadata held by a transaction that is not yet in the log.
     pinned: bool,
     /// The read-ahead mark (PG_readahead).
     pub mark: bool,
+    /// Used since it was looked at last (PG_referenced).
     referenced: bool,
+    /// On the active list (PG_active).
     active: bool,
     /// What the page holds: the stamp of its newest write.
     pub stamp: u32,
+    /// The next newer page on its list.
     before: u32,
+    /// The next older page on its list.
     after: u32,
 }
 
@@ -71,11 +77,15 @@ pub struct Cache {
     by_key: BTreeMap<Key, u32>,
     /// Inactive, active; the newest at the head.
     lists: [List; 2],
+    /// Pages newer than on the drive.
     dirty: BTreeSet<Key>,
+    /// Pages under write-back.
     writing: BTreeSet<Key>,
+    /// Pages not yet read.
     reading: BTreeSet<Key>,
     /// Pages held by transactions.
     pinned: u64,
+    /// Most pages.
     limit: u64,
 }
 

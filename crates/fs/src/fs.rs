@@ -326,37 +326,53 @@ pub(crate) enum Flow {
 pub struct Fs {
     /// Bytes of the drive's logical blocks: direct I/O and the log's writes are whole ones.
     pub(crate) lba: u64,
+    /// Its settings.
     pub(crate) config: FsConfig,
+    /// Where files and metadata are on the drive.
     pub(crate) disk: Disk,
+    /// The page cache.
     pub(crate) cache: Cache,
+    /// All inodes, by number.
     pub(crate) inodes: IdVec<InodeId, Inode>,
+    /// All directories.
     pub(crate) dirs: IdVec<DirId, Dir>,
+    /// Names of files, and their inodes.
     pub(crate) files: IdVec<FileId, File>,
+    /// State of read-ahead by task and inode.
     pub(crate) open: BTreeMap<(u32, u32), ReadAhead>,
     /// All tasks read through one open file, and so through one state of read-ahead.
     pub(crate) one_open: bool,
+    /// The journal.
     pub(crate) log: Log,
+    /// Who calls it, and its own threads.
     pub(crate) tasks: IdVec<TaskId, Task>,
+    /// Bios under way.
     bios: Slab<BioState>,
+    /// Tasks that go on.
     wakes: VecDeque<u32>,
+    /// The time of the last input.
     pub(crate) now: Time,
+    /// Counts since the start.
     pub(crate) stats: FsStats,
     /// Inodes with dirty pages by age.
     pub(crate) by_age: BTreeSet<(Time, u32)>,
-    /// When the flusher looks again, and whether it was called.
+    /// When the flusher looks again.
     pub(crate) flusher_at: Time,
+    /// The flusher was called before its time.
     pub(crate) flusher_called: bool,
     /// Blocks promised to delayed allocation.
     pub(crate) promised: u64,
+    /// Versions of pages so far.
     pub(crate) stamp: u32,
     /// Tests: what the drive holds, by block.
     pub(crate) shadow: Option<BTreeMap<u64, u32>>,
     /// Tests: what joined the log since they looked.
     #[cfg(test)]
     pub(crate) joined: Vec<Joined>,
-    /// Tests: how often something joined it, and how often when each batch was written.
+    /// Tests: how often something joined it.
     #[cfg(test)]
     pub(crate) joins: u64,
+    /// Tests: how often something had joined it when each batch was written.
     #[cfg(test)]
     pub(crate) joins_before: BTreeMap<u64, u64>,
     /// Pages are wanted and none can be freed.

@@ -92,31 +92,39 @@ pub type DirId = u32;
 
 #[derive(Clone, Default, Debug)]
 pub struct Inode {
-    /// In memory, and as the newest transaction has it.
+    /// Bytes in memory.
     pub size: u64,
     /// What is being cut off: reads see the file end here (truncate_setsize comes first).
     pub cut_at: Option<u64>,
+    /// Bytes as the newest transaction has it.
     pub disk_size: u64,
+    /// Where its pages are on the drive.
     pub extents: Extents,
+    /// Blocks set aside behind its last extent.
     pub reserve: Option<Reserve>,
     /// The metadata block it stands in.
     pub block: u64,
+    /// The group that its blocks are looked for in.
     pub group: u32,
     /// Blocks of the extent tree beyond the inode.
     pub tree: Vec<u64>,
-    /// In steps of `time_granularity`; at first older than any.
+    /// When it was written, in steps of `time_granularity`; at first older than any.
     pub mtime: Option<u64>,
+    /// When it was read, likewise.
     pub atime: Option<u64>,
-    /// The transaction that last changed it, and that fdatasync needs.
+    /// The transaction that last changed it.
     pub sync: u64,
+    /// The transaction that fdatasync needs.
     pub datasync: u64,
     /// Since when it has dirty pages.
     pub dirtied: Option<Time>,
     /// Where the flusher goes on with it.
     pub write_from: u64,
-    /// Open files of it that may write, and all.
+    /// Open files of it that may write.
     pub writers: u32,
+    /// Open files of it.
     pub open: u32,
+    /// It is a directory.
     pub is_dir: bool,
     /// Allocations that changed its tree and have not joined the transaction yet: they hold
     /// i_data_sem (ext4), the ILOCK (XFS).

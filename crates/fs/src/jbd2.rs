@@ -25,13 +25,19 @@ const BATCH: usize = 64;
 
 #[derive(Debug, Default)]
 struct Transaction {
+    /// Its number.
     tid: u64,
+    /// When the first handle began.
     started: Time,
+    /// Handles that have not ended.
     handles: u32,
+    /// Metadata blocks that it logs.
     blocks: BTreeSet<Key>,
-    /// Inodes whose data go first, and whether the commit writes them or only waits.
+    /// Inodes whose data go first. The commit writes them, or (false) only waits.
     ordered: BTreeMap<u32, bool>,
+    /// Blocks freed by it.
     freed: Vec<(u64, u32)>,
+    /// Blocks of which replay forgets what the log has.
     revoked: Vec<u64>,
     /// Blocks of it that are free since: not to be written in their place (set_buffer_freed).
     forgotten: BTreeSet<Key>,
@@ -42,26 +48,38 @@ struct Transaction {
 /// A committed transaction in the log.
 #[derive(Debug)]
 struct Logged {
+    /// Where it begins in the log.
     first: u64,
+    /// Blocks that are not in their place yet.
     left: BTreeSet<Key>,
 }
 
 pub(crate) struct Jbd2 {
+    /// The one that handles join.
     running: Option<Transaction>,
+    /// The one that is being committed.
     committing: Option<Transaction>,
     /// Handles of the running one are being waited for.
     locked: bool,
+    /// The number of the next transaction.
     next: u64,
+    /// Transactions up to this are on the drive.
     durable: u64,
+    /// Transactions up to this are to be committed.
     requested: u64,
+    /// Committed ones whose blocks are not all in their place, oldest first.
     logged: VecDeque<Logged>,
-    /// Positions count up for ever; the block is position modulo length.
+    /// The next position in the log. Positions count up for ever; the block is position modulo length.
     head: u64,
+    /// The oldest position that the log needs.
     tail: u64,
+    /// Blocks of the log.
     len: u64,
+    /// A task moves the tail.
     checkpointing: bool,
+    /// When data go to their place (the mount option `data`).
     data: DataMode,
-    /// The commit at hand: blocks to wait for, and whether the tail has moved far enough.
+    /// Where the transaction that is being committed begins in the log.
     writes: u64,
 }
 

@@ -34,42 +34,63 @@ struct Checkpoint {
 }
 
 pub(crate) struct Xlog {
+    /// Items changed since the last push, with their bytes in the log (the CIL).
     cil: BTreeMap<Item, u32>,
+    /// Bytes of all of these.
     cil_bytes: u64,
+    /// Blocks freed by them.
     freed: Vec<(u64, u32)>,
+    /// The number of the checkpoint that they will be.
     seq: u64,
+    /// Checkpoints up to this are on the drive.
     durable: u64,
-    /// Checkpoints to push, and to have on the drive.
+    /// Checkpoints up to this are to be pushed.
     pushed_for: u64,
+    /// Checkpoints up to this are to be on the drive.
     forced: u64,
+    /// Pushes on their way to the drive.
     checkpoints: VecDeque<Checkpoint>,
+    /// Transactions that may still change something.
     handles: u32,
-    /// Bytes of the log; positions count up for ever.
+    /// The end of the log in bytes, which count up for ever.
     head: u64,
+    /// Bytes of the log.
     len: u64,
+    /// Bytes at which what gathers is pushed.
     limit: u64,
     /// The number of the active log buffer.
     active: u64,
     /// Bytes that it holds.
     held: u64,
+    /// Bytes of a log buffer.
     buffer: u64,
+    /// Log buffers that are not under way.
     free_buffers: u32,
     /// Buffers of two parts, of which neither is on the drive.
     split: BTreeSet<u64>,
+    /// Log buffers on the drive, behind one that is not.
     done: BTreeSet<u64>,
+    /// All log buffers up to this are on the drive.
     all_done: u64,
     /// Items by the checkpoint that last logged them.
     ail: BTreeSet<(u64, Item)>,
     /// The checkpoint that last logged an item.
     lsn: BTreeMap<Item, u64>,
+    /// Where each checkpoint on the drive begins that the log still needs.
     starts: BTreeMap<u64, u64>,
+    /// Items on their way to their place.
     flushing: BTreeSet<Item>,
+    /// Items that are written together, with their checkpoints.
     batches: BTreeMap<u64, Vec<(Item, u64)>>,
+    /// The number of the next batch.
     next_batch: u64,
     /// The AIL thread writes what was logged up to here.
     target: u64,
+    /// When all is forced and pushed again.
     sync_at: Time,
+    /// Log buffers go out with preflush and FUA.
     barrier: bool,
+    /// Ends of files to be logged, of writes that came back.
     pub ioends: VecDeque<(u32, u64, u32, u64)>,
 }
 

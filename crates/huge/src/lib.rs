@@ -9,6 +9,7 @@
 //! by the system page by page, and a virtual machine that reports its free memory to its host (the
 //! balloon's free page reporting) gets it back at a twentieth of the speed of memory.
 
+#![warn(missing_docs)]
 // A global allocator is an unsafe trait; this one forwards, advises and keeps. Arrays are in memory of two kinds.
 #![allow(unsafe_code)]
 
@@ -31,6 +32,7 @@ const PAGE: usize = 2 << 20;
 const WORTH: usize = 32 << 20;
 const KEPT: usize = 16;
 
+/// The allocator of a program with large arrays: the system's, and it asks for large pages.
 pub struct HugePages;
 
 /// A block that was given back: its address and layout.

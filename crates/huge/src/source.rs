@@ -7,6 +7,7 @@ use std::io::{self, BufReader, ErrorKind, Read};
 
 /// Bytes in order.
 pub trait StateSource {
+    /// Fills `bytes` with the next ones. An error if fewer are left.
     fn get(&mut self, bytes: &mut [u8]) -> io::Result<()>;
     /// There are no more.
     fn is_at_end(&mut self) -> io::Result<bool>;

@@ -15,10 +15,13 @@ use std::time::Duration;
 /// `statfs` has it of ext4.
 const EXT4: u64 = 0xEF53;
 
+/// How the image is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ImageIo {
+    /// `pwritev`, by the thread that writes.
     #[default]
     Pwrite,
+    /// io_uring, many writes in one call.
     Uring,
 }
 
@@ -69,10 +72,12 @@ pub struct Journal {
     pub slower: Duration,
 }
 
+/// One thing that was done to the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Act {
     /// These bytes were written, from there on.
     Wrote(u64, Vec<u8>),
+    /// A sync began.
     SyncBegan,
     /// The sync that began at this place of the journal has ended well: what was written before is on the
     /// disk.
@@ -80,6 +85,7 @@ pub enum Act {
 }
 
 impl Journal {
+    /// `slower`: how much longer each sync takes than the disk needs.
     pub fn new(slower: Duration) -> Journal {
         Journal { acts: Mutex::default(), slower }
     }
@@ -95,9 +101,11 @@ impl Journal {
             self.note(Act::Wrote(piece.at(), bytes));
         }
     }
+    /// Acts so far.
     pub fn len(&self) -> usize {
         self.acts.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
+    /// Nothing was done.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -10,22 +10,25 @@ use wordline_base::{Lpn, SECTOR};
 use wordline_ftl::{LOST, Translation};
 use wordline_nand::Ppa;
 
+/// What a check of an image found.
 #[derive(Debug, Default)]
 pub struct Found {
+    /// Sectors read.
     pub read: u64,
     /// Sectors that are mapped and are not what was written, but for parity.
     pub repairable: u64,
     /// Logical sectors that are mapped and cannot be had at all.
     pub damaged: Vec<u64>,
-    /// Sectors computed from the rest of their stride, all of which was whole, and those of them that
-    /// came out as something else.
+    /// Sectors computed from the rest of their stride, all of which was whole.
     pub rebuilt: u64,
+    /// Sectors of these that came out as something else than was written.
     pub misbuilt: u64,
     /// What the FTL's own check says.
     pub map: String,
 }
 
 impl Found {
+    /// Nothing is damaged, and the map is consistent.
     pub fn is_good(&self) -> bool {
         self.damaged.is_empty() && self.misbuilt == 0 && self.map == "consistent"
     }
@@ -35,6 +38,8 @@ impl Found {
     }
 }
 
+/// Reads every mapped sector, and computes those of whole strides from the others. An error if the file cannot be
+/// read.
 pub fn check(image: &Image, recovered: &Recovered) -> Result<Found, Error> {
     let ftl = &recovered.ftl;
     let mut found = Found::default();

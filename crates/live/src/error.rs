@@ -4,8 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use wordline_base::BadValue;
 
+/// What ends a command of live serving. [`Error::is_usage`] tells what was given wrongly from what failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum Error {
     /// A setting of the profile makes no drive.
     #[error(transparent)]
@@ -77,6 +79,7 @@ pub enum Error {
 /// What fails while something runs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum RunError {
     #[error("cannot start: {0}")]
     Start(io::Error),
@@ -116,6 +119,7 @@ pub enum RunError {
 
 /// Why no image can be kept of a drive.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum Unserved {
     #[error(
         "a drive whose medium is written in place (nand.in_place) is not served: an image keeps \
@@ -137,6 +141,7 @@ pub enum Unserved {
 
 /// Why a file is no tape to replay. The file is not named.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum TapeFault {
     #[error("is no file, and is read more than once: copy it to one")]
     NoFile,
@@ -158,6 +163,7 @@ pub enum TapeFault {
 
 /// Why nobody can be listened to at a place.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum ListenFault {
     #[error("another server listens there: stop it or name another")]
     InUse,
@@ -185,6 +191,7 @@ impl From<io::Error> for ListenFault {
 
 /// Why a file is no image to serve. The file is not named.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum ImageFault {
     #[error("is in use: stop the server that has it open, or name another")]
     InUse,
@@ -211,6 +218,7 @@ pub enum ImageFault {
 
 /// Why a folder cannot have the drive in it. The folder is not named.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum MountFault {
     #[error("no such folder: make it or name another")]
     NoFolder,

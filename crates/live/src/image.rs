@@ -34,15 +34,21 @@ const LOCKED: Duration = Duration::from_secs(1);
 /// Written once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
+    /// A random number that tells this image from others.
     pub id: u64,
     /// Bytes exported.
     pub size: u64,
     /// Logical sectors of the drive, no fewer.
     pub sectors: u64,
+    /// The seed of the drive's random streams.
     pub seed: u64,
+    /// LUNs.
     pub luns: u32,
+    /// Lines: blocks of a LUN.
     pub lines: u32,
+    /// Pages of a block.
     pub pages: u32,
+    /// Sectors of a unit, which one program writes.
     pub unit_sectors: u32,
     /// The profile, resolved, as TOML.
     pub config: String,
@@ -51,6 +57,7 @@ pub struct Superblock {
 /// Written at start, at the end, and after each `fdatasync`, in two places by turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct State {
+    /// Counts states: the greater one is the newer.
     pub generation: u64,
     /// The drive was shut down: everything is durable.
     pub clean: bool,
@@ -60,18 +67,25 @@ pub struct State {
     pub units: u64,
 }
 
+/// What a unit holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnitKind {
+    /// Sectors of users.
     Data = 1,
+    /// Parity of a stride.
     Parity = 2,
+    /// What begins a line.
     Smeta = 3,
+    /// The map of a line, at its end.
     Emeta = 4,
 }
 
 /// The spare area of a sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spare {
+    /// The logical sector.
     pub lpn: u32,
+    /// The version of that sector.
     pub stamp: u32,
     /// The checksum over address, stamp and data.
     pub crc: u32,
@@ -83,6 +97,7 @@ pub const NO_LPN: u32 = u32::MAX;
 /// What lies beside a unit: its spare areas and where it belongs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnitRecord {
+    /// What the unit holds.
     pub kind: UnitKind,
     /// Erasures of the block before it was programmed.
     pub erases: u32,
@@ -92,21 +107,27 @@ pub struct UnitRecord {
     pub seq: u64,
     /// The first unit of emeta, and the first page that holds nothing else.
     pub emeta: (u32, u32),
+    /// One of each sector, in order.
     pub spares: Vec<Spare>,
 }
 
+/// What is known of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BlockRecord {
+    /// Times that it was erased.
     pub erases: u32,
+    /// It is not to be used.
     pub bad: bool,
 }
 
 /// What is found in the place of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found<T> {
+    /// Nothing was ever written there.
     Blank,
     /// Something that is not whole.
     Torn,
+    /// A record.
     Whole(T),
 }
 
@@ -256,9 +277,11 @@ fn lock(file: &File, path: &Path, writable: bool) -> Result<(), Error> {
     }
 }
 
+/// The file that keeps a drive.
 pub struct Image {
     access: Access,
     path: PathBuf,
+    /// What never changes.
     pub superblock: Superblock,
     state: Mutex<State>,
     trims_at: u64,
@@ -353,13 +376,16 @@ impl Image {
         Image { access: self.access.journalled(journal), ..self }
     }
     #[cfg(test)]
+    /// On another handle of the file.
     pub fn with_file(mut self, file: File) -> Image {
         self.access.file = file;
         self
     }
+    /// Where the file is.
     pub fn path(&self) -> &Path {
         &self.path
     }
+    /// The length of the file in bytes, holes included.
     pub fn file_bytes(&self) -> std::io::Result<u64> {
         self.access.file.metadata().map(|m| m.len())
     }
@@ -390,6 +416,7 @@ impl Image {
         }
         Ok(())
     }
+    /// The newest state.
     pub fn state(&self) -> State {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -398,9 +425,11 @@ impl Image {
         use std::os::unix::fs::MetadataExt;
         self.access.file.metadata().map_or(0, |m| m.blocks() * 512)
     }
+    /// Waits until what was written is on the disk (`fdatasync`).
     pub fn sync(&self) -> std::io::Result<()> {
         self.access.sync_data()
     }
+    /// The image has this geometry.
     pub fn fits(&self, g: &Geometry) -> bool {
         let s = &self.superblock;
         (s.luns, s.lines, s.pages, s.unit_sectors) == (g.luns, g.lines, g.pages, g.sectors_per_unit)
@@ -430,6 +459,7 @@ impl Image {
         Ok(())
     }
 
+    /// Reads as many sectors as `into` holds, from physical sector `ppa` on.
     pub fn read_sectors(&self, ppa: u32, into: &mut [u8]) -> std::io::Result<()> {
         self.access.read_exact_at(into, self.data_at + u64::from(ppa) * PAGE)
     }
@@ -442,12 +472,15 @@ impl Image {
     pub fn write(&self, pieces: &[Piece<'_>]) -> (usize, std::io::Result<()>) {
         self.access.write(pieces)
     }
+    /// Writes one piece.
     pub fn write_one(&self, piece: Piece<'_>) -> std::io::Result<()> {
         self.write(&[piece]).1
     }
+    /// The data of sectors in a row, from physical sector `ppa` on.
     pub fn of_data<'a>(&self, ppa: u32, data: &'a [u8]) -> Piece<'a> {
         Piece::Bytes(self.data_at + u64::from(ppa) * PAGE, data.into())
     }
+    /// Writes sectors in a row, from physical sector `ppa` on.
     pub fn write_sectors(&self, ppa: u32, data: &[u8]) -> std::io::Result<()> {
         self.write_one(self.of_data(ppa, data))
     }
@@ -458,6 +491,7 @@ impl Image {
     fn record_at(&self, unit: u32) -> u64 {
         self.records_at + u64::from(unit) * self.record_len as u64
     }
+    /// The record of a unit.
     pub fn of_unit(&self, unit: u32, record: &UnitRecord) -> Piece<'static> {
         Piece::Bytes(self.record_at(unit), record.encode(self.record_len).into())
     }
@@ -465,6 +499,7 @@ impl Image {
     pub fn of_void(&self, unit: u32) -> Piece<'static> {
         Piece::Bytes(self.record_at(unit), vec![0; self.record_len].into())
     }
+    /// Writes that the unit holds nothing.
     pub fn void_unit(&self, unit: u32) -> std::io::Result<()> {
         self.write_one(self.of_void(unit))
     }
@@ -501,6 +536,7 @@ impl Image {
         Ok(())
     }
 
+    /// The record of a block.
     pub fn of_block(&self, block: u32, record: BlockRecord) -> Piece<'static> {
         let mut b = vec![0; BLOCK_BYTES as usize];
         b[..4].copy_from_slice(&record.erases.to_le_bytes());
@@ -509,6 +545,7 @@ impl Image {
         seal(&mut b);
         Piece::Bytes(BLOCKS_AT + u64::from(block) * BLOCK_BYTES, b.into())
     }
+    /// The records of all blocks.
     pub fn read_blocks(&self) -> std::io::Result<Vec<Found<BlockRecord>>> {
         let mut all = vec![0; (self.superblock.blocks() * BLOCK_BYTES) as usize];
         self.access.read_exact_at(&mut all, BLOCKS_AT)?;

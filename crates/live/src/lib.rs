@@ -2,6 +2,7 @@
 //! kept in an image file (docs/design/live.md).
 //!
 //! Threads, files, sockets and clocks live here; no policy does.
+#![warn(missing_docs)]
 // Only `ring` allows it.
 #![deny(unsafe_code)]
 

@@ -7,9 +7,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
+/// Where a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
+    /// A socket in the file system.
     Unix(PathBuf),
+    /// An address and a port.
     Tcp(SocketAddr),
 }
 
@@ -59,13 +62,19 @@ impl std::fmt::Display for Address {
     }
 }
 
+/// A socket that takes connections.
 pub enum Listener {
+    /// A socket in the file system, and where.
     Unix(UnixListener, PathBuf),
+    /// A port.
     Tcp(TcpListener),
 }
 
+/// A connection.
 pub enum Stream {
+    /// By a socket in the file system.
     Unix(UnixStream),
+    /// By TCP.
     Tcp(TcpStream),
 }
 
@@ -91,6 +100,7 @@ impl Stream {
 }
 
 impl Listener {
+    /// Listens at `address`. A socket that nobody listens at any more is replaced.
     pub fn bind(address: &Address) -> Result<Listener, Error> {
         let failed =
             |e: std::io::Error| Error::Listen { place: address.to_string(), fault: e.into() };

@@ -27,12 +27,17 @@ use wordline_ftl::{Touch, Translation, Translator};
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 
+/// What a request asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum IoKind {
+    /// Data from the drive.
     Read,
+    /// Data to the drive.
     Write,
+    /// What was written before becomes durable.
     Flush,
+    /// Sectors become unmapped.
     Trim,
     /// Zeroes that may be a hole.
     Zero,
@@ -41,11 +46,14 @@ pub enum IoKind {
 }
 
 impl IoKind {
+    /// All of them, in the order of their numbers.
     pub const ALL: [IoKind; 6] =
         [IoKind::Read, IoKind::Write, IoKind::Flush, IoKind::Trim, IoKind::Zero, IoKind::Cache];
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         ["read", "write", "flush", "trim", "zero", "cache"][self as usize]
     }
+    /// What the drive holds is another thing afterwards.
     pub fn changes(self) -> bool {
         matches!(self, IoKind::Write | IoKind::Trim | IoKind::Zero)
     }
@@ -56,9 +64,13 @@ impl IoKind {
 pub struct Request {
     /// The caller's own.
     pub tag: u64,
+    /// What it asks.
     pub kind: IoKind,
+    /// The first byte.
     pub offset: u64,
+    /// Bytes.
     pub len: u32,
+    /// It is answered when what it changes is durable.
     pub fua: bool,
     /// Queue of the drive: its class.
     pub queue: u16,
@@ -68,6 +80,7 @@ pub struct Request {
     pub data: Vec<u8>,
 }
 
+/// Why a request failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// The drive could not read or write it.
@@ -81,17 +94,25 @@ pub enum Fault {
 /// An answer. It may be given when the ticket is done, if there is one.
 #[derive(Debug)]
 pub struct Done {
+    /// The request's tag.
     pub tag: u64,
+    /// What was asked.
     pub kind: IoKind,
+    /// Whether it was done.
     pub result: Result<(), Fault>,
     /// A read's data are `data[skip..skip + len]`.
     pub data: Vec<u8>,
+    /// Where in `data` the request begins, in bytes: `data` are whole sectors.
     pub skip: usize,
+    /// Bytes.
     pub len: u32,
+    /// When the request came.
     pub began: Time,
+    /// When the drive had done it.
     pub at: Time,
     /// The queue that it went by.
     pub queue: u16,
+    /// What has to be durable before the answer is given.
     pub sync: Option<Ticket>,
 }
 
@@ -156,11 +177,15 @@ struct Queue {
     waiting: VecDeque<(u32, Sqe)>,
 }
 
+/// A drive that serves bytes.
 pub struct Machine {
+    /// The queue of events, the clock and the versions.
     pub ctx: Ctx,
+    /// The drive's controller, with FTL and NAND.
     pub controller: Controller,
     /// None: a tape is replayed, and there are no bytes.
     media: Option<Media>,
+    /// What the session is recorded on, or replayed from.
     pub tape: Tape,
     ios: Table<Io>,
     parts: Slab<Part>,
@@ -240,12 +265,15 @@ impl Machine {
         of.min(self.queues() - 1)
     }
 
+    /// The machine's time.
     pub fn now(&self) -> Time {
         self.ctx.now
     }
+    /// Bytes exported.
     pub fn size(&self) -> u64 {
         self.size
     }
+    /// Queues of the drive that requests may go by.
     pub fn queues(&self) -> u16 {
         self.queues.len() as u16
     }
@@ -253,6 +281,7 @@ impl Machine {
     pub fn media(&self) -> &Media {
         self.media.as_ref().expect(SERVES)
     }
+    /// As [`Machine::media`], to be changed.
     pub fn media_mut(&mut self) -> &mut Media {
         self.media.as_mut().expect(SERVES)
     }
@@ -277,6 +306,7 @@ impl Machine {
         }
         self.ctx.queue.next_time()
     }
+    /// The next answer.
     pub fn poll(&mut self) -> Option<Done> {
         self.done.pop_front()
     }
@@ -878,6 +908,7 @@ fn read_run(part: &mut Part, io: &mut Io, media: &mut Media, ftl: &Translator, o
     good
 }
 
+/// What clients are told of an error of the image's file.
 pub fn fault_of(kind: std::io::ErrorKind) -> Fault {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match kind {

@@ -27,19 +27,28 @@ const HELD_MAX: usize = 128 << 20;
 /// Written without a sync: more would make what waits for the next one wait long.
 const UNSYNCED_MAX: usize = 64 << 20;
 
+/// What was unusual about reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MediaCounters {
+    /// Sectors that could not be read and not be computed.
     pub unreadable: u64,
-    /// Sectors given from parity, and those of them that were not what was written.
+    /// Sectors given from parity.
     pub rebuilt: u64,
+    /// Sectors of these that were not what was written.
     pub misbuilt: u64,
 }
 
+/// What flash holds, with the data: the image, and pages on their way to it.
 pub struct Media {
+    /// The file that keeps the drive.
     pub image: Arc<Image>,
+    /// Data that are not in the file yet, by version.
     pub pages: Pages,
+    /// What writes the file.
     pub writer: Writer,
+    /// What was unusual so far.
     pub counters: MediaCounters,
+    /// What is known to be lost.
     pub damage: Damage,
     /// The image is not to be changed.
     read_only: bool,
@@ -65,6 +74,7 @@ pub struct Media {
 }
 
 impl Media {
+    /// On an image that was recovered; checksums and stamps of trims are taken out of `recovered`.
     pub fn new(
         image: Arc<Image>,
         recovered: &mut Recovered,
@@ -460,6 +470,7 @@ impl Media {
         self.counters.misbuilt += u64::from(!good);
         good
     }
+    /// The physical sector holds parity.
     pub fn is_parity(&self, ppa: Ppa, ftl: &Translator) -> bool {
         ftl.pblk().is_some_and(|ftl| ftl.is_parity(ppa))
     }
@@ -496,6 +507,7 @@ impl Media {
         }
         Ok(())
     }
+    /// Programs so far, since the image was made.
     pub fn programs(&self) -> u64 {
         self.order - 1
     }

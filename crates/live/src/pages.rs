@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+/// Bytes of a page: a sector.
 pub const PAGE: usize = 4096;
+/// The data of a sector.
 pub type Page = Box<[u8; PAGE]>;
 
 /// For keys that are numbers and come from no adversary: one multiplication (Fibonacci hashing).
@@ -28,11 +30,13 @@ impl Hasher for NumberHasher {
     }
 }
 
+/// A table by numbers.
 pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// A logical sector in a version.
 pub type Version = (u32, u32);
 
+/// The data of sectors that the drive has taken and flash does not hold yet.
 #[derive(Default)]
 pub struct Pages {
     versions: Map<Version, Page>,
@@ -51,12 +55,15 @@ const SPARE_PAGES: usize = 2048;
 const SWEEP_FIRST: usize = 4096;
 
 impl Pages {
+    /// Of nothing.
     pub fn new() -> Pages {
         Pages { sweep_at: SWEEP_FIRST, ..Pages::default() }
     }
+    /// A page to be filled. It may have old data in it.
     pub fn fresh(&mut self) -> Page {
         self.free.pop().unwrap_or_else(|| Box::new([0; PAGE]))
     }
+    /// Pages that are not needed any more, to be used again.
     pub fn recycle(&mut self, page: impl IntoIterator<Item = Page>) {
         for page in page {
             if self.free.len() < SPARE_PAGES {
@@ -64,10 +71,12 @@ impl Pages {
             }
         }
     }
+    /// Keeps the data of a version.
     pub fn put(&mut self, version: Version, page: Page) {
         let old = self.versions.insert(version, page);
         self.recycle(old);
     }
+    /// Keeps what the collector has read of a version, from `block`.
     pub fn put_moving(&mut self, block: u32, version: Version, page: Page) {
         let old = self.moving.insert(version, (block, page));
         if old.as_ref().is_none_or(|o| o.0 != block) {
@@ -75,9 +84,11 @@ impl Pages {
         }
         self.recycle(old.map(|o| o.1));
     }
+    /// The data of a version that users wrote.
     pub fn get(&self, version: Version) -> Option<&[u8; PAGE]> {
         self.versions.get(&version).map(|page| &**page)
     }
+    /// The data of a version, be it that only the collector has read them.
     pub fn get_any(&self, version: Version) -> Option<&[u8; PAGE]> {
         self.get(version).or_else(|| self.moving.get(&version).map(|m| &*m.1))
     }
@@ -121,6 +132,7 @@ impl Pages {
             }
         }
     }
+    /// There are so many versions that a sweep is due.
     pub fn is_crowded(&self) -> bool {
         self.versions.len() >= self.sweep_at
     }

@@ -19,22 +19,30 @@ const CHUNK: usize = 256 << 10;
 
 /// Takes the requests in order of time. `at` counts from the first one.
 pub trait Log: Send {
+    /// A request came to `export`.
     fn request(&mut self, at: Duration, export: &str, request: Seen) -> std::io::Result<()>;
     /// Puts what was told so far where it outlives this process.
     fn flush(&mut self) -> std::io::Result<()>;
+    /// There are no more requests.
     fn finish(self) -> std::io::Result<()>;
 }
 
+/// What a recording is asked to do.
 pub struct Plan {
+    /// Where clients connect.
     pub listen: Vec<Address>,
+    /// The server that serves them.
     pub server: Address,
+    /// Clients and server on other machines may go without TLS.
     pub plain_tcp: bool,
 }
 
 /// What a recording came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Recorded {
+    /// Clients that connected.
     pub connections: u64,
+    /// Requests that they made.
     pub requests: u64,
 }
 

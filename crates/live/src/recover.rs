@@ -31,9 +31,13 @@ impl fmt::Display for Finding {
     }
 }
 
+/// A drive as its image has it.
 pub struct Recovered {
+    /// Flash.
     pub nand: Nand,
+    /// The FTL with its map.
     pub ftl: Translator,
+    /// The newest version of each sector.
     pub stamps: Stamps,
     /// By physical sector: the checksum of what was written there.
     pub crcs: IdVec<Ppa, u32>,
@@ -41,16 +45,20 @@ pub struct Recovered {
     pub trims: IdVec<Lpn, u32>,
     /// The next program's.
     pub order: u64,
+    /// What the steps found.
     pub report: Vec<Finding>,
+    /// Units whose program had begun and that were not whole in the file: they do not count.
     pub unsynced_dropped: u64,
     /// Units with a whole record.
     pub recorded: BitMap,
     /// Lines whose smeta was had from elsewhere.
     pub smetas_mended: u32,
+    /// What is lost.
     pub damage: Damage,
 }
 
 impl Recovered {
+    /// Logical sectors.
     pub fn sectors(&self) -> u64 {
         self.ftl.sectors()
     }
@@ -59,6 +67,7 @@ impl Recovered {
         let all = (0..self.sectors() as u32).map(Lpn);
         all.filter(|&lpn| self.ftl.newest_at(lpn).is_some()).count() as u64
     }
+    /// Lines that are free to be written, of FTLs that have lines.
     pub fn free_lines(&self) -> u32 {
         self.ftl.free_lines().0
     }
@@ -71,6 +80,7 @@ impl Recovered {
 /// What no crash explains, and what cannot be told because of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Damage {
+    /// Each reason, in words.
     pub reasons: Vec<String>,
     /// A unit of this order or before it cannot be read, whatever it held: only what was programmed
     /// later is known to be the newest.
@@ -80,6 +90,7 @@ pub struct Damage {
 }
 
 impl Damage {
+    /// Nothing is lost.
     pub fn is_none(&self) -> bool {
         self.reasons.is_empty()
     }

@@ -37,20 +37,26 @@ use wordline_nbd::{
     Event, Export, Kind, Limits, Request as NbdRequest, STATE_HOLE, STATE_ZERO, Tls, errno,
 };
 
+/// How figures are printed as the server runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatsForm {
+    /// A line of text.
     Line,
+    /// An object in JSON.
     Json,
 }
 
 /// What a server is asked to do.
 pub struct Plan {
+    /// The drive.
     pub system: DriveConfig,
     /// The same as TOML.
     pub profile: String,
+    /// The file that keeps the drive.
     pub image: PathBuf,
     /// Where to record the session.
     pub tape: Option<PathBuf>,
+    /// Where clients of NBD connect.
     pub listen: Vec<Address>,
     /// A folder to show the drive in, as a file.
     pub fuse: Option<PathBuf>,
@@ -66,15 +72,21 @@ pub struct Plan {
     pub client_memory: u64,
     /// Only what is known of a damaged image is served, and nothing is changed.
     pub salvage: bool,
+    /// Seconds on the wall for one of the model; 0: as fast as possible.
     pub time_scale: f64,
+    /// The thread asks again and again in place of sleeping.
     pub spin: bool,
+    /// The image is synced, so that it survives a crash of the system.
     pub sync: bool,
     /// How the image is read and written.
     pub image_io: ImageIo,
     /// Where to note what is done to the image.
     pub journal: Option<Arc<Journal>>,
+    /// Clients at a time.
     pub max_connections: usize,
+    /// How figures are printed, and how often.
     pub stats: Option<(StatsForm, Duration)>,
+    /// Where Prometheus may ask for figures.
     pub prometheus: Option<SocketAddr>,
 }
 
@@ -186,6 +198,7 @@ impl Refusals {
     }
 }
 
+/// A served drive.
 pub struct Server {
     plan: Plan,
     machine: Machine,
@@ -195,36 +208,53 @@ pub struct Server {
     looked: Instant,
     /// With free time: when the drive rests.
     rest: Time,
+    /// Sockets where clients of NBD connect.
     listeners: Vec<Listener>,
-    /// Clients could not be let in; tried again then.
+    /// Clients could not be let in: tried again then.
     deaf_until: Option<Instant>,
+    /// The folder with the drive in it.
     mount: Option<Mount>,
-    /// The attributes of processes that use the folder; `control` is the socket where they are set.
+    /// The attributes of processes that use the folder.
     known: Known,
+    /// The socket where attributes are set.
     control: Option<Control>,
+    /// Where figures are asked for.
     metrics: Option<TcpListener>,
+    /// Connections that ask for figures.
     scrapes: Vec<Scrape>,
+    /// Clients of NBD.
     conns: Table<Conn>,
+    /// Clients let in so far: tells one from the next in its place.
     generation: u32,
+    /// Names that the drive has for clients.
     exports: Arc<[Export]>,
+    /// The queue of each export.
     queue_of: Vec<u16>,
+    /// Certificates, if clients need TLS.
     tls_config: Option<Arc<rustls::ServerConfig>>,
+    /// Requests of NBD that the machine has.
     pending: Table<Pending>,
     /// Answers that wait for a sync.
     unsynced: Vec<Done>,
+    /// Figures since the start.
     stats: Stats,
+    /// When figures were printed last.
     last_line: Instant,
     /// It was told that the machine is behind, and has not caught up since.
     behind: bool,
     /// For people.
     told: Option<String>,
+    /// Clients that were not served, by why.
     refusals: Refusals,
     /// A client waits for memory that others hold.
     short: bool,
     /// Clients past their handshake.
     served: usize,
+    /// Somebody wants the server to end.
     stop: Arc<AtomicBool>,
+    /// Readable when `stop` was set.
     wake: OwnedFd,
+    /// What the steps of the start found.
     report: Vec<Finding>,
 }
 
@@ -337,6 +367,7 @@ impl Server {
     pub fn report(&self) -> &[Finding] {
         &self.report
     }
+    /// Bytes exported.
     pub fn size(&self) -> u64 {
         self.machine.size()
     }

@@ -79,8 +79,11 @@ impl Record {
 
 /// A machine's tape.
 pub enum Tape {
+    /// Nothing is recorded.
     Off,
+    /// The session is recorded.
     Record(Recorder),
+    /// The session is compared with a recorded one.
     Replay(Box<Expected>),
 }
 
@@ -197,6 +200,7 @@ impl Output {
     }
 }
 
+/// What writes a tape.
 pub struct Recorder {
     out: Output,
     path: PathBuf,
@@ -338,9 +342,13 @@ impl Records {
 /// What a replay came to.
 #[derive(Debug)]
 pub struct Replayed {
+    /// Requests.
     pub inputs: u64,
+    /// Events delivered.
     pub events: u64,
+    /// The machine's time at the end.
     pub end: Time,
+    /// The digest at the end ([`Machine::digest`]).
     pub digest: u64,
     /// The digest that was recorded; none if the tape has no end.
     pub recorded: Option<u64>,
@@ -417,6 +425,7 @@ impl Head<'_> {
 }
 
 impl Recording {
+    /// Opens the tape at `path`. An error if it is none, or if it is damaged.
     pub fn open(path: &Path) -> Result<Recording, Error> {
         let file = File::open(path).map_err(|e| Error::io("cannot open the tape", path, e))?;
         let is_file = file.metadata().is_ok_and(|about| about.is_file());

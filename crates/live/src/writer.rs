@@ -31,19 +31,27 @@ pub struct Ticket(u64);
 
 /// A unit on its way to the image.
 pub struct Unit {
+    /// Its number.
     pub unit: u32,
+    /// Its first physical sector.
     pub ppa: u32,
+    /// The data of its sectors.
     pub pages: Vec<Page>,
+    /// What is written beside them.
     pub record: UnitRecord,
 }
 
+/// Something to be written.
 pub enum Work {
+    /// A unit.
     Unit(Arc<Unit>),
     /// The unit holds nothing.
     Void(u32),
+    /// The record of a block.
     Block(u32, BlockRecord),
     /// Stamps at the trim of sectors in a row.
     Trims(u32, Vec<u32>),
+    /// A state: units with an order up to this are durable once what was queued before is.
     Mark(Ticket, u64),
 }
 
@@ -58,6 +66,7 @@ pub type Why = (ErrorKind, String);
 
 #[derive(Default)]
 struct State {
+    /// What is to be written, in order.
     queue: VecDeque<Item>,
     /// The writer has written all, and sleeps.
     idle: bool,
@@ -69,14 +78,19 @@ struct State {
     done: Ticket,
     /// Why nothing more is written.
     stalled: Option<Why>,
-    /// Why it was the last time.
+    /// Why nothing more was written, the last time.
     last: Option<Why>,
+    /// Tries what failed again.
     retry: bool,
     /// A sync failed: for good.
     failed: Option<Why>,
+    /// The writer ends when it has written all.
     stop_writing: bool,
+    /// The syncer ends when all is durable.
     stop_syncing: bool,
+    /// Syncs so far.
     syncs: u64,
+    /// Writes that were kept until a sync ended.
     waited: u64,
 }
 
@@ -88,11 +102,15 @@ struct Shared {
     marks: Condvar,
     /// For the owner, when it has nothing else to do.
     progress: Condvar,
+    /// Readable when something that was waited for may have come.
     wake: OwnedFd,
-    /// Items written, and the number at which the owner is to be woken.
+    /// Items written.
     written: AtomicU64,
+    /// The number of items at which the owner is to be woken.
     wake_at: AtomicU64,
+    /// `State::stalled` is set.
     is_stalled: AtomicBool,
+    /// `State::failed` is set.
     has_failed: AtomicBool,
 }
 
@@ -109,6 +127,7 @@ impl Shared {
     }
 }
 
+/// The threads that write the image and sync it.
 pub struct Writer {
     shared: Arc<Shared>,
     writing: Option<JoinHandle<()>>,
@@ -148,6 +167,7 @@ impl Writer {
     pub fn wake(&self) -> &OwnedFd {
         &self.shared.wake
     }
+    /// Takes note of the wake-up.
     pub fn clear_wake(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.shared.wake, &mut count);
@@ -192,10 +212,12 @@ impl Writer {
         }
         ticket
     }
+    /// Pieces queued so far.
     #[cfg(test)]
     pub fn pushed(&self) -> u64 {
         self.pushed
     }
+    /// Pieces written so far.
     pub fn written(&self) -> u64 {
         self.shared.written.load(Ordering::Acquire)
     }
@@ -231,6 +253,7 @@ impl Writer {
         }
         state.failed.as_ref().or(state.stalled.as_ref()).cloned().map(Err)
     }
+    /// Waits until what `ticket` stands for is durable, or cannot be.
     pub fn wait(&mut self, ticket: Ticket) -> std::result::Result<(), Why> {
         self.kick();
         let mut state = self.shared.lock();
@@ -268,6 +291,7 @@ impl Writer {
         self.shared.lock().retry = true;
         self.shared.work.notify_one();
     }
+    /// Syncs so far.
     pub fn syncs(&self) -> u64 {
         self.shared.lock().syncs
     }

@@ -333,11 +333,17 @@ pub struct Disks {
     pub guards: Guards,
     /// What each member was.
     pub members: IdVec<MemberId, Member>,
+    /// What each member's pages hold.
     held: IdVec<MemberId, Pages>,
+    /// Regions whose bit is set on the members.
     dirty: BTreeSet<u64>,
+    /// Stripes that are in the journal and not certain on the members.
     journal: Vec<Logged>,
+    /// What acknowledged writes wrote.
     acked: Pages,
+    /// What was taken up last, acknowledged or not.
     taken: Pages,
+    /// Writes so far: each has its own contents.
     writes: u32,
 }
 
@@ -350,17 +356,29 @@ pub struct Raid5 {
     members: IdVec<MemberId, Member>,
     /// Members that make room for writes now, to be read around if the others do not.
     busy: IdVec<MemberId, bool>,
+    /// The stripe cache.
     heads: IdVec<StripeId, Head>,
+    /// The stripe in the cache of each row.
     by_row: BTreeMap<u64, u32>,
+    /// Stripes that nobody uses, by their last use: the first is taken for another row.
     inactive: BTreeSet<(u64, u32)>,
+    /// Stripes to be handled (handle_list).
     handle: VecDeque<u32>,
+    /// Stripes to be handled that must read before they write (hold_list).
     hold: VecDeque<u32>,
+    /// Stripes that wait to be read for a write (delayed_list).
     delayed: VecDeque<u32>,
+    /// No stripe was free: somebody waits for one.
     blocked: bool,
+    /// A bio waits for a part of a stripe that another one writes.
     overlaps: bool,
+    /// Stripes that read for a write.
     prereading: u32,
+    /// Uses of stripes so far.
     clock: u64,
+    /// I/Os to members that are under way.
     ios: Slab<Io>,
+    /// What is to be taken by `poll`.
     out: VecDeque<Out>,
     /// The next row to be rebuilt or looked at.
     sync_at: u64,
@@ -370,19 +388,31 @@ pub struct Raid5 {
     resynced: u64,
     /// After an unclean stop: rows to look at, by region; none: all.
     resync: Option<Option<BTreeSet<u64>>>,
+    /// Regions with stripes that write, or a bit to clear.
     regions: BTreeMap<u64, Region>,
+    /// Regions whose bit is to be set.
     bits_wanted: BTreeSet<u64>,
+    /// Regions whose bit the write of the bitmap under way sets.
     bits_written: Vec<u64>,
+    /// Writes of the bitmap under way, one to each member.
     bits_flying: u32,
+    /// Stripes that wait for their bit.
     at_bitmap: Vec<u32>,
+    /// By stripe: what it has in the journal.
     log: BTreeMap<u32, Logged>,
+    /// The next byte of the journal.
     log_at: u64,
-    /// What each member's pages hold; what acknowledged writes wrote, and what was taken up last.
+    /// What each member's pages hold.
     held: IdVec<MemberId, Pages>,
+    /// What acknowledged writes wrote.
     acked: Pages,
+    /// What was taken up last, acknowledged or not.
     taken: Pages,
+    /// Writes so far: each has its own contents.
     writes: u32,
+    /// Look-ups that found something else than the newest writes.
     wrong: u64,
+    /// Look-ups that were held against the newest writes.
     checked: u64,
     /// Counts since the start.
     pub stats: Stats,

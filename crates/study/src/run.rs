@@ -115,10 +115,13 @@ struct Worker {
     child: Child,
     /// None once told that nothing more comes.
     input: Option<ChildStdin>,
+    /// The group whose points it runs.
     group: usize,
+    /// Its drive is prepared.
     aged: bool,
-    /// Indices of points, and of these in the order it was given.
+    /// Indices of the group's points.
     points: Vec<usize>,
+    /// Points that no copy has been told yet, in the order in which they go.
     waiting: VecDeque<usize>,
     /// Copies of the worker: the point each is running.
     slots: Vec<Option<usize>>,
@@ -160,12 +163,19 @@ struct Run<'a> {
     watch: &'a mut dyn Watch,
     /// Groups not begun, with their points.
     groups: VecDeque<(usize, Vec<usize>)>,
+    /// Processes, one a group; none where one has ended.
     workers: Vec<Option<Worker>>,
+    /// What workers say.
     heard: Receiver<(usize, Heard)>,
+    /// Handed to the threads that listen to workers.
     tell: Sender<(usize, Heard)>,
+    /// Bytes of memory that are available.
     memory: u64,
+    /// The user was told that memory holds groups back.
     memory_noted: bool,
+    /// Points that have ended.
     done: usize,
+    /// Points that have failed.
     failed: Vec<Failed>,
 }
 

@@ -23,8 +23,9 @@ const RUN: usize = 64 * SECTOR;
 
 #[derive(Clone, Copy, Default, Debug)]
 struct Block {
-    /// Of the newest write sent, and the newest answered.
+    /// The version of the newest write sent.
     sent: u32,
+    /// The version of the newest write answered.
     answered: u32,
     /// It holds at least this version.
     floor: u32,
@@ -51,9 +52,11 @@ pub struct Watch {
     pub broken: AtomicBool,
     /// Reads of the image fail then, too.
     pub unreadable: bool,
-    /// Answers without an error; those of them that promised something; errors.
+    /// Answers without an error.
     pub answered: AtomicU64,
+    /// Answers without an error that promised something.
     pub promised: AtomicU64,
+    /// Errors.
     pub failed: AtomicU64,
 }
 

@@ -17,29 +17,35 @@ use crate::inode::Extents;
 #[derive(Default)]
 pub(crate) struct Medium {
     journal_async_commit: bool,
-    /// Bios so far, submitted or ended.
+    /// Bios submitted or ended so far.
     clock: u64,
+    /// When each bio under way was submitted.
     in_flight: BTreeMap<u32, u64>,
     /// Flushes under way: they cover what had ended when they began.
     flushes: BTreeMap<u32, u64>,
     /// Writes that are not certain, in order of submission.
     volatile: BTreeMap<u64, Written>,
-    /// Blocks as they are for certain, and as they may be.
+    /// Blocks as they are for certain.
     certain: BTreeMap<u64, Content>,
+    /// Blocks as they may be too.
     perhaps: BTreeMap<u64, Vec<Content>>,
 
     /// Inodes by the transaction that holds them so.
     inodes: BTreeMap<u32, BTreeMap<u64, Found>>,
     /// The newest transaction that is in the log for certain.
     committed: u64,
+    /// What the log of ext4 holds.
     jbd2: Journal,
+    /// What the log of XFS holds.
     xfs: XfsLog,
 
-    /// Pages that writes which came back left: their stamps.
+    /// Stamps of pages that writes left which came back.
     written: BTreeMap<u32, BTreeMap<u64, u32>>,
+    /// By task, what its sync promises.
     promises: BTreeMap<u32, Promise>,
     /// How often something was held against a promise or an order.
     pub checks: u64,
+    /// Syncs that ended, each with a promise.
     pub kept: u64,
 }
 
@@ -81,14 +87,16 @@ struct Journal {
     commits: BTreeSet<u64>,
     /// What each transaction logs, and where that has its place.
     content: BTreeMap<u64, BTreeMap<Key, (u32, u64)>>,
-    /// When it closed.
+    /// When each transaction closed.
     closed: BTreeMap<u64, u64>,
     head: u64,
     /// The tail that the drive's superblock has for certain.
     tail: u64,
-    /// The oldest transaction that the newest tail keeps, on its way, and for certain.
+    /// The oldest transaction that the newest tail keeps, on its way.
     forgotten: u64,
+    /// The oldest transaction that the tail on the drive keeps for certain.
     kept: u64,
+    /// The newest transaction whose commit block was submitted.
     newest_commit: u64,
 }
 
