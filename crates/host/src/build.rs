@@ -19,7 +19,7 @@ use crate::paths::staging::Staging;
 use crate::source::{Source, ThreadSpec};
 use crate::stats::Counters;
 use crate::tasks::core::Core;
-use crate::tasks::idle::Menu;
+use crate::tasks::idle::CpuIdle;
 use crate::tasks::thread::{Asleep, Step, Thread};
 use crate::{CoreId, DiskId, HctxId, ThreadId};
 use std::collections::VecDeque;
@@ -406,7 +406,7 @@ impl<S: Source> Host<S> {
             wakeup_granularity: stack.wakeup_granularity.0,
             sleeper_credit: stack.sleeper_credit.0,
             cores: (0..stack.cores)
-                .map(|_| Core::new(threads.len(), Menu::new(&stack.idle)))
+                .map(|_| Core::new(threads.len(), CpuIdle::new(&stack.idle)))
                 .collect(),
             threads,
             block: BlockLayer {

@@ -91,7 +91,7 @@ impl<S: Source> Host<S> {
             c.idle_since = Some(ctx.now);
             c.calls.pause(c.stats.busy());
         }
-        let Some(menu) = &mut c.menu else { return };
+        let Some(cpuidle) = &mut c.cpuidle else { return };
         let mut next = Time::NEVER;
         let mut waiters = 0;
         for thread in self.threads.iter().filter(|t| t.core == core) {
@@ -105,7 +105,7 @@ impl<S: Source> Host<S> {
             let waits = matches!(thread.asleep, Asleep::Call | Asleep::Hybrid | Asleep::Tag);
             waiters += u64::from(waits);
         }
-        menu.select(until(next, ctx.now), waiters);
+        cpuidle.select(until(next, ctx.now), waiters);
     }
 
     /// Leaves idle, if the core was: what that takes.
@@ -113,11 +113,11 @@ impl<S: Source> Host<S> {
         let c = &mut self.cores[core];
         let Some(slept) = c.leave_idle(ctx.now) else { return 0 };
         self.arm_tick(ctx, core);
-        let Some(menu) = &mut self.cores[core].menu else {
+        let Some(cpuidle) = &mut self.cores[core].cpuidle else {
             return spend!(self, core, IdleExit);
         };
-        menu.reflect(slept);
-        let (polled, beyond) = (menu.state == 0, menu.beyond_c1().0);
+        cpuidle.reflect(slept);
+        let (polled, beyond) = (cpuidle.state == 0, cpuidle.beyond_c1().0);
         if polled {
             return 0;
         }

@@ -9,7 +9,7 @@
 
 use crate::function::Calls;
 use crate::stats::CoreStats;
-use crate::tasks::idle::{Menu, STATES};
+use crate::tasks::idle::{CpuIdle, STATES};
 use std::collections::VecDeque;
 use wordline_base::{Span, Time};
 
@@ -94,13 +94,13 @@ pub(crate) struct Core {
     /// A tick is pending.
     pub(super) ticking: bool,
     /// What chooses idle states, if something does.
-    pub(super) menu: Option<Box<Menu>>,
+    pub(super) cpuidle: Option<Box<CpuIdle>>,
     pub stats: CoreStats,
     pub calls: Calls,
 }
 
 impl Core {
-    pub fn new(ready: usize, menu: Option<Box<Menu>>) -> Core {
+    pub fn new(ready: usize, cpuidle: Option<Box<CpuIdle>>) -> Core {
         Core {
             segment: None,
             irqs: VecDeque::with_capacity(16),
@@ -114,7 +114,7 @@ impl Core {
             min_vruntime: 0,
             armed: Time::NEVER,
             ticking: false,
-            menu,
+            cpuidle,
             stats: CoreStats::default(),
             calls: Calls::default(),
         }
@@ -172,9 +172,9 @@ impl Core {
 
     /// Nanoseconds in each idle state, with the one under way.
     pub fn idle_states(&self, now: Time) -> Option<[u64; STATES]> {
-        let menu = self.menu.as_ref()?;
-        let mut all = menu.residency;
-        all[menu.state] += self.idle_since.map_or(0, |since| now.since(since).0);
+        let cpuidle = self.cpuidle.as_ref()?;
+        let mut all = cpuidle.residency;
+        all[cpuidle.state] += self.idle_since.map_or(0, |since| now.since(since).0);
         Some(all)
     }
 

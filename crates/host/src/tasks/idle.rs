@@ -21,47 +21,93 @@ const DECAY: u64 = 8;
 /// MAX_INTERESTING: longer pauses say nothing.
 const LONG_US: u64 = 50_000;
 
-/// One core's governor.
+/// One core's states, and who chooses them.
 #[derive(Clone, Debug)]
-pub(crate) struct Menu {
-    /// Exit latency and target residency, microseconds, of the states that may be used.
-    states: Vec<(u64, u64)>,
+pub(crate) struct CpuIdle {
+    /// States that may be used, the shallowest first.
+    states: Vec<State>,
+    /// The state of the pause under way.
+    pub state: usize,
+    /// Nanoseconds in each state.
+    pub residency: [u64; STATES],
+    governor: Menu,
+}
+
+/// What the driver tells of a state, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    /// Exit latency.
+    exit: u64,
+    /// Target residency.
+    residency: u64,
+}
+
+impl CpuIdle {
+    pub fn new(config: &IdleConfig) -> Option<Box<CpuIdle>> {
+        let governor = match config.governor {
+            Governor::None => return None,
+            Governor::Menu => Menu::new(),
+        };
+        let us = |span: Span| span.0 / 1_000;
+        let of = |s: &crate::config::IdleState| State {
+            exit: us(s.exit_latency),
+            residency: us(s.target_residency),
+        };
+        let polling = State { exit: 0, residency: 0 };
+        let all = [polling].into_iter().chain(config.states().map(of));
+        Some(Box::new(CpuIdle {
+            states: all.take(config.max_cstate as usize + 1).collect(),
+            state: 0,
+            residency: [0; STATES],
+            governor,
+        }))
+    }
+
+    /// The core has nothing to do: the next timer is due in `timer`, and `waiters` tasks of this core wait for I/O.
+    pub fn select(&mut self, timer: Span, waiters: u64) {
+        // ktime_to_us, as an unsigned int.
+        let timer_us = (timer.0 / 1_000).min(u64::from(u32::MAX));
+        self.state = self.governor.select(&self.states, timer_us, waiters);
+    }
+
+    /// The pause is over.
+    pub fn reflect(&mut self, slept: Span) {
+        self.residency[self.state] += slept.0;
+        self.governor.reflect(self.states[self.state], slept.0 / 1_000);
+    }
+
+    /// What leaving the state takes longer than leaving C1.
+    pub fn beyond_c1(&self) -> Span {
+        let c1 = self.states.get(1).map_or(0, |c1| c1.exit);
+        Span::from_us(self.states[self.state].exit.saturating_sub(c1))
+    }
+}
+
+/// The menu governor.
+#[derive(Clone, Debug)]
+struct Menu {
     intervals: [u64; INTERVALS],
     at: usize,
     factors: [u64; BUCKETS],
-    /// The state of the pause under way.
-    pub state: usize,
     bucket: usize,
     next_timer_us: u64,
-    /// Nanoseconds in each state.
-    pub residency: [u64; STATES],
 }
 
 impl Menu {
-    pub fn new(config: &IdleConfig) -> Option<Box<Menu>> {
-        if config.governor == Governor::None {
-            return None;
-        }
-        let us = |span: Span| span.0 / 1_000;
-        let of = |s: &crate::config::IdleState| (us(s.exit_latency), us(s.target_residency));
-        let all = [(0, 0)].into_iter().chain(config.states().map(of));
-        Some(Box::new(Menu {
-            states: all.take(config.max_cstate as usize + 1).collect(),
+    fn new() -> Menu {
+        Menu {
             // Nothing ran for long before the run.
             intervals: [1_000_000; INTERVALS],
             at: 0,
             factors: [RESOLUTION * DECAY; BUCKETS],
-            state: 0,
             bucket: 0,
             next_timer_us: 0,
-            residency: [0; STATES],
-        }))
+        }
     }
 
-    /// menu_select: the next timer is due in `timer`, and `waiters` tasks of this core wait for I/O.
-    pub fn select(&mut self, timer: Span, waiters: u64) {
-        // ktime_to_us, as an unsigned int.
-        self.next_timer_us = (timer.0 / 1_000).min(u64::from(u32::MAX));
+    /// menu_select.
+    fn select(&mut self, states: &[State], timer_us: u64, waiters: u64) -> usize {
+        self.next_timer_us = timer_us;
         self.bucket = bucket(self.next_timer_us, waiters);
         let product = self.next_timer_us * self.factors[self.bucket];
         let by_factor = (product + RESOLUTION * DECAY / 2) / (RESOLUTION * DECAY);
@@ -69,18 +115,15 @@ impl Menu {
         // performance_multiplier.
         let most = predicted / (1 + 10 * waiters);
         // The loop that polls is left out unless the timer is really soon.
-        let soon = |c1: &(u64, u64)| self.next_timer_us <= c1.1.max(20);
-        let first = usize::from(self.states.get(1).is_some_and(|c1| !soon(c1)));
-        let fits = |&(exit, residency): &(u64, u64)| residency <= predicted && exit <= most;
-        let deeper = self.states[first..].iter().take_while(|s| fits(s)).count();
-        self.state = first + deeper.saturating_sub(1);
+        let soon = |c1: &State| self.next_timer_us <= c1.residency.max(20);
+        let first = usize::from(states.get(1).is_some_and(|c1| !soon(c1)));
+        let fits = |s: &&State| s.residency <= predicted && s.exit <= most;
+        let deeper = states[first..].iter().take_while(fits).count();
+        first + deeper.saturating_sub(1)
     }
 
-    /// menu_update: the pause is over.
-    pub fn reflect(&mut self, slept: Span) {
-        self.residency[self.state] += slept.0;
-        let us = slept.0 / 1_000;
-        let exit = self.states[self.state].0;
+    /// menu_update: a pause of `us` in this state is over.
+    fn reflect(&mut self, State { exit, .. }: State, us: u64) {
         let measured = if us > 2 * exit { us - exit } else { us / 2 }.min(self.next_timer_us);
         let factor = &mut self.factors[self.bucket];
         *factor -= *factor / DECAY;
@@ -91,12 +134,6 @@ impl Menu {
         *factor = (*factor).max(1);
         self.intervals[self.at] = measured;
         self.at = (self.at + 1) % INTERVALS;
-    }
-
-    /// What leaving the state takes longer than leaving C1.
-    pub fn beyond_c1(&self) -> Span {
-        let c1 = self.states.get(1).map_or(0, |c1| c1.0);
-        Span::from_us(self.states[self.state].0.saturating_sub(c1))
     }
 }
 
@@ -154,13 +191,13 @@ mod tests {
 
     /// The state chosen after many pauses of `slept` with the next timer in `timer`.
     fn settled(slept: u64, timer: u64, waiters: u64) -> &'static str {
-        let mut menu = Menu::new(&skylake()).unwrap();
+        let mut idle = CpuIdle::new(&skylake()).unwrap();
         for _ in 0..64 {
-            menu.select(Span::from_us(timer), waiters);
-            menu.reflect(Span::from_us(slept));
+            idle.select(Span::from_us(timer), waiters);
+            idle.reflect(Span::from_us(slept));
         }
-        menu.select(Span::from_us(timer), waiters);
-        STATE_NAMES[menu.state]
+        idle.select(Span::from_us(timer), waiters);
+        STATE_NAMES[idle.state]
     }
 
     #[test]
@@ -201,10 +238,10 @@ mod tests {
     fn fewer_states_may_be_used() {
         let mut config = skylake();
         config.max_cstate = 0;
-        let mut menu = Menu::new(&config).unwrap();
-        menu.select(Span::from_ms(10), 0);
-        assert_eq!((menu.state, menu.beyond_c1()), (0, Span::ZERO));
+        let mut idle = CpuIdle::new(&config).unwrap();
+        idle.select(Span::from_ms(10), 0);
+        assert_eq!((idle.state, idle.beyond_c1()), (0, Span::ZERO));
         config.governor = Governor::None;
-        assert!(Menu::new(&config).is_none());
+        assert!(CpuIdle::new(&config).is_none());
     }
 }
