@@ -1,0 +1,390 @@
+//! What a run has come to.
+
+use super::{AnySource, HostSeat, ThreadId, World};
+use crate::caution::Seen;
+use crate::collect::{LatencySeries, Slowest};
+use crate::result::*;
+use crate::steady::Steady;
+use crate::thread::ThreadStats;
+use crate::{caution, classes, host};
+use wordline_base::{Ddir, IdVec, Span, Time, Workload};
+use wordline_ftl::Translation;
+use wordline_host::config::{IdleConfig, PowerConfig};
+use wordline_host::{ArrayStats, HostStats};
+use wordline_nand::Class;
+use wordline_trace::Request;
+
+impl World {
+    /// What a reader of the result should know of the drives.
+    pub(super) fn warnings(&self, machine: &Machine) -> Vec<String> {
+        let mut repeats: Vec<(String, u64)> = Vec::new();
+        let mut scattered = false;
+        for source in self.sources() {
+            scattered |= match source {
+                AnySource::Job(job) => job.writes_scattered(),
+                AnySource::Trace(_) | AnySource::App(_) => true,
+                AnySource::Cpu(_) => false,
+            };
+            let repeated = match source {
+                AnySource::Job(job) => job.repeats(),
+                _ => None,
+            };
+            if let Some((name, times)) = repeated
+                && !repeats.iter().any(|(n, _)| n == name)
+            {
+                repeats.push((name.into(), times));
+            }
+        }
+        let mut all = Vec::new();
+        let leaves: Vec<&DriveResult> =
+            machine.drives.iter().flat_map(DriveResult::leaves).collect();
+        for (d, drive) in self.drives.iter().enumerate() {
+            let wa = match leaves.get(d) {
+                Some(own) => &own.totals.write_amplification,
+                None => &machine.totals.write_amplification,
+            };
+            let (c, b) = (self.ftl_of(d).counters(), &drive.before);
+            let unmapped = c.read_unmapped - b.read_unmapped;
+            let of_drive = caution::warnings(&Seen {
+                prepared: drive.prepared,
+                ageing: &drive.ageing,
+                unsteady: drive.unsteady,
+                written: wa.host_bytes,
+                refused: c.writes_refused - b.writes_refused,
+                refused_memory: c.writes_refused_memory - b.writes_refused_memory,
+                to_flash: drive.controller.nand().geometry.sector.bytes_of(wa.user_sectors),
+                gc: wa.gc_sectors,
+                lines_freed: c.lines_freed - b.lines_freed,
+                refreshed: c.lines_refreshed - b.lines_refreshed,
+                read: unmapped + c.read_flash + c.read_buffer - b.read_flash - b.read_buffer,
+                unmapped,
+                scattered,
+                in_place: drive.controller.nand().geometry.in_place,
+                by_third: wa.by_third,
+                repeats: if d == 0 { std::mem::take(&mut repeats) } else { Vec::new() },
+            });
+            let named = |text| match machine.drives.is_empty() {
+                true => text,
+                false => format!("{}: {text}", drive.name),
+            };
+            let limits = &drive.controller.config().limits;
+            let (ops, ns) = (&drive.controller.nand().counters().ops, self.ctx.now.0);
+            // With the FTL in the drive no such read crosses the link.
+            let crosses = drive.controller.ftl().is_none() && !limits.count_rebuild_reads;
+            let (users, rebuilding) = (ops[Class::UserRead], ops[Class::RebuildRead]);
+            let beyond = crosses
+                .then(|| caution::beyond_limit(users, rebuilding, ns, limits.read_iops))
+                .flatten();
+            all.extend(of_drive.into_iter().chain(beyond).map(named));
+        }
+        all
+    }
+
+    pub(super) fn reads_in_order(&self, machine: &Machine) -> Option<String> {
+        let units = self.drives.iter().map(|d| d.controller.nand().geometry);
+        let largest = units.max_by_key(|g| g.unit_bytes())?;
+        let (unit, bytes) = (largest.sectors_per_unit, largest.unit_bytes());
+        let in_order =
+            |source: &AnySource| matches!(source, AnySource::Job(job) if job.reads_within(bytes));
+        if !self.sources().any(in_order) {
+            return None;
+        }
+        let user_read = machine.totals.reads_blocked.iter().find(|(why, _)| why == "user_read");
+        let waited = user_read.map_or(0, |(_, n)| *n);
+        caution::reads_in_order(waited, machine.totals.user_flash_reads, unit)
+    }
+
+    /// The logs of `write_iolog`: threads that name one file share it, in order of time.
+    pub(super) fn iologs(&self) -> Vec<(String, Vec<Request>)> {
+        let mut logs: Vec<(String, Vec<Request>)> = Vec::new();
+        for source in self.sources() {
+            let AnySource::Job(job) = source else { continue };
+            let Some((path, requests)) = job.iolog() else { continue };
+            match logs.iter_mut().find(|(p, _)| p == path) {
+                Some((_, log)) => log.extend(requests),
+                None => logs.push((path.to_string(), requests.to_vec())),
+            }
+        }
+        for (_, log) in &mut logs {
+            log.sort_by_key(|r| r.at);
+        }
+        logs
+    }
+
+    /// The result so far. A run is complete when [`World::step`] has returned false.
+    pub fn finish(mut self, provenance: Provenance) -> RunResult {
+        let now = self.ctx.now;
+        let host = self.host_stats(now);
+        let mut generated = 0;
+        let issued: IdVec<ThreadId, u64> =
+            (0..self.places.count()).map(|t| self.source(t).map_or(0, AnySource::issued)).collect();
+        let used: IdVec<ThreadId, _> = self
+            .places
+            .iter()
+            .map(|&(h, t)| {
+                let first: usize =
+                    self.hosts[..h].iter().map(|seat| seat.host.thread_count() as usize).sum();
+                first + t as usize
+            })
+            .collect();
+        let mut failed = false;
+        for (i, stats) in (0..).zip(&mut self.threads) {
+            let t = &host.threads[used[i]];
+            let r = &mut stats.result;
+            r.user = Span(t.user);
+            r.system = Span(t.system);
+            r.context_switches = t.voluntary_switches + t.involuntary_switches;
+            stats.set_depths(t);
+            let r = &mut stats.result;
+            r.generated = issued[i];
+            generated += r.generated;
+            failed |= r.error != 0;
+            r.steady = self.steady[i].as_ref().map(Steady::result);
+        }
+        if now > Time::ZERO && self.series_last != self.series_now(now) {
+            self.add_row(now);
+        }
+        if self.host_series.last().is_none_or(|row| row.end_ns < now.0) {
+            self.sample_host();
+        }
+        if now > Time::ZERO && self.intervals.ends_at().is_none_or(|end| end < now.0) {
+            self.sample_interval();
+        }
+        let trace_error = self.trace_error().cloned();
+        failed |= trace_error.is_some();
+        let reports = |beside: bool| {
+            let seats = self.apps.iter().filter(move |seat| seat.beside == beside);
+            seats.map(|seat| seat.app.borrow().report())
+        };
+        let app = reports(false).next();
+        let with: Vec<_> = reports(true).collect();
+        failed |= app.iter().chain(&with).any(|program| program.failure.is_some());
+        let turnarounds =
+            self.apps.iter().flat_map(|seat| seat.app.borrow().turnarounds()).collect();
+        let iologs = self.iologs();
+        let machine = self.machine(now, &host, generated);
+        let mut warnings = self.warnings(&machine);
+        for array in &machine.arrays {
+            let node =
+                self.arrays.iter().map(|(_, node)| node).find(|node| node.name == array.name);
+            let told = node.and_then(|node| caution::no_turns(array, node.config.gc));
+            warnings.extend(told);
+        }
+        for array in machine.arrays.iter().filter(|array| array.write_hole) {
+            let rows = match array.bitmap_bytes {
+                0 => "all rows",
+                _ => "the rows that its bitmap names",
+            };
+            warnings.push(format!(
+                "{}: the write hole is open, as md leaves it: after a power cut parity may be wrong until {rows} have \
+                 been looked at, and a drive lost before that takes more with it than its own writes; a journal closes it",
+                array.name
+            ));
+        }
+        for (job, why) in self.hosts[0].host.not_selected() {
+            let text =
+                format!("job '{job}' has its completions by interrupt, not by Select-ISR: {why}");
+            if !warnings.contains(&text) {
+                warnings.push(text);
+            }
+        }
+        let marked = |t: &ThreadStats| {
+            let others = t.result.dirs.iter().flat_map(|d| &d.classes).map(|c| c.class);
+            let all = others.chain([t.result.class]);
+            t.result.over_network && { all }.any(|class| class.workload() != Workload::None)
+        };
+        if self.threads.iter().any(marked) {
+            warnings.push(
+                "workload attributes end at the network, whose protocol has no field for them: the server and the \
+                 drive take all I/O for one without, and the rows by class tell jobs apart and nothing else"
+                    .into(),
+            );
+        }
+        let prepared = match &*self.drives {
+            [one] => one.described(),
+            many => {
+                let each = many.iter().map(|d| format!("{}: {}", d.name, d.described()));
+                each.collect::<Vec<_>>().join("; ")
+            }
+        };
+        let mut notes: Vec<String> = self.reads_in_order(&machine).into_iter().collect();
+        notes.extend(self.drives.iter().enumerate().filter_map(|(number, d)| {
+            let floor = self.ftl_of(number).gc_floor();
+            (floor.victims > 0 || floor.sectors > 0).then(|| {
+                format!(
+                    "{}: free segments ran out before the host's collector had given its orders: the drive began \
+                     {} victims and moved {} sectors without one (ftl.fssd.report_units, gc_start)",
+                    d.name, floor.victims, floor.sectors
+                )
+            })
+        }));
+        notes.extend(self.drives.iter().filter_map(|d| {
+            let r = d.controller.nand().reread().filter(|r| r.reads_done_again > 0)?;
+            Some(format!(
+                "{}: {} flash reads were not right at first and were done again, {} times in all; {} of them were lost \
+                 (nand.errors)",
+                d.name, r.reads_done_again, r.rereads, r.reads_lost
+            ))
+        }));
+        let ended = match (self.stopped, failed) {
+            (_, true) => Ended::Failed,
+            (true, false) => Ended::Interrupted,
+            (false, false) => Ended::Complete,
+        };
+        RunResult {
+            provenance,
+            ended,
+            stopped: if self.stopped { StoppedBy::Limit } else { StoppedBy::Nobody },
+            trace_error,
+            global_options: Vec::new(),
+            threads: std::mem::take(&mut *self.threads)
+                .into_iter()
+                .map(ThreadStats::finish)
+                .collect(),
+            machine,
+            app,
+            with,
+            turnarounds,
+            slowest: self.slowest.into_iter().flat_map(Slowest::take).collect(),
+            latency_over_time: self.latencies.map(LatencySeries::take),
+            iologs,
+            tracks: self.ctx.tracks.take(),
+            prepared,
+            warnings,
+            notes,
+        }
+    }
+
+    pub(super) fn machine(&mut self, now: Time, host: &HostStats, generated: u64) -> Machine {
+        let elapsed = now.0.max(1) as f64;
+        let share = |ns: u64| ns as f64 / elapsed;
+        let seen: Vec<usize> = self.seen.clone();
+        let drives: Vec<DriveResult> =
+            seen.into_iter().map(|unit| self.result_of(unit, now)).collect();
+        let mut sum = DriveResult::sum(&drives);
+        let over_time: Vec<_> =
+            self.series.iter().map(|(at, r)| (*at, std::array::from_fn(|i| r[i]))).collect();
+        let by_third = WriteAmplification::thirds(&over_time);
+        let counters = self.counters(host, std::mem::take(&mut sum.totals.counters));
+        let h = &host.counters;
+        // Hosts of one kind together.
+        let mut each: Vec<(HostStats, &(PowerConfig, IdleConfig))> = Vec::new();
+        for seat in &self.hosts {
+            let stats = seat.host.stats(now);
+            match each.iter_mut().find(|(_, power)| *power == &seat.power) {
+                Some((sum, _)) => *sum = std::mem::take(sum).with(stats),
+                None => each.push((stats, &seat.power)),
+            }
+        }
+        Machine {
+            simulated_ns: now.0,
+            events: self.ctx.queue.popped(),
+            generated,
+            served: self.served,
+            totals: DriveTotals {
+                write_amplification: WriteAmplification {
+                    by_third,
+                    over_time,
+                    ..sum.totals.write_amplification
+                },
+                counters,
+                ..sum.totals
+            },
+            layers: Ddir::RW.iter().filter_map(|&d| self.layers[d as usize].table(d)).collect(),
+            classes: classes::rows(self.threads.iter().map(|t| &t.result)),
+            drive_classes: sum.classes,
+            cores: host
+                .cores
+                .iter()
+                .map(|c| CoreUse {
+                    user: share(c.user),
+                    system: share(c.system),
+                    interrupt: share(c.irq),
+                    idle: share(c.idle),
+                })
+                .collect(),
+            host: host::report(host, &each, self.served, now.0, &self.host_series),
+            energy_over_time: self
+                .series
+                .iter()
+                .map(|(at, row)| (*at, std::array::from_fn(|i| row[i + CAUSES] as f64 * 1e-9)))
+                .collect(),
+            interrupts: h.interrupts,
+            merges: h.back_merges + h.front_merges + h.request_merges,
+            drives: if self.drives.len() > 1 || !self.bridges.is_empty() {
+                drives
+            } else {
+                Vec::new()
+            },
+            arrays: self.arrays(),
+            intervals: self.intervals.result(),
+            flash: self.drives.iter().map(|seat| seat.flash(now)).collect(),
+        }
+    }
+
+    /// What each array did.
+    pub(super) fn arrays(&self) -> Vec<ArrayResult> {
+        let of_host = |(h, seat): (usize, &HostSeat)| {
+            let arrays = seat.host.arrays();
+            arrays.into_iter().map(move |stats| (h, stats)).collect::<Vec<_>>()
+        };
+        let all = self.hosts.iter().enumerate().flat_map(of_host);
+        let result = |(h, stats): (usize, ArrayStats)| {
+            let mut of_host = self.arrays.iter().filter(|(host, _)| *host == h);
+            let (_, node) = of_host.nth(usize::from(stats.disk)).expect("an array of the list");
+            ArrayResult::new(node, &stats)
+        };
+        all.map(result).collect()
+    }
+
+    /// What a drive did, or a bridge with the drives behind it.
+    pub(super) fn result_of(&mut self, unit: usize, now: Time) -> DriveResult {
+        if let Some(b) = unit.checked_sub(self.drives.len()) {
+            let members = self.bridges[b].members.clone();
+            let members = members.into_iter().map(|unit| self.result_of(unit, now)).collect();
+            self.ctx.enter_drive(unit as u8);
+            return self.bridges[b].result(now, members, &self.ctx.stamps);
+        }
+        self.ctx.enter_drive(unit as u8);
+        let seat = &self.drives[unit];
+        let (pblk, gc, luns) = match seat.bridge {
+            None => {
+                let (host, disk) = (&self.hosts[seat.host].host, seat.disk);
+                (host.pblk_stats(disk), host.gc_stats(disk), host.lun_stats(disk))
+            }
+            Some(_) => (None, None, None),
+        };
+        seat.result(now, self.ftl_of(unit), (pblk.as_ref(), gc, luns), &self.ctx.stamps)
+    }
+
+    /// Every counter of the machine, those of its drives among them.
+    pub(super) fn counters(
+        &self,
+        host: &HostStats,
+        mut counters: Vec<(String, u64)>,
+    ) -> Vec<(String, u64)> {
+        let of_drives = counters.iter().position(|(name, _)| name.starts_with("device."));
+        let of_device = counters.split_off(of_drives.unwrap_or(counters.len()));
+        // A server's pages are no file system of a job's.
+        let mut of_files = Vec::new();
+        for fs in self.hosts.iter().filter(|seat| !seat.host.serves()).filter_map(|s| s.host.fs()) {
+            let own: Vec<_> =
+                fs.stats().list().map(|(name, n)| (format!("fs.{name}"), n)).collect();
+            add_named(&mut of_files, &own);
+        }
+        counters.extend(of_files);
+        let h = &host.counters;
+        counters.extend(h.list().map(|(name, n)| (format!("host.{name}"), n)));
+        counters.extend(of_device);
+        if let Some(b) = &host.bios {
+            let of_bios = [
+                ("host.bio_tokens", b.taken),
+                ("host.bios_held", b.held),
+                ("host.bio_windows", b.windows),
+                ("host.bio_resizes", b.resizes),
+            ];
+            counters.extend(of_bios.map(|(name, n)| (name.to_string(), n)));
+        }
+        counters
+    }
+}
