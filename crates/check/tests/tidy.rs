@@ -194,3 +194,114 @@ fn unsafe_code_is_where_it_is_known_to_be() {
     let found: Vec<_> = found.iter().map(|f| f.strip_prefix(&crates).unwrap()).collect();
     assert_eq!(found, known.map(Path::new));
 }
+
+/// A file with its submodules, by the name under which others use it.
+struct Unit {
+    name: String,
+    /// Its code without comments, and without tests at its end.
+    text: String,
+}
+
+fn units(src: &Path) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    for file in sources(src) {
+        let within = file.strip_prefix(src).unwrap().with_extension("");
+        let parts: Vec<_> = within.iter().map(|part| part.to_str().unwrap()).collect();
+        if parts.iter().any(|part| part.ends_with("tests")) || ["lib", "main"].contains(&parts[0]) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        let shipped = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        let code: Vec<_> =
+            shipped.lines().map(|line| line.split("//").next().unwrap_or("")).collect();
+        let text = code.join("\n");
+        match units.iter_mut().find(|unit| unit.name == parts[0]) {
+            Some(unit) => unit.text += &text,
+            None => units.push(Unit { name: parts[0].into(), text }),
+        }
+    }
+    units
+}
+
+/// The modules of the crate that a text names: what follows `crate::`, alone or as a list in braces.
+fn named(text: &str) -> Vec<&str> {
+    let ends = |c: char| !(c.is_alphanumeric() || c == '_');
+    let mut found = Vec::new();
+    for after in text.split("crate::").skip(1) {
+        let Some(list) = after.strip_prefix('{') else {
+            found.push(after.split(ends).next().unwrap());
+            continue;
+        };
+        let mut depth = 0;
+        let mut from = 0;
+        for (i, c) in list.char_indices() {
+            match c {
+                '{' => depth += 1,
+                ',' | '}' if depth == 0 => {
+                    found.push(list[from..i].trim().split(ends).next().unwrap());
+                    from = i + 1;
+                    if c == '}' {
+                        break;
+                    }
+                }
+                '}' => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Files of a crate that name each other have their reason in the house's document, all of a circle in one line.
+#[test]
+fn circles_of_files_have_a_reason() {
+    let house = std::fs::read_to_string(root().join("docs/design/architecture.md")).unwrap();
+    let (_, table) = house.split_once("## Files that name each other").unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let rows: Vec<Vec<&str>> =
+        table.lines().map(|line| line.split('`').skip(1).step_by(2).collect()).collect();
+    let mut circles = 0;
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        let dir = entry.unwrap().path();
+        let name = dir.file_name().unwrap().to_str().unwrap().to_string();
+        let units = units(&dir.join("src"));
+        let index = |name: &str| units.iter().position(|unit| unit.name == name);
+        let mut reaches: Vec<Vec<bool>> = units
+            .iter()
+            .enumerate()
+            .map(|(at, unit)| {
+                let mut to = vec![false; units.len()];
+                named(&unit.text).into_iter().filter_map(index).for_each(|i| to[i] = i != at);
+                to
+            })
+            .collect();
+        for via in 0..units.len() {
+            for from in 0..units.len() {
+                if reaches[from][via] {
+                    let further = reaches[via].clone();
+                    reaches[from].iter_mut().zip(further).for_each(|(to, more)| *to |= more);
+                }
+            }
+        }
+        let mut seen = vec![false; units.len()];
+        for at in 0..units.len() {
+            let circle: Vec<&str> = (0..units.len())
+                .filter(|&o| reaches[at][o] && reaches[o][at])
+                .map(|o| units[o].name.as_str())
+                .collect();
+            if seen[at] || circle.is_empty() {
+                continue;
+            }
+            (0..units.len()).for_each(|o| seen[o] |= reaches[at][o] && reaches[o][at]);
+            circles += 1;
+            let of = |row: &&Vec<&str>| row.first() == Some(&name.as_str());
+            let told =
+                rows.iter().filter(of).any(|row| circle.iter().all(|file| row.contains(file)));
+            assert!(
+                told,
+                "crates/{name}: {circle:?} name each other, which architecture.md does not explain"
+            );
+        }
+    }
+    assert!(circles > 5, "{circles} circles: the test sees none");
+}

@@ -204,9 +204,12 @@ pub fn serve(mut args: ServeArgs) -> Result<(), Failure> {
     drive_alone(&args.overrides)?;
     let made = make(&args)?;
     let stored = Image::open(&args.image, false).map_err(served);
-    let (system, profile) = stored
-        .and_then(|image| system_of(&image, &args))
-        .inspect_err(|_| if made { unmake(&args) })?;
+    let (system, profile) =
+        stored.and_then(|image| system_of(&image, &args)).inspect_err(|_| {
+            if made {
+                unmake(&args)
+            }
+        })?;
     if let Some(text) = args.overrides.iter().rev().find(|text| section(text) == "system") {
         remark(&format!(
             "note: {text}: the drive's half of it is served (arbitration, guard, cache). Software queues and \

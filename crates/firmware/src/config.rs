@@ -363,11 +363,12 @@ impl Plan {
             Some(_) => return Err(bad("idle_free", "must be 0 to 100 percent")),
         };
         let tick = match c.refresh_days > 0.0 {
-            true => crate::refresh::tick(c.refresh_days, u64::from(g.lines * g.units_per_line()))
-                .ok_or_else(|| {
-                let why = "must leave 1 us for each write unit of the drive at least";
-                bad("refresh_days", why)
-            })?,
+            true => {
+                tick(c.refresh_days, u64::from(g.lines * g.units_per_line())).ok_or_else(|| {
+                    let why = "must leave 1 us for each write unit of the drive at least";
+                    bad("refresh_days", why)
+                })?
+            }
             false => Span::ZERO,
         };
         let young = (f64::from(space.superblocks.count()) * c.hot_share / 100.0).ceil() as u64;
@@ -426,4 +427,13 @@ pub fn free_in_use(
     let space = Space::new(g, luns, slc_lines, &mut |_, _| false);
     let plan = Plan::new(g, config, over_provisioning, &space, None)?;
     Ok(plan.free_in_use(config) * u64::from(g.sectors_per_unit))
+}
+
+const DAY_NS: f64 = 86_400e9;
+
+/// The time from one tick to the next for data that are written anew within so many days. The bounds are chosen: a
+/// tick is an event, and a drive does not write a unit in a microsecond.
+fn tick(days: f64, units: u64) -> Option<Span> {
+    let tick = days * DAY_NS / units.max(1) as f64;
+    (1_000.0..1e15).contains(&tick).then_some(Span(tick as u64))
 }

@@ -15,7 +15,6 @@ use wordline_nand::BlockId;
 
 /// The index of the timer that is the clock of age.
 pub(crate) const TIMER: u32 = 1;
-const DAY_NS: f64 = 86_400e9;
 
 /// Why the victim is moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,13 +91,6 @@ impl Refresh {
             self.opened[s] = self.now;
         }
     }
-}
-
-/// The time from one tick to the next for data that are written anew within so many days. The bounds are chosen: a
-/// tick is an event, and a drive does not write a unit in a microsecond.
-pub(crate) fn tick(days: f64, units: u64) -> Option<Span> {
-    let tick = days * DAY_NS / units.max(1) as f64;
-    (1_000.0..1e15).contains(&tick).then_some(Span(tick as u64))
 }
 
 impl Firmware {

@@ -1,8 +1,8 @@
 //! The collector: the closed segment with the least in use, unit by unit, at the pace of users.
 
+use crate::USER;
 use crate::config::Side;
 use crate::space::{SegmentId, State, Unit};
-use crate::write::USER;
 use crate::{Fssd, Op};
 use wordline_base::Ctx;
 use wordline_nand::{BlockId, Class, Ppa};

@@ -43,7 +43,12 @@ use wordline_translation::{
     HostMemory, MOVE, MapWork, Memory, Newest, Order, Ordered, PLACE, Piece, Source, Translation,
     split,
 };
-use write::{GC, Point, Taken, USER};
+use write::{Point, Taken};
+
+/// The append points of users.
+pub(crate) const USER: usize = 0;
+/// The append points of the collector.
+pub(crate) const GC: usize = 1;
 
 /// The logical sector of a physical one without data.
 const NOBODY: u32 = u32::MAX;

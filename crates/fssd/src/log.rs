@@ -7,9 +7,8 @@
 //! are of no use any more. The collector does not move the part of a checkpoint that is in its victim:
 //! it writes the same range of the map as it is now.
 
-use crate::Fssd;
 use crate::tree::Extent;
-use crate::write::GC;
+use crate::{Fssd, GC};
 use std::collections::BTreeMap;
 
 /// A sector of metadata.

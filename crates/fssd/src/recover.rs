@@ -11,8 +11,7 @@
 use crate::log::{Checkpoint, Holds, Meta, Spare, Trim};
 use crate::space::State;
 use crate::tree::{Extent, LOST};
-use crate::write::{GC, USER};
-use crate::{Fssd, FssdConfig};
+use crate::{Fssd, FssdConfig, GC, USER};
 use wordline_base::{BadValue, IdVec, Lpn};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Ppa};
 

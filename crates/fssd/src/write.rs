@@ -6,14 +6,10 @@ use crate::space::GroupId;
 use crate::space::{SegmentId, Unit};
 use crate::tree::{Extent, Full, LOST};
 use crate::units::Slot;
-use crate::{Fssd, NOBODY, Op};
+use crate::{Fssd, GC, NOBODY, Op, USER};
 use wordline_base::{IdVec, Lpn, Stamps};
 use wordline_nand::{Class, Ppa};
 use wordline_translation::{Action, Command, End};
-
-/// Who appends.
-pub(crate) const USER: usize = 0;
-pub(crate) const GC: usize = 1;
 
 /// Where users or the collector append: a segment of each group, and the unit being filled.
 #[derive(Clone)]

@@ -1,8 +1,10 @@
 //! What can be said of an array.
 
-use crate::layout::PAGE;
 use serde::{Deserialize, Serialize};
 use wordline_base::{BadValue, Span};
+
+/// Bytes of a page: what md handles stripes by.
+pub const PAGE: u64 = 4096;
 
 /// How data are spread over members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -1,10 +1,7 @@
 //! Where the bytes of an array are.
 
-use crate::config::Level;
+use crate::config::{Level, PAGE};
 use wordline_base::BadValue;
-
-/// Bytes of a page: what md handles stripes by.
-pub const PAGE: u64 = 4096;
 
 /// Why drives cannot be an array. The text names the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -10,8 +10,8 @@ pub mod contents;
 mod layout;
 pub mod raid5;
 
-pub use config::{Collect, Level, MdConfig};
-pub use layout::{ArrayError, Layout, PAGE, Piece};
+pub use config::{Collect, Level, MdConfig, PAGE};
+pub use layout::{ArrayError, Layout, Piece};
 pub use raid5::{Added, Disks, Guards, Io, Member, Out, PageOf, Pass, Raid5, Stats, To, What};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What fio calls a thread's status: one thread, or the threads of a group merged, and the group's
 //! own line.
 
-use crate::number::{millis_up, per_second, percentile_list, share};
+use crate::number::{finite, millis_up, per_second, percentile_list, share};
 use wordline_base::hist::midpoint;
 use wordline_base::{Histogram, IoClass, Span};
 use wordline_sim::{DirResult, RunResult, SampleStats, SteadyResult, ThreadResult};
@@ -99,6 +99,18 @@ pub struct GroupDir {
     pub max_rate: u64,
     pub min_run_ns: u64,
     pub max_run_ns: u64,
+}
+
+impl GroupDir {
+    /// The mean of a job's bandwidth samples as a percentage of the group's bandwidth.
+    pub fn share(&self, mean_kib: f64) -> f64 {
+        if self.rate <= 1024 {
+            return 100.0;
+        }
+        // fio hands the mean on as an int.
+        let mean = (finite(mean_kib) as i32) as f64;
+        (mean * 100.0 / (self.rate as f64 / 1024.0)).min(100.0)
+    }
 }
 
 pub struct Group {

@@ -153,16 +153,6 @@ fn samples(o: &mut Object, stats: &SampleStats, share: Option<f64>, keys: [&str;
     o.put(keys[4], int(stats.n));
 }
 
-/// The mean of a job's bandwidth samples as a share of its group's bandwidth.
-pub(crate) fn share_of_group(mean_kib: f64, group: &GroupDir) -> f64 {
-    if group.rate <= 1024 {
-        return 100.0;
-    }
-    // fio hands the mean on as an int.
-    let mean = (finite(mean_kib) as i32) as f64;
-    (mean * 100.0 / (group.rate as f64 / 1024.0)).min(100.0)
-}
-
 fn direction(job: &Job, index: usize, group: &GroupDir, plus: bool) -> Object {
     let dir = &job.dirs[index];
     let list = |on: bool| on.then_some(job.percentile_list.as_slice());
@@ -196,7 +186,7 @@ fn direction(job: &Job, index: usize, group: &GroupDir, plus: bool) -> Object {
         });
         o.put("prios", Json::Array(each.collect()));
     }
-    let share = if dir.bw_kib.n == 0 { 0.0 } else { share_of_group(dir.bw_kib.mean, group) };
+    let share = if dir.bw_kib.n == 0 { 0.0 } else { group.share(dir.bw_kib.mean) };
     let keys = ["bw_min", "bw_max", "bw_mean", "bw_dev", "bw_samples"];
     samples(&mut o, &dir.bw_kib, Some(share), keys);
     let keys = ["iops_min", "iops_max", "iops_mean", "iops_stddev", "iops_samples"];
@@ -463,7 +453,7 @@ pub fn fio_json(result: &RunResult, plus: bool, choices: &JsonOptions) -> String
     root.put("fio version", string(&fio_version(&result.provenance.version)));
     root.put("timestamp", int(0));
     root.put("timestamp_ms", int(0));
-    root.put("time", string(crate::normal::EPOCH));
+    root.put("time", string(crate::number::EPOCH));
     if !result.global_options.is_empty() {
         root.put("global options", options(&result.global_options));
     }

@@ -3,17 +3,13 @@
 use crate::job::{
     Group, GroupDir, Job, LATENCY_NAMES, PrioLatency, error_text, group_of, groups, jobs,
 };
-use crate::json::share_of_group;
 use crate::number::{
-    finite, iops_text, kib_rate_texts, millis_up, per_second, percentiles, rate_texts, scaled,
-    size_texts,
+    EPOCH, finite, iops_text, kib_rate_texts, millis_up, per_second, percentiles, rate_texts,
+    scaled, size_texts,
 };
 use std::fmt::Write;
 use wordline_base::Histogram;
 use wordline_sim::RunResult;
-
-/// Where virtual time begins, in the words of ctime.
-pub(crate) const EPOCH: &str = "Thu Jan  1 00:00:00 1970";
 
 /// Writing to a `String` cannot fail.
 macro_rules! put {
@@ -102,7 +98,7 @@ fn direction(out: &mut String, job: &Job, index: usize, group: &GroupDir) {
     }
     let bw = &dir.bw_kib;
     if bw.n > 0 {
-        let share = share_of_group(bw.mean, group);
+        let share = group.share(bw.mean);
         let (unit, by) = if bw.mean > 1024.0 * 1024.0 { ("MiB", 1024.0) } else { ("KiB", 1.0) };
         let (min, max) = ((bw.min / by) as u64, (bw.max / by) as u64);
         put!(out, "   bw ({unit:>5}/s): min={min:5}, max={max:5}, per={share:3.2}%, ");

@@ -3,6 +3,9 @@
 use wordline_base::Histogram;
 use wordline_base::hist::midpoint;
 
+/// Where virtual time begins, in the words of ctime.
+pub(crate) const EPOCH: &str = "Thu Jan  1 00:00:00 1970";
+
 /// What stands behind fio's prefixed numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
