@@ -33,6 +33,9 @@ pub enum VictimPolicy {
     DChoices,
     /// Any line, drawn at random.
     Random,
+    /// The least valid of the `victim_window` lines closed first (Hu and others, "Write amplification analysis in
+    /// flash-based solid state drives", SYSTOR 2009).
+    WindowedGreedy,
 }
 
 /// Where the members of a stride are.
@@ -156,6 +159,9 @@ pub struct FtlConfig {
     /// Lines drawn by `victim = "d-choices"`.
     #[serde(default = "default_d")]
     pub d_choices: u32,
+    /// Lines that `victim = "windowed-greedy"` looks at. 1 is `fifo`; as many as there are is `greedy`.
+    #[serde(default = "sixty_four")]
+    pub victim_window: u32,
     /// LUNs of a stride, parity included: 2 to 16. 0: no parity (pblk).
     #[serde(default)]
     pub stride: u32,
@@ -262,6 +268,7 @@ impl FtlConfig {
             wear_spread: 0,
             victim: VictimPolicy::Greedy,
             d_choices: default_d(),
+            victim_window: sixty_four(),
             stride: 0,
             parities: 1,
             stride_layout: StrideLayout::Modulo,
@@ -396,6 +403,7 @@ impl Buffer {
             ("gc_request_sectors", c.gc_request_sectors, 1),
             ("meta_lines", c.meta_lines, 1),
             ("d_choices", c.d_choices, 1),
+            ("victim_window", c.victim_window, 1),
             ("parities", c.parities, 1),
         ];
         for (key, value, min) in least {

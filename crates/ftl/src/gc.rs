@@ -642,6 +642,11 @@ impl Ftl {
                     drawn.min_by_key(|&l| (valid(l), seq(l)))
                 }
                 VictimPolicy::Random => Some(self.rng.pick(&lines)),
+                VictimPolicy::WindowedGreedy => {
+                    let window = (self.config.victim_window as usize).min(lines.len());
+                    lines.select_nth_unstable_by_key(window - 1, |&l| seq(l));
+                    least(&mut lines[..window].iter().copied())
+                }
             }
         };
         self.gc.scratch = lines;

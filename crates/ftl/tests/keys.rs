@@ -56,7 +56,7 @@ fn every_key_matters() {
     let expected = trace(&base);
     assert_eq!(trace(&base), expected, "not deterministic");
     type Change = fn(&mut FtlConfig);
-    let keys: [(&str, Change); 19] = [
+    let keys: [(&str, Change); 21] = [
         ("over_provisioning", |c| c.over_provisioning = 31.0),
         ("buffer_sectors", |c| c.buffer_sectors = Some(256)),
         ("back_threshold", |c| c.back_threshold = Some(8)),
@@ -76,6 +76,8 @@ fn every_key_matters() {
         ("victim", |c| c.victim = VictimPolicy::Fifo),
         ("d_choices 10", |c| c.victim = VictimPolicy::DChoices),
         ("d_choices 2", |c| (c.victim, c.d_choices) = (VictimPolicy::DChoices, 2)),
+        ("victim_window 8", |c| (c.victim, c.victim_window) = (VictimPolicy::WindowedGreedy, 8)),
+        ("victim_window 2", |c| (c.victim, c.victim_window) = (VictimPolicy::WindowedGreedy, 2)),
     ];
     let mut seen = vec![("defaults", expected)];
     for (name, change) in keys {

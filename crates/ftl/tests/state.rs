@@ -219,6 +219,7 @@ fn impossible_configurations_name_the_key() {
     assert_eq!(key(&|c| c.gc_lines = 0), "gc_lines");
     assert_eq!(key(&|c| c.meta_lines = 0), "meta_lines");
     assert_eq!(key(&|c| c.d_choices = 0), "d_choices");
+    assert_eq!(key(&|c| c.victim_window = 0), "victim_window");
     assert_eq!(key(&|c| c.user_idle = Span::ZERO), "user_idle");
     assert_eq!(key(&|c| (c.pad_idle, c.write_timer) = (true, Span::ZERO)), "pad_idle");
     assert_eq!(key(&|c| c.meta_distance = Some(8)), "meta_distance");
@@ -250,6 +251,7 @@ fn a_full_drive_with_little_room_is_overwritten_for_long() {
         VictimPolicy::Fifo,
         VictimPolicy::DChoices,
         VictimPolicy::Random,
+        VictimPolicy::WindowedGreedy,
     ] {
         let g = geometry(2, 4, 100, 16, 4);
         let mut c = FtlConfig::new(Placement::Host, 0.0);

@@ -70,9 +70,14 @@ fn alpha(ftl: &Ftl, free: f64) -> f64 {
 }
 
 fn measure(policy: VictimPolicy, spare: f64) -> (f64, f64, f64) {
+    measure_within(policy, spare, 64)
+}
+
+fn measure_within(policy: VictimPolicy, spare: f64, window: u32) -> (f64, f64, f64) {
     let lines = 1100;
     let g = drive(lines);
-    let c = config(policy, lines, spare);
+    let mut c = config(policy, lines, spare);
+    c.victim_window = window;
     let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(5)).unwrap();
     let mut rng = Seed(9).stream("lpn");
     let sectors = ftl.sectors();
@@ -129,6 +134,21 @@ fn more_choices_come_nearer_to_greedy() {
     let alpha = 1.2;
     let closed = 1.0 / (1.0 - 1.0 / alpha);
     assert!((random / closed - 1.0).abs() < 0.05, "random: {random:.3}, closed form {closed:.3}");
+}
+
+/// A window of one line is FIFO and one of all lines is greedy, to the last write; others lie between them.
+#[test]
+fn a_window_lies_between_fifo_and_greedy() {
+    let wa = |policy, window| measure_within(policy, 0.20, window).1;
+    let (fifo, greedy) = (wa(VictimPolicy::Fifo, 1), wa(VictimPolicy::Greedy, 1));
+    let windows = [1, 16, 256, 1100].map(|window| wa(VictimPolicy::WindowedGreedy, window));
+    println!(
+        "fifo {fifo:.4}, windows of 1, 16, 256 and all lines {windows:.4?}, greedy {greedy:.4}"
+    );
+    assert_eq!((windows[0], windows[3]), (fifo, greedy));
+    // With 1024 sectors a line the ends are 0.25 % apart; a tenth of that is chance.
+    assert!(windows.is_sorted_by(|a, b| *b < a + 3e-4 * a), "{windows:?}");
+    assert!(windows[1] < fifo && windows[1] > greedy, "{windows:?}");
 }
 
 #[test]

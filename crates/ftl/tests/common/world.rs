@@ -61,7 +61,9 @@ pub fn random_setup(rng: &mut Rng) -> (Geometry, FtlConfig) {
         VictimPolicy::Fifo,
         VictimPolicy::DChoices,
         VictimPolicy::Random,
+        VictimPolicy::WindowedGreedy,
     ]);
+    c.victim_window = lines / 2;
     c.max_request_sectors = unit * (1 + rng.below(8) as u32);
     c.gc_lines = 1 + rng.below(6) as u32;
     c.gc_readers = 1 + rng.below(8) as u32;
