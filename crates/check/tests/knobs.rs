@@ -43,6 +43,10 @@ const EXCUSED: &[(&str, &str)] = &[
         "reads of a LUN that is known, of which these jobs have few at a time: the scheduler's own tests have \
         several",
     ),
+    (
+        "ftl.victim_window",
+        "of windowed-greedy, a victim policy of which theory.rs of the FTL has both ends",
+    ),
     ("nand.slc.endurance", "what `device check` says of the buffer's life"),
     (
         "ftl.firmware.idle_free",
@@ -136,6 +140,8 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "around",
             "passed",
             "menu",
+            "teo",
+            "windowed-greedy",
             "nbd-server",
             "unix",
             "ethernet",

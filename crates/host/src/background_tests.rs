@@ -176,6 +176,9 @@ fn deeper_idle_states_take_longer_to_leave() {
         let (plain, _) = of(Governor::None, engine, 80_000);
         assert_eq!(of(Governor::Menu, engine, 80_000).0, plain + deeper, "{engine:?}");
     }
+    // TEO does not ask who waits: a call sleeps as deep as io_getevents.
+    let (plain, _) = of(Governor::None, Engine::Pvsync2, 80_000);
+    assert_eq!(of(Governor::Teo, Engine::Pvsync2, 80_000).0, plain + 8_000);
     // Half a millisecond: C6 for both.
     let (plain, _) = of(Governor::None, Engine::Libaio, 500_000);
     let (menu, states) = of(Governor::Menu, Engine::Libaio, 500_000);
@@ -194,7 +197,7 @@ pub fn randomize(s: &mut StackConfig, jobs: &mut Vec<(ThreadSpec, List)>, rng: &
         s.kworker.work = Span(rng.below(50_000));
     }
     if rng.below(3) == 0 {
-        s.idle.governor = Governor::Menu;
+        s.idle.governor = rng.pick(&[Governor::Menu, Governor::Teo]);
         s.idle.max_cstate = rng.below(5) as u32;
         s.idle.c1e.exit_latency = Span(rng.below(30_000));
         s.idle.c3.target_residency = Span(rng.below(90_000));

@@ -254,6 +254,8 @@ pub enum Governor {
     None,
     /// Linux' menu governor chooses.
     Menu,
+    /// Linux' timer events oriented governor (TEO, Linux 5.1).
+    Teo,
 }
 
 /// Idle states, used with a governor.

@@ -1,6 +1,10 @@
-//! What a core does when it has nothing to do: the states of the processor, and the menu governor of
-//! Linux 4.14 (drivers/cpuidle/governors/menu.c), which picks one from when the next timer is due, how
-//! long the last eight pauses were, and how many tasks wait for I/O.
+//! What a core does when it has nothing to do: the states of the processor, and who picks one.
+//!
+//! - The menu governor of Linux 4.14 (drivers/cpuidle/governors/menu.c) goes by when the next timer is due, how long the
+//!   last eight pauses were, and how many tasks wait for I/O.
+//! - The governor by timer events of Linux 5.1 (drivers/cpuidle/governors/teo.c) takes the next timer for what ends most
+//!   pauses. For each state it counts how often that was so, and how often something came earlier. Tasks that wait for
+//!   I/O are nothing to it. The tick counts as running where it asks for that, as it does after a task.
 //!
 //! State 0 is the polling idle loop, the others are the processor's. Without a governor there is one
 //! state, and one cost of leaving it. The queue is empty when a state is chosen, so its load, which
@@ -30,7 +34,13 @@ pub(crate) struct CpuIdle {
     pub state: usize,
     /// Nanoseconds in each state.
     pub residency: [u64; STATES],
-    governor: Menu,
+    governor: Chooser,
+}
+
+#[derive(Clone, Debug)]
+enum Chooser {
+    Menu(Menu),
+    Teo(Teo),
 }
 
 /// What the driver tells of a state, in microseconds.
@@ -46,7 +56,8 @@ impl CpuIdle {
     pub fn new(config: &IdleConfig) -> Option<Box<CpuIdle>> {
         let governor = match config.governor {
             Governor::None => return None,
-            Governor::Menu => Menu::new(),
+            Governor::Menu => Chooser::Menu(Menu::new()),
+            Governor::Teo => Chooser::Teo(Teo::new()),
         };
         let us = |span: Span| span.0 / 1_000;
         let of = |s: &crate::config::IdleState| State {
@@ -67,13 +78,20 @@ impl CpuIdle {
     pub fn select(&mut self, timer: Span, waiters: u64) {
         // ktime_to_us, as an unsigned int.
         let timer_us = (timer.0 / 1_000).min(u64::from(u32::MAX));
-        self.state = self.governor.select(&self.states, timer_us, waiters);
+        self.state = match &mut self.governor {
+            Chooser::Menu(menu) => menu.select(&self.states, timer_us, waiters),
+            Chooser::Teo(teo) => teo.select(&self.states, timer_us),
+        };
     }
 
     /// The pause is over.
     pub fn reflect(&mut self, slept: Span) {
         self.residency[self.state] += slept.0;
-        self.governor.reflect(self.states[self.state], slept.0 / 1_000);
+        let us = slept.0 / 1_000;
+        match &mut self.governor {
+            Chooser::Menu(menu) => menu.reflect(self.states[self.state], us),
+            Chooser::Teo(teo) => teo.reflect(&self.states, self.state, us),
+        }
     }
 
     /// What leaving the state takes longer than leaving C1.
@@ -137,6 +155,89 @@ impl Menu {
     }
 }
 
+/// The governor by timer events.
+#[derive(Clone, Debug)]
+struct Teo {
+    /// By state.
+    bins: [Bin; STATES],
+    /// The last pauses; [`Teo::BY_TIMER`] are those that the timer ended.
+    intervals: [u64; INTERVALS],
+    at: usize,
+    timer_us: u64,
+}
+
+/// What pauses were like for which the timer allowed a state.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    /// The pause was long enough for the state.
+    hits: u64,
+    /// It was not.
+    misses: u64,
+    /// The timer allowed a deeper state, and the pause was long enough for this one.
+    early_hits: u64,
+}
+
+impl Teo {
+    const BY_TIMER: u64 = u32::MAX as u64;
+    const PULSE: u64 = 1024;
+    const DECAY_SHIFT: u32 = 3;
+
+    fn new() -> Teo {
+        let intervals = [Teo::BY_TIMER; INTERVALS];
+        Teo { bins: [Bin::default(); STATES], intervals, at: 0, timer_us: 0 }
+    }
+
+    /// teo_select.
+    fn select(&mut self, states: &[State], timer_us: u64) -> usize {
+        self.timer_us = timer_us;
+        let mut duration = timer_us;
+        let fits = states.iter().take_while(|s| s.residency <= duration).count();
+        let mut state = fits.saturating_sub(1);
+        let bins = &self.bins[..fits];
+        // The first of those with the most: a later one must have more.
+        let early = (0..fits).rev().max_by_key(|&i| bins[i].early_hits);
+        let early = early.filter(|&i| bins[i].early_hits > 0);
+        if let Some(early) = early
+            && self.bins[state].hits <= self.bins[state].misses
+        {
+            (state, duration) = (early, states[early].residency);
+        }
+        let shorter = || self.intervals.iter().copied().filter(|&us| us < duration);
+        let count = shorter().count();
+        if state > 0 && count > INTERVALS / 2 {
+            let mean = shorter().sum::<u64>() / count as u64;
+            let fits = states[..=state].iter().rposition(|s| s.residency <= mean);
+            state = fits.unwrap_or(0);
+        }
+        state
+    }
+
+    /// teo_update: a pause of `us` in `state` is over.
+    fn reflect(&mut self, states: &[State], state: usize, us: u64) {
+        let by_timer = us >= self.timer_us;
+        let exit = states[state].exit;
+        let measured = match us {
+            _ if by_timer => self.timer_us,
+            us if us >= exit => us - exit / 2,
+            us => us / 2,
+        };
+        self.bins.iter_mut().for_each(|bin| bin.early_hits -= bin.early_hits >> Teo::DECAY_SHIFT);
+        let allowed = |by: u64| states.iter().rposition(|s| s.residency <= by).unwrap_or(0);
+        let (timer, hit) = (allowed(self.timer_us), allowed(measured));
+        let bin = &mut self.bins[timer];
+        bin.hits -= bin.hits >> Teo::DECAY_SHIFT;
+        bin.misses -= bin.misses >> Teo::DECAY_SHIFT;
+        if timer > hit {
+            bin.misses += Teo::PULSE;
+            self.bins[hit].early_hits += Teo::PULSE;
+        } else {
+            bin.hits += Teo::PULSE;
+        }
+        self.intervals[self.at] = if by_timer { Teo::BY_TIMER } else { measured };
+        self.at = (self.at + 1) % INTERVALS;
+    }
+}
+
 /// which_bucket: by the power of ten, apart with tasks that wait for I/O.
 fn bucket(us: u64, waiters: u64) -> usize {
     let by_time = [10, 100, 1_000, 10_000, 100_000].iter().filter(|&&limit| us >= limit).count();
@@ -189,15 +290,18 @@ mod tests {
         }
     }
 
-    /// The state chosen after many pauses of `slept` with the next timer in `timer`.
-    fn settled(slept: u64, timer: u64, waiters: u64) -> &'static str {
-        let mut idle = CpuIdle::new(&skylake()).unwrap();
-        for _ in 0..64 {
+    /// The state chosen after many pauses of these lengths by turns with the next timer in `timer`.
+    fn after(governor: Governor, slept: &[u64], timer: u64, waiters: u64) -> &'static str {
+        let mut idle = CpuIdle::new(&IdleConfig { governor, ..skylake() }).unwrap();
+        for i in 0..64 {
             idle.select(Span::from_us(timer), waiters);
-            idle.reflect(Span::from_us(slept));
+            idle.reflect(Span::from_us(slept[i % slept.len()]));
         }
         idle.select(Span::from_us(timer), waiters);
         STATE_NAMES[idle.state]
+    }
+    fn settled(slept: u64, timer: u64, waiters: u64) -> &'static str {
+        after(Governor::Menu, &[slept], timer, waiters)
     }
 
     #[test]
@@ -221,6 +325,36 @@ mod tests {
             (300, 300, 0, "C6"),
         ] {
             assert_eq!(settled(slept, timer, waiters), wanted, "{slept} {timer} {waiters}");
+        }
+    }
+
+    #[test]
+    fn states_by_the_rules_of_teo_select() {
+        const FAR: u64 = 1_000_000;
+        for (slept, timer, wanted) in [
+            // The timer ends each pause: the deepest state that it allows, however short they were.
+            (&[4][..], 4, "C1"),
+            (&[1], 1, "POLL"),
+            (&[150], 150, "C3"),
+            (&[FAR], FAR, "C6"),
+            // Something always comes before it: the state that would have been right.
+            (&[10], FAR, "C1"),
+            (&[80], FAR, "C1E"),
+            (&[180], FAR, "C3"),
+            (&[1_500], FAR, "C6"),
+            (&[1], FAR, "POLL"),
+            // Half of the pauses are long, the last one was short: misses are no fewer than hits.
+            (&[1_500, 10], FAR, "C1"),
+            // The last one was long.
+            (&[10, 1_500], FAR, "C6"),
+            // Hits prevail, but of the last eight pauses five were cut short, and have a mean below 40 us.
+            (&[40, 40, 40, 40, 40, 300, 300, 300], 300, "C1E"),
+            // Four are no majority.
+            (&[40, 40, 40, 40, 300, 300, 300, 300], 300, "C6"),
+        ] {
+            assert_eq!(after(Governor::Teo, slept, timer, 0), wanted, "{slept:?} {timer}");
+            // Who waits is nothing to it.
+            assert_eq!(after(Governor::Teo, slept, timer, 3), wanted, "{slept:?} {timer}");
         }
     }
 
