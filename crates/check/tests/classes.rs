@@ -69,6 +69,7 @@ fn every_command_has_the_class_of_its_io() {
         ("linux-io_uring", &["stack.scheduler=mq-deadline"]),
         ("linux-libaio", &["stack.scheduler=kyber", "stack.queues=1"]),
         ("linux-libaio", &["stack.scheduler=bfq"]),
+        ("linux-libaio", &["stack.scheduler=sfq"]),
         ("poll", &["stack.poll_queues=2"]),
         ("spdk", &[]),
         ("none", &[]),
@@ -108,6 +109,26 @@ fn every_command_has_the_class_of_its_io() {
             assert!(lines > 0, "{what}: the cache knows whose its lines are");
         }
     }
+}
+
+/// With few requests at the drive shares are those of the weights, 80 to 20; with as many as it takes the drive decides.
+#[test]
+fn sfq_shares_by_weight_what_it_holds_back() {
+    let job = |name: &str, level: u32| {
+        format!(
+            "[{name}]\nrw=randread\nbs=4k\niodepth=32\nnorandommap\nruntime=50ms\ntime_based\nprio={level}\n"
+        )
+    };
+    let jobs = job("heavy", 0) + &job("light", 6);
+    let share = |depth: &str| {
+        let sets = ["stack.scheduler=sfq", "stack.queues=1", depth];
+        let o = run("intel-750-small", "linux-libaio", &jobs, &sets);
+        let ios = [0, 1].map(|t| o.result.threads[t].dirs[0].total_ios as f64);
+        ios[0] / (ios[0] + ios[1])
+    };
+    let shares = ["stack.sfq.depth=4", "stack.sfq.depth=0"].map(share);
+    assert!((shares[0] - 0.8).abs() < 0.02, "{shares:?}");
+    assert!(shares[1] < 0.65, "{shares:?}");
 }
 
 #[test]

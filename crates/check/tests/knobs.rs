@@ -47,6 +47,7 @@ const EXCUSED: &[(&str, &str)] = &[
         "ftl.victim_window",
         "of windowed-greedy, a victim policy of which theory.rs of the FTL has both ends",
     ),
+    ("stack.sfq.depth", "of sfq: a test in classes.rs has shares with few and with all"),
     ("nand.slc.endurance", "what `device check` says of the buffer's life"),
     (
         "ftl.firmware.idle_free",
@@ -129,6 +130,7 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "tlc-72-layer",
             "kyber",
             "bfq",
+            "sfq",
             "io_uring",
             "spdk",
             "queued",

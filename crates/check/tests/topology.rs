@@ -195,7 +195,7 @@ fn a_job_over_two_drives_goes_through_the_scheduler_of_each() {
     let two = "[[drive]]\ndevice = \"intel-750-small\"\n[[drive]]\ndevice = \"intel-750-small\"\n";
     let files = "filename=/dev/nvme0n1:/dev/nvme1n1\n";
     let job = format!("[a]\nrw=randrw\nbs=4k\niodepth=32\nnumber_ios=1200\nnorandommap\n{files}");
-    for scheduler in ["mq-deadline", "bfq", "kyber"] {
+    for scheduler in ["mq-deadline", "bfq", "kyber", "sfq"] {
         let set = |tags: u32, depth: u32| {
             let device = format!("queues.depth={depth}");
             let stack = [

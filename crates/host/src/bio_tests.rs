@@ -122,7 +122,7 @@ fn what_cannot_be_is_refused() {
         "bio_scheduler",
         "nothing is bio-based without an FTL here"
     );
-    for other in [Scheduler::MqDeadline, Scheduler::Bfq] {
+    for other in [Scheduler::MqDeadline, Scheduler::Bfq, Scheduler::Sfq] {
         let e = refused(&StackConfig { bio_scheduler: other, ..stack(1) }).unwrap().to_string();
         assert!(e.contains("bio_scheduler must be none or kyber"), "{e}");
     }

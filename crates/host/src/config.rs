@@ -32,6 +32,8 @@ pub enum Scheduler {
     Kyber,
     /// By shares for each thread.
     Bfq,
+    /// By shares for each thread, with a bound on what is at the drive. Linux has none like it.
+    Sfq,
 }
 
 impl Scheduler {
@@ -42,11 +44,12 @@ impl Scheduler {
             Scheduler::MqDeadline => "mq-deadline",
             Scheduler::Kyber => "kyber",
             Scheduler::Bfq => "bfq",
+            Scheduler::Sfq => "sfq",
         }
     }
     /// Requests of a job with a priority go before those of others.
     pub fn heeds_jobs(self) -> bool {
-        self == Scheduler::Bfq
+        matches!(self, Scheduler::Bfq | Scheduler::Sfq)
     }
 }
 
@@ -138,6 +141,9 @@ pub struct StackConfig {
     /// Tunables for `scheduler = "bfq"`.
     #[serde(default)]
     pub bfq: BfqConfig,
+    /// Tunables for `scheduler = "sfq"`.
+    #[serde(default)]
+    pub sfq: SfqConfig,
     /// Parts of FlashShare that are on.
     #[serde(default)]
     pub flashshare: FlashShareConfig,
@@ -146,6 +152,20 @@ pub struct StackConfig {
     pub md: wordline_md::MdConfig,
     /// Processor times of the testbed.
     pub cost: HostCost,
+}
+
+/// What SFQ(D) is set with.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SfqConfig {
+    /// Requests at the drive at most (D). Fewer are fairer, more are faster. 0: as many as the drive takes.
+    pub depth: u32,
+}
+
+impl Default for SfqConfig {
+    fn default() -> SfqConfig {
+        SfqConfig { depth: 16 }
+    }
 }
 
 /// What FlashShare changes in the kernel, each part by itself (Zhang et al., OSDI 2018). Latency-critical

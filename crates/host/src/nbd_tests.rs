@@ -297,7 +297,13 @@ fn random_jobs_come_through() {
             (false, 1) => (NbdServer::NbdServer, Transport::Loopback),
             _ => (NbdServer::NbdServer, Transport::Ethernet),
         };
-        let schedulers = [Scheduler::None, Scheduler::MqDeadline, Scheduler::Kyber, Scheduler::Bfq];
+        let schedulers = [
+            Scheduler::None,
+            Scheduler::MqDeadline,
+            Scheduler::Kyber,
+            Scheduler::Bfq,
+            Scheduler::Sfq,
+        ];
         let config = NbdConfig {
             scheduler: schedulers[rng.below(4) as usize],
             threads: 1 + rng.below(5) as u32,

@@ -382,7 +382,7 @@ pub fn randomize(s: &mut StackConfig, jobs: &mut [(ThreadSpec, tests::List)], rn
     }
     if s.scheduler == Scheduler::MqDeadline {
         s.scheduler =
-            [Scheduler::MqDeadline, Scheduler::Kyber, Scheduler::Bfq][rng.below(3) as usize];
+            rng.pick(&[Scheduler::MqDeadline, Scheduler::Kyber, Scheduler::Bfq, Scheduler::Sfq]);
         s.kyber.read_lat = Span(1 + rng.below(50_000));
         s.kyber.percentiles = rng.below(2) == 0;
         s.bfq.max_budget = 1 + rng.below(64);

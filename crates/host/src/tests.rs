@@ -73,6 +73,7 @@ pub fn stack(cores: u32) -> StackConfig {
         nbd: None,
         deadline: DeadlineConfig::default(),
         kyber: Default::default(),
+        sfq: Default::default(),
         bfq: Default::default(),
         flashshare: Default::default(),
         md: Default::default(),

@@ -251,7 +251,7 @@ fn overrides_are_named_as_given() {
         ),
         (
             "stack.scheduler=deadline",
-            "unknown value 'deadline': use one of 'none', 'mq-deadline', 'kyber', 'bfq', did you mean \
+            "unknown value 'deadline': use one of 'none', 'mq-deadline', 'kyber', 'bfq', 'sfq', did you mean \
              'mq-deadline'?",
         ),
         ("stack.queue_depth=1", "'queue_depth' must be from 2 to 65536, not 1"),

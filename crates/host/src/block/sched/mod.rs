@@ -5,12 +5,14 @@ pub mod bfq;
 pub mod deadline;
 pub mod kyber;
 pub mod luns;
+pub mod sfq;
 
 use crate::config::{Scheduler, StackConfig};
 pub use bfq::Bfq;
 pub use deadline::{Deadline, Dir, Merge};
 pub use kyber::Kyber;
 pub use luns::{LunConfig, LunStats, Luns};
+pub use sfq::Sfq;
 use wordline_base::{IoClass, Priority, Time};
 
 /// A request for the scheduler.
@@ -45,6 +47,8 @@ pub enum Elevator {
     Bfq(Box<Bfq>),
     /// For a drive that tells where data lie.
     Luns(Box<Luns>),
+    /// SFQ(D): by virtual start times of threads with weights.
+    Sfq(Box<Sfq>),
 }
 
 impl Elevator {
@@ -74,6 +78,7 @@ impl Elevator {
                 bfq.polled = polled;
                 Some(Elevator::Bfq(Box::new(bfq)))
             }
+            Scheduler::Sfq => Some(Elevator::Sfq(Box::new(Sfq::new(&queue.sfq, threads)))),
         }
     }
 
@@ -84,6 +89,7 @@ impl Elevator {
             Elevator::Kyber(k) => k.len(),
             Elevator::Bfq(b) => b.len(),
             Elevator::Luns(l) => l.len(),
+            Elevator::Sfq(s) => s.len(),
         }
     }
     /// It holds no request.
@@ -101,6 +107,7 @@ impl Elevator {
             Elevator::Luns(l) => {
                 l.insert(ask.rq, ask.start, ask.dir == Dir::Write, ask.data);
             }
+            Elevator::Sfq(s) => s.insert(ask),
         }
     }
     /// A waiting request that `ask` (which has no number yet) extends.
@@ -109,7 +116,7 @@ impl Elevator {
             Elevator::Deadline(d) => d.find_merge(ask.dir, ask.start, ask.bytes, max),
             Elevator::Kyber(k) => k.find_merge(ask.hctx, ask.dir, ask.start, ask.bytes, max),
             Elevator::Bfq(b) => b.find_merge(ask.thread, ask.dir, ask.start, ask.bytes, max),
-            Elevator::Luns(_) => None,
+            Elevator::Luns(_) | Elevator::Sfq(_) => None,
         }
     }
     /// The request grew; answers a neighbour that it swallowed.
@@ -118,7 +125,7 @@ impl Elevator {
             Elevator::Deadline(d) => return d.merged(merge, bytes, max),
             Elevator::Kyber(k) => k.merged(merge, bytes),
             Elevator::Bfq(b) => b.merged(merge, bytes),
-            Elevator::Luns(_) => {}
+            Elevator::Luns(_) | Elevator::Sfq(_) => {}
         }
         None
     }
@@ -129,6 +136,7 @@ impl Elevator {
             Elevator::Kyber(k) => k.dispatch(h, now),
             Elevator::Bfq(b) => b.dispatch(now),
             Elevator::Luns(l) => l.dispatch(now),
+            Elevator::Sfq(s) => s.dispatch(),
         }
     }
     /// A waiting request of which this is true; kyber alone looks at those of one hardware queue.
@@ -138,6 +146,7 @@ impl Elevator {
             Elevator::Kyber(k) => k.waiting(h).find(|&rq| is(rq)),
             Elevator::Bfq(b) => b.waiting().find(|&rq| is(rq)),
             Elevator::Luns(l) => l.waiting().find(|&rq| is(rq)),
+            Elevator::Sfq(s) => s.waiting().find(|&rq| is(rq)),
         }
     }
     /// A waiting request leaves by another way.
@@ -147,6 +156,7 @@ impl Elevator {
             Elevator::Kyber(k) => k.take_out(h, rq),
             Elevator::Bfq(b) => b.take_out(rq),
             Elevator::Luns(l) => l.take_out(rq),
+            Elevator::Sfq(s) => s.take_out(rq),
         }
     }
     /// The request is over; `tells` is what the drive told with it.
@@ -158,6 +168,7 @@ impl Elevator {
             }
             Elevator::Bfq(b) => b.completed(rq, now),
             Elevator::Luns(l) => l.completed(rq, tells, now),
+            Elevator::Sfq(s) => s.completed(rq),
         }
     }
 }
