@@ -57,7 +57,7 @@
 //! [`Error`] tells what could not be used, by kind; its text names the place and the remedy.
 //! [`RunError`] tells why the numbers of a finished run are not those of a whole run.
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![warn(missing_docs, clippy::missing_errors_doc)]
 
 mod align;
 mod error;

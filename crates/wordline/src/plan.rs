@@ -55,6 +55,10 @@ pub struct Log {
 /// run, to refuse it for a request.
 pub trait Logs {
     /// The trace of a replay (`None`), or of a job with `read_iolog`.
+    ///
+    /// # Errors
+    ///
+    /// What the caller finds wrong with the trace: [`Error::Open`], or [`Error::Trace`].
     fn open(&mut self, job: Option<&Job>) -> Result<Log, Error>;
 }
 
@@ -90,6 +94,10 @@ impl<F: FnMut(Option<&Job>) -> Result<Log, Error>> Logs for F {
 }
 
 /// Jobs in the words of a fio job file, without environment and `include`.
+///
+/// # Errors
+///
+/// [`Error::Jobs`]: a line that is no option, or has a value that will not do.
 pub fn jobs(name: &str, text: &str) -> Result<Workload, Error> {
     let plan = wordline_fio::parse_file(name, text, &ParseOptions::default(), &mut NoEnv)?;
     Ok(Workload::Jobs(plan))
@@ -171,6 +179,11 @@ impl Plan {
     }
 
     /// Builds everything but the drives' state.
+    ///
+    /// # Errors
+    ///
+    /// Values that make no drive ([`Error::Config`], [`Error::Build`]), jobs that this system cannot run ([`Error::Job`],
+    /// [`Error::Misaligned`]), traces that cannot be read ([`Error::Trace`], [`Error::Open`], [`Error::NoLogs`]).
     pub fn check(self) -> Result<Checked, Error> {
         let drives = self.fresh()?;
         self.check_all(drives, &mut ZetanCache::default())
@@ -179,6 +192,10 @@ impl Plan {
     /// The same on drives that are at hand, and with sums that other plans needed too. They must be those
     /// that the plan describes ([`StateError::OtherDrive`]), in its order; whether they check versions is
     /// their own. Drives that are aged already go on with [`Checked::pace`] or [`Checked::as_it_is`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::check`], and [`Error::State`] for drives that are not the plan's.
     pub fn check_on(self, drives: Vec<Drive>, zetans: &mut ZetanCache) -> Result<Checked, Error> {
         self.system.holds(&drives)?;
         self.check_all(drives, zetans)
@@ -329,11 +346,19 @@ impl Plan {
     /// The drives of several plans, which differ in what they read or in their rate alone. Each goes on
     /// from a copy of them, with [`Plan::check_on`] and [`Checked::pace`]. Jobs that the drives cannot run
     /// are no error here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::check_to_share`], and [`Error::State`] where ageing comes to no end.
     pub fn share(self, zetans: &mut ZetanCache) -> Result<Vec<Drive>, Error> {
         Ok(self.check_to_share(zetans)?.prepare(&mut ())?.into_drives())
     }
 
     /// The same before the drives are aged.
+    ///
+    /// # Errors
+    ///
+    /// Values that make no drive ([`Error::Config`], [`Error::Build`]), and a state that is of one drive ([`Error::State`]).
     pub fn check_to_share(self, zetans: &mut ZetanCache) -> Result<Checked, Error> {
         let drives = self.fresh()?;
         let units = self.units(&drives)?;
@@ -423,6 +448,10 @@ impl Plan {
     }
 
     /// Ages a drive for the plan, and shows where it is wrong before that.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::check`], and [`Error::State`] where ageing comes to no end.
     pub fn prepare(self) -> Result<Prepared, Error> {
         self.check()?.prepare(&mut ())
     }
@@ -535,6 +564,10 @@ impl Checked {
     }
 
     /// Takes up a state that [`Checked::save`] wrote, in place of the plan's.
+    ///
+    /// # Errors
+    ///
+    /// A state that is damaged, cut short, or of another drive ([`StateError::Saved`]), or cannot be read ([`StateError::Io`]).
     pub fn load(&mut self, from: &mut dyn StateSource) -> Result<(), StateError> {
         self.plan.alone("a saved state", "prepare it anew, with --precondition")?;
         self.bays[0].drive.load(&self.plan.system.config.device_name, None, from)?;
@@ -572,6 +605,10 @@ impl Checked {
     }
     /// Takes up the state that [`Checked::save_aged`] wrote with this key: the plan's, as if the drive had
     /// been aged. After an error the drive is as it was.
+    ///
+    /// # Errors
+    ///
+    /// As [`Checked::load`], and a state that was saved with another key.
     pub fn load_aged(&mut self, key: &str, from: &mut dyn StateSource) -> Result<(), StateError> {
         self.plan.alone("a saved state", "prepare it anew, with --precondition")?;
         self.bays[0].drive.load(&self.plan.system.config.device_name, Some(key), from)?;
@@ -579,6 +616,10 @@ impl Checked {
         Ok(())
     }
     /// Writes the state that the drive was aged to.
+    ///
+    /// # Errors
+    ///
+    /// What writing gives. [`io::ErrorKind::Unsupported`]: an FTL from outside that has no `save`.
     pub fn save_aged(&self, key: &str, to: &mut dyn Write) -> io::Result<()> {
         self.can_be_saved().map_err(io::Error::other)?;
         let config = &self.plan.system.config;
@@ -586,10 +627,18 @@ impl Checked {
     }
 
     /// Writes the drive's state.
+    ///
+    /// # Errors
+    ///
+    /// As [`Checked::save_aged`].
     pub fn save(&self, to: &mut dyn Write) -> io::Result<()> {
         self.save_aged("", to)
     }
     /// A state is of one drive.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Several`]: there is more than one drive.
     pub fn can_be_saved(&self) -> Result<(), StateError> {
         let remedy = match self.plan.system.machine().bridges.is_empty() {
             true => "save each drive in a run of its own",
@@ -599,6 +648,10 @@ impl Checked {
     }
 
     /// Brings the drives into the plan's state.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::State`]: ageing comes to no end, or the workload has no rate to age at.
     pub fn age(&mut self, watch: &mut dyn Watch) -> Result<(), Error> {
         let how = self.plan.state;
         if self.is_ready || how == Precondition::None {
@@ -616,6 +669,10 @@ impl Checked {
     }
 
     /// Writes the files of the plan's program, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::State`]: flash failed so often that the files have no room.
     pub fn lay(&mut self, watch: &mut dyn Watch) -> Result<(), Error> {
         if self.layout.is_empty() {
             return Ok(());
@@ -652,6 +709,10 @@ impl Checked {
     }
 
     /// Ages the drive and writes a program's files on it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Checked::age`] and [`Checked::lay`].
     pub fn prepare(mut self, watch: &mut dyn Watch) -> Result<Prepared, Error> {
         self.age(watch)?;
         self.lay(watch)?;
@@ -659,6 +720,10 @@ impl Checked {
     }
 
     /// On drives of [`Plan::share`]: what the plan has to itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::State`]: ageing at the job's rate comes to no end.
     pub fn pace(mut self) -> Result<Prepared, Error> {
         if self.plan.state == Precondition::Paced {
             for Bay { drive, sampler, .. } in &mut self.bays {
@@ -727,6 +792,10 @@ impl Prepared {
     }
 
     /// Puts hosts and drives together.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Build`]: hosts and drives do not go together.
     pub fn start(self) -> Result<Run, Error> {
         let Prepared { plan, drives, threads, loaded } = self;
         let expected = plan.expected();

@@ -53,11 +53,19 @@ impl System {
     }
 
     /// A device and a host by the names of their profiles.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`]: no profile has the name; near ones are told.
     pub fn preset(device: &str, stack: &str) -> Result<System, Error> {
         System::assemble(Sources::presets(device, stack), &[])
     }
 
     /// Profiles and what is set over them, as `key=value`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`], with the place of each value that will not do.
     pub fn assemble(sources: Sources, overrides: &[String]) -> Result<System, Error> {
         let (config, places) = wordline_profile::assemble_with_places(sources, overrides)?;
         let overrides = overrides.to_vec();
@@ -67,6 +75,10 @@ impl System {
 
     /// A part of a drive. `chosen` are overrides that go before the cut, `set` those of the user, which
     /// stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// As [`System::assemble`], and a scale that the drive cannot be made to.
     pub fn assemble_scaled(
         sources: Sources,
         scale: Scale,

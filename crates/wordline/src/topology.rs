@@ -320,6 +320,10 @@ fn name_of(drive: usize) -> String {
 /// Profiles by name and from files.
 pub trait Profiles {
     /// What a name stands for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`]: nothing has the name, or the file cannot be read.
     fn open(&mut self, name: &str) -> Result<Named, Error>;
 }
 
@@ -551,6 +555,10 @@ pub struct Common {
 
 impl Common {
     /// One drive in one host.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`], with the place of each value that will not do.
     pub fn system(&self, device: &str, profiles: &mut dyn Profiles) -> Result<System, Error> {
         let host =
             HostEntry { name: FIRST_HOST.into(), stack: None, testbed: None, set: Vec::new() };
@@ -590,6 +598,10 @@ fn of_entry<T: Copy>(own: &Option<Spanned<T>>, of_host: T) -> T {
 
 impl Topology {
     /// Reads a file's text; `name` is for messages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`]: text that is no topology, with line and column, or entries that name nothing.
     pub fn parse(name: &str, text: &str) -> Result<Topology, Error> {
         let mut parsed: Topology = toml::from_str(text)
             .map_err(|e| ConfigError::plain(format!("{name}: {}", e.to_string().trim_end())))?;
@@ -667,6 +679,10 @@ impl Topology {
     }
 
     /// The machine.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`]: values that will not do, with their places, and entries that do not go together.
     pub fn system(&self, common: &Common, profiles: &mut dyn Profiles) -> Result<System, Error> {
         let hosts = self.hosts();
         for host in &hosts {
