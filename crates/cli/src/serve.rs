@@ -160,7 +160,10 @@ fn make(args: &ServeArgs) -> Result<bool, Failure> {
 fn unmake(args: &ServeArgs) {
     let Ok(()) = std::fs::remove_file(&args.image) else { return };
     if let Some(size) = &args.size {
-        remark(&format!("note: no image is left: the drive's blocks are those of --size {size}"));
+        remark(&format!(
+            "note: the image just made is removed. --size decides how many blocks its drive has: {size} may be too \
+             small for these settings"
+        ));
     }
 }
 
@@ -203,13 +206,14 @@ pub fn serve(mut args: ServeArgs) -> Result<(), Failure> {
     image_io.check().map_err(served)?;
     drive_alone(&args.overrides)?;
     let made = make(&args)?;
-    let stored = Image::open(&args.image, false).map_err(served);
-    let (system, profile) =
-        stored.and_then(|image| system_of(&image, &args)).inspect_err(|_| {
-            if made {
-                unmake(&args)
-            }
-        })?;
+    let stored = Image::open(&args.image, false).map_err(served)?;
+    // Removed while it is locked: no other server has it.
+    let (system, profile) = system_of(&stored, &args).inspect_err(|_| {
+        if made {
+            unmake(&args)
+        }
+    })?;
+    drop(stored);
     if let Some(text) = args.overrides.iter().rev().find(|text| section(text) == "system") {
         remark(&format!(
             "note: {text}: the drive's half of it is served (arbitration, guard, cache). Software queues and \

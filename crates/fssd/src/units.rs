@@ -3,6 +3,7 @@
 use crate::space::Unit;
 use crate::write::Open;
 use std::collections::BTreeMap;
+use wordline_base::IdVec;
 
 /// Where a unit's record is, for as long as the unit is not programmed.
 pub(crate) type Slot = u32;
@@ -10,7 +11,7 @@ pub(crate) type Slot = u32;
 #[derive(Clone, Default)]
 pub(crate) struct Units {
     slots: BTreeMap<Unit, Slot>,
-    records: Vec<Open>,
+    records: IdVec<Slot, Open>,
     free: Vec<Slot>,
 }
 
@@ -25,7 +26,7 @@ impl Units {
     pub fn insert(&mut self, unit: Unit, open: Open) -> Slot {
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.records[slot as usize] = open;
+                self.records[slot] = open;
                 slot
             }
             None => {
@@ -39,22 +40,22 @@ impl Units {
     pub fn remove(&mut self, unit: Unit) -> Option<Open> {
         let slot = self.slots.remove(&unit)?;
         self.free.push(slot);
-        Some(std::mem::take(&mut self.records[slot as usize]))
+        Some(std::mem::take(&mut self.records[slot]))
     }
     pub fn get(&self, unit: Unit) -> Option<&Open> {
-        Some(&self.records[*self.slots.get(&unit)? as usize])
+        Some(&self.records[*self.slots.get(&unit)?])
     }
     pub fn get_mut(&mut self, unit: Unit) -> Option<&mut Open> {
-        Some(&mut self.records[*self.slots.get(&unit)? as usize])
+        Some(&mut self.records[*self.slots.get(&unit)?])
     }
     /// The unit in a slot.
     #[inline]
     pub fn at(&mut self, slot: Slot) -> &mut Open {
-        &mut self.records[slot as usize]
+        &mut self.records[slot]
     }
     /// All of them, in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (Unit, &Open)> {
-        self.slots.iter().map(|(&unit, &slot)| (unit, &self.records[slot as usize]))
+        self.slots.iter().map(|(&unit, &slot)| (unit, &self.records[slot]))
     }
     pub fn opens(&self) -> impl Iterator<Item = &Open> {
         self.iter().map(|(_, open)| open)

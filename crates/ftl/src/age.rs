@@ -155,7 +155,7 @@ impl Ftl {
         self.map.adopt_stamps(stamps);
     }
 
-    /// Those of the check were kept with this drive.
+    /// The stamps of the check were kept with the drive that was loaded: they are those on flash.
     pub fn know_stamps(&mut self) -> bool {
         self.stamps_unknown = false;
         true

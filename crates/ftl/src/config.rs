@@ -27,13 +27,13 @@ pub enum VictimPolicy {
     Greedy,
     /// The line with the largest (1 - u) age / (1 + u), u its valid share (Rosenblum and Ousterhout).
     CostBenefit,
-    /// The line closed first.
+    /// The line opened first.
     Fifo,
     /// The least valid of `d` lines drawn at random (Van Houdt).
     DChoices,
     /// Any line, drawn at random.
     Random,
-    /// The least valid of the `victim_window` lines closed first (Hu and others, "Write amplification analysis in
+    /// The least valid of the `victim_window` lines opened first of those with something to gain (Hu and others, "Write amplification analysis in
     /// flash-based solid state drives", SYSTOR 2009).
     WindowedGreedy,
 }

@@ -274,7 +274,7 @@ pub enum Governor {
     None,
     /// Linux' menu governor chooses.
     Menu,
-    /// Linux' timer events oriented governor (TEO, Linux 5.1).
+    /// Linux' timer events oriented governor (TEO, as of Linux 5.4).
     Teo,
 }
 

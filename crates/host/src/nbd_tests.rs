@@ -305,7 +305,7 @@ fn random_jobs_come_through() {
             Scheduler::Sfq,
         ];
         let config = NbdConfig {
-            scheduler: schedulers[rng.below(4) as usize],
+            scheduler: rng.pick(&schedulers),
             threads: 1 + rng.below(5) as u32,
             queue_depth: 1 + rng.below(40) as u32,
             flush: rng.below(2) == 0,

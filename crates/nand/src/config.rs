@@ -290,6 +290,10 @@ pub struct VariationConfig {
 }
 
 impl VariationConfig {
+    /// Whether blocks differ, and with them the dies of a gang.
+    pub fn by_block(&self) -> bool {
+        self.read > 0 || self.program > 0 || self.erase > 0
+    }
     /// Whether anything is not alike.
     pub fn any(&self) -> bool {
         *self != VariationConfig { layers: self.layers, ..VariationConfig::default() }

@@ -78,7 +78,7 @@ impl Gang {
         }
         let mut gang = Gang {
             parts: config.gang,
-            apart: config.gang_skew > Span::ZERO || config.variation.any(),
+            apart: config.gang_skew > Span::ZERO || config.variation.by_block(),
             gang_skew: config.gang_skew,
             bad: IdVec::new(),
             table: IdVec::new(),

@@ -10,7 +10,7 @@ use crate::config::NandConfig;
 use crate::errors::normal;
 use crate::geometry::Geometry;
 use crate::machine::{Op, OpKind};
-use wordline_base::{BadValue, Rng, Seed, Span};
+use wordline_base::{BadValue, IdVec, Rng, Seed, Span};
 
 /// At most this: the shortest time stays above zero.
 const MOST_PERCENT: u32 = 20;
@@ -19,7 +19,7 @@ const MOST_PERCENT: u32 = 20;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub block: u32,
-    pub page: u32,
+    pub word_line: u32,
     /// The first plane, and how many.
     pub planes: (u32, u32),
     /// Erasures of the block in this run and in ageing.
@@ -32,9 +32,9 @@ pub(crate) struct Variation {
     program: f64,
     erase: f64,
     /// Of the layers, by number.
-    layers: Vec<f64>,
-    /// Pages of a layer.
-    of_layer: u32,
+    layers: IdVec<u32, f64>,
+    word_lines: u32,
+    bits: u32,
     program_wear: f64,
     erase_wear: f64,
     /// Cycles that a block is rated for, and those that each had before.
@@ -91,7 +91,8 @@ impl Variation {
             layers: (0..v.layers)
                 .map(|_| share(v.layer_program) * normal(layers.next_u64()))
                 .collect(),
-            of_layer: config.pages_per_block.div_ceil(v.layers.max(1)),
+            word_lines,
+            bits: config.cell.bits() as u32,
             program_wear: share(v.program_wear),
             erase_wear: share(v.erase_wear),
             rated: f64::from(config.endurance),
@@ -131,8 +132,7 @@ impl Variation {
         g: &Geometry,
     ) -> Span {
         let page = g.page_of(op.ppa);
-        // A page with a bit a cell is a word line.
-        let page = if slc { page * (g.pages / g.slc_pages.max(1)) } else { page };
+        let word_line = if slc { page } else { page / self.bits };
         let all = (0, self.planes);
         match op.kind {
             OpKind::Read => {
@@ -141,10 +141,10 @@ impl Variation {
                 let end =
                     ((from + op.sectors.max(1)) * self.planes).div_ceil(unit).min(self.planes);
                 let planes = (first, end.max(first + 1) - first);
-                self.read(mean, Place { block, page, planes, erases })
+                self.read(mean, Place { block, word_line, planes, erases })
             }
-            OpKind::Program => self.program(mean, Place { block, page, planes: all, erases }),
-            OpKind::Erase => self.erase(mean, Place { block, page, planes: all, erases }),
+            OpKind::Program => self.program(mean, Place { block, word_line, planes: all, erases }),
+            OpKind::Erase => self.erase(mean, Place { block, word_line, planes: all, erases }),
         }
     }
 
@@ -155,9 +155,13 @@ impl Variation {
 
     /// The same of a program, which a worn block is faster at.
     fn program(&self, mean: Span, place: Place) -> Span {
-        let layer = self.layers.get((place.page / self.of_layer) as usize).copied().unwrap_or(0.0);
+        let layers = self.layers.count();
+        let layer = match layers {
+            0 => 0.0,
+            _ => self.layers[(place.word_line * layers / self.word_lines).min(layers - 1)],
+        };
         let worn = (self.program_wear * self.worn(place)).min(0.9);
-        scaled(scaled(mean, self.slowest(place, self.program) + layer), -worn)
+        scaled(scaled(scaled(mean, self.slowest(place, self.program)), layer), -worn)
     }
 
     /// The same of an erasure, which a worn block takes longer for.
@@ -185,7 +189,7 @@ mod tests {
     }
 
     fn at(block: u32) -> Place {
-        Place { block, page: 0, planes: (0, 1), erases: 0 }
+        Place { block, word_line: 0, planes: (0, 1), erases: 0 }
     }
 
     /// Mean and standard deviation, in parts of the mean.
@@ -228,20 +232,38 @@ mod tests {
 
     #[test]
     fn layers_are_alike_from_block_to_block() {
-        // 16 pages of two bits: 8 word lines in 4 layers.
-        let v = varied(VariationConfig { layers: 4, layer_program: 10, ..Default::default() });
-        let time = |block, page| v.program(MEAN, Place { page, ..at(block) });
+        // 8 word lines.
+        let v = varied(VariationConfig { layers: 3, layer_program: 10, ..Default::default() });
+        let time = |block, word_line| v.program(MEAN, Place { word_line, ..at(block) });
         let mut of_layer = Vec::new();
-        for layer in 0..4 {
-            let first = time(0, layer * 4);
-            for (block, page) in [(0, layer * 4 + 3), (9, layer * 4), (77, layer * 4 + 1)] {
-                assert_eq!(time(block, page), first, "block {block} page {page}");
+        for word_lines in [0..3, 3..6, 6..8] {
+            let first = time(0, word_lines.start);
+            for (block, word_line) in
+                [0, 9, 77].into_iter().flat_map(|b| word_lines.clone().map(move |w| (b, w)))
+            {
+                assert_eq!(time(block, word_line), first, "block {block} word line {word_line}");
             }
             of_layer.push(first);
         }
         of_layer.sort();
         of_layer.dedup();
-        assert_eq!(of_layer.len(), 4, "layers differ: {of_layer:?}");
+        assert_eq!(of_layer.len(), 3, "layers differ: {of_layer:?}");
+    }
+
+    #[test]
+    fn no_time_is_zero() {
+        let most = VariationConfig {
+            program: 20,
+            layers: 8,
+            layer_program: 20,
+            program_wear: 90,
+            ..Default::default()
+        };
+        let v = varied(most);
+        let all =
+            (0..20_000).map(|block| Place { word_line: block % 8, erases: 3000, ..at(block) });
+        let least = all.map(|place| v.program(MEAN, place)).min();
+        assert!(least > Some(Span(MEAN.0 / 300)), "{least:?}");
     }
 
     #[test]

@@ -218,6 +218,7 @@ fn ftl(config: &Config, found: &mut Found) {
         ("gc_queue", c.gc_queue),
         ("gc_request_sectors", c.gc_request_sectors),
         ("d_choices", c.d_choices),
+        ("victim_window", c.victim_window),
     ];
     for (key, value) in counts {
         if value == 0 {

@@ -220,7 +220,7 @@ impl RunResult {
             errors: first.map_or(1, |t| t.total_errors.max(1)),
             errno: first.map_or(0, |t| t.error),
             refused: match first.map_or(0, |t| t.error) {
-                _ if count("ftl.writes_refused_memory") > 0 => Refused::Memory,
+                ENOSPC if count("ftl.writes_refused_memory") > 0 => Refused::Memory,
                 ENOSPC => Refused::Full,
                 _ if count("ftl.writes_refused") > 0 => Refused::Full,
                 _ if count("host.errors") > count("device.failed") => Refused::Misplaced,

@@ -524,7 +524,7 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
         let heeds = scheduler.heeds_jobs() && !job.has_cmdprio();
         if stack.kernel && !heeds && (job.prio.class != 0 || job.has_cmdprio()) {
             say("prio, prioclass and cmdprio are in the logs and in the results by class, and nothing acts \
-                 on them: of the schedulers bfq alone heeds a job's (with stack.kernel=false they choose \
+                 on them: of the schedulers bfq and sfq heed a job's (with stack.kernel=false they choose \
                  the class of the job's queue)"
                 .into());
         }

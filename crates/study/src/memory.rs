@@ -9,23 +9,26 @@ use wordline_nand::Geometry;
 const BYTES_MAPPED: u64 = 5;
 const BYTES_WRITTEN: u64 = 5;
 const BYTES_STAMP: u64 = 4;
-/// The same where the map is a tree of extents. Of each unit of flash: the first of the numbers that it holds, how many
-/// it holds and how many are in use; with versions theirs as well; and an entry of the map while the drive is as it
-/// was filled, in full leaves.
+/// Of a unit of flash where the map is a tree of extents: the first number that it holds, how many it holds, and how
+/// many are in use.
 const TREE_UNIT: u64 = 10;
+/// Versions of a unit that was written in order.
 const TREE_UNIT_STAMPS: u64 = 6;
+/// A unit's entry of the map, in the full leaves of a drive that was filled in order.
 const TREE_UNIT_ENTRY: u64 = 13;
-/// Of each sector, once units are written in any order: what flash holds; with versions a byte, and later a word for
-/// what flash holds and one for the newest.
+/// What flash holds, of a sector in a unit that was not written in order.
 const TREE_SECTOR: u64 = 4;
+/// The newest version of a sector, on a drive that was filled.
 const TREE_BYTE: u64 = 1;
+/// The newest version of a sector and that on flash, once they are words.
 const TREE_STAMP: u64 = 8;
 /// Bytes of an entry of the tree, in nodes that random insertion leaves 69 % full.
 const TREE_ENTRY: u64 = 18;
 /// Entries that a write in the middle of another adds.
 const TREE_SPLIT: u64 = 2;
-/// Versions of a part of the drive get a word each once so many of it were written; and of each sector.
+/// A write makes words of so many bytes of versions at most.
 const TREE_WIDENED: u64 = 256;
+/// A version that is a word.
 const TREE_WORD: u64 = 4;
 
 /// How much of a drive was written, and in which order.
@@ -48,9 +51,9 @@ pub fn needed(sectors: u64, written: bool, integrity: bool) -> u64 {
 /// A drive whose map is a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct TreeDrive {
-    /// Its sectors, and those of a unit.
+    /// Its sectors.
     pub sectors: u64,
-    /// ... of a unit.
+    /// Sectors of a unit.
     pub unit: u64,
     /// Sectors of the smallest write.
     pub extent: u64,
@@ -93,9 +96,12 @@ impl TreeDrive {
 /// Bytes that the states of all drives of a plan take, with what its jobs will write, as far as they say how much.
 /// None where a drive has a shape that cannot be; building it will refuse that.
 pub fn of_plan(plan: &Plan, written: Written, integrity: bool) -> Option<u64> {
-    let (least, writes) = (plan.least_write(), plan.random_writes().unwrap_or(0));
+    let drives = &plan.system.machine().drives;
+    // Each drive gets a part of the writes.
+    let (least, writes) =
+        (plan.least_write(), plan.random_writes().div_ceil(drives.len().max(1) as u64));
     let mut sum = 0;
-    for drive in &plan.system.machine().drives {
+    for drive in drives {
         let geometry = Geometry::new(&drive.config.nand).ok()?;
         let sectors = geometry.sectors();
         sum += match drive.config.ftl.fssd {
@@ -117,15 +123,24 @@ pub fn is_short(left: Option<u64>) -> bool {
 /// A run goes on while so many bytes are left: it takes less between two looks.
 const LEAST: u64 = 256 << 20;
 
-/// What the system says is left, and no more than the group of processes may have.
+/// What the system says is left, and no more than the group of processes may have. Files that the group has in the
+/// page cache are given up for it.
 pub fn available() -> Option<u64> {
     let number = |path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let free = line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10;
+    let files = || {
+        let stat = std::fs::read_to_string("/sys/fs/cgroup/memory.stat").unwrap_or_default();
+        let of = |line: &str| {
+            let (name, bytes) = line.split_once(' ')?;
+            matches!(name, "active_file" | "inactive_file").then(|| bytes.parse::<u64>().ok())?
+        };
+        stat.lines().filter_map(of).sum::<u64>()
+    };
     let of_group = number("/sys/fs/cgroup/memory.max")
         .zip(number("/sys/fs/cgroup/memory.current"))
-        .map_or(u64::MAX, |(max, current)| max.saturating_sub(current));
+        .map_or(u64::MAX, |(max, current)| max.saturating_sub(current.saturating_sub(files())));
     Some(free.min(of_group))
 }
 
@@ -155,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_stops_before_memory_is_used_up() {
+    fn less_than_256_mib_are_little() {
         assert!(is_short(Some(100 << 20)) && !is_short(Some(1 << 30)) && !is_short(None));
     }
 }

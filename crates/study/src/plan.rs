@@ -320,8 +320,10 @@ impl Builder<'_> {
             for node in &plan.system.machine().drives {
                 Geometry::new(&node.config.nand).map_err(|bad| bad.below("nand"))?;
             }
+            let tree = plan.system.machine().drives.iter().any(|d| d.config.ftl.fssd.is_some());
             let written = match precondition {
                 Precondition::None => Written::Nothing,
+                Precondition::Fill if tree => Written::InOrder,
                 _ => Written::InAnyOrder,
             };
             let memory = crate::memory::of_plan(&plan, written, *integrity).unwrap_or(0);

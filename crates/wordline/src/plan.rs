@@ -421,9 +421,10 @@ impl Plan {
         writes.min().unwrap_or(4096)
     }
 
-    /// Writes to random places that the plan's jobs make at most, by what they say; none where a time alone ends one
-    /// of them. One that says neither writes all of its drive.
-    pub fn random_writes(&self) -> Option<u64> {
+    /// Writes to random places that the plan's jobs make at most, by what they say. A job writes no more places than
+    /// its part of the drive has; one that says neither a number nor a size writes all of its drive. Jobs that a time
+    /// ends are left out.
+    pub fn random_writes(&self) -> u64 {
         let jobs = self.jobs().into_iter().flat_map(|jobs| &jobs.jobs);
         let of = |job: &Job| {
             let bytes = |size: &Option<Size>| match size {
@@ -432,19 +433,19 @@ impl Plan {
             };
             let (clones, least) = (u64::from(job.numjobs), job.min_bs[1].max(1));
             let timed = job.time_based || job.runtime > Span::ZERO;
-            let by_size =
-                bytes(&job.io_size).or_else(|| bytes(&job.size)).map(|n| n.div_ceil(least));
-            let one = match (job.number_ios, by_size) {
-                (n @ 1.., _) => n,
-                (0, _) if job.time_based => return None,
+            let places = bytes(&job.size).map_or(u64::MAX, |n| n.div_ceil(least));
+            let asked = bytes(&job.io_size).or_else(|| bytes(&job.size)).map(|n| n.div_ceil(least));
+            let one = match (job.number_ios, asked) {
+                (n @ 1.., asked) => n.min(asked.unwrap_or(u64::MAX)),
+                (0, _) if job.time_based => return 0,
                 (0, Some(n)) => n,
-                (0, None) if timed => return None,
+                (0, None) if timed => return 0,
                 (0, None) => u64::MAX,
             };
-            Some(one.saturating_mul(clones).saturating_mul(job.loops.into()))
+            one.saturating_mul(job.loops.into()).min(places).saturating_mul(clones)
         };
         let writing = jobs.filter(|job| job.rw.writes() && job.rw.is_random());
-        writing.map(of).try_fold(0u64, |sum, of| Some(sum.saturating_add(of?)))
+        writing.map(of).fold(0, u64::saturating_add)
     }
 
     /// Ages a drive for the plan, and shows where it is wrong before that.

@@ -27,6 +27,8 @@ pub struct Run {
     expected: Expected,
     disks: JobDisks,
     by_user: bool,
+    /// Why the run is stopped, if it is not for a reason that the user knows.
+    why: Option<String>,
     over: bool,
     loaded: bool,
 }
@@ -42,7 +44,7 @@ impl Run {
     ) -> Result<Run, Error> {
         let world = World::new(&plan.system.machine(), drives, threads, &plan.options)
             .map_err(|e| plan.system.misfit(e))?;
-        Ok(Run { plan, world, expected, disks, by_user: false, over: false, loaded })
+        Ok(Run { plan, world, expected, disks, by_user: false, why: None, over: false, loaded })
     }
 
     /// Goes on by up to so many events. False once all is done.
@@ -56,6 +58,13 @@ impl Run {
         if !self.over {
             self.by_user = true;
             self.world.stop();
+        }
+    }
+    /// The same for a reason, which stands above the numbers.
+    pub fn stop_for(&mut self, why: String) {
+        if !self.over {
+            self.why.get_or_insert(why);
+            self.stop();
         }
     }
     /// Simulated time so far.
@@ -140,6 +149,7 @@ impl Run {
             drive.device.clone_from(&config.device_name);
             name_members(drive, &config.members);
         }
+        notes.extend(self.why);
         if self.by_user {
             result.stopped = StoppedBy::User;
             if result.ended == Ended::Complete {

@@ -18,7 +18,7 @@ fn unusable_images_sizes_and_sockets() {
     assert!(refused(&place, &["--size", "10%"]).contains("multiple of 4096"));
     let small = "--size 64M --device fssd-430g --set ftl.over_provisioning=30";
     let said = refused(&place, &small.split(' ').collect::<Vec<_>>());
-    assert!(said.contains("no image is left"), "{said}");
+    assert!(said.contains("the image just made is removed"), "{said}");
     assert!(said.contains("lines spare"), "{said}");
     assert!(!place.image().exists(), "nothing is left of an image that was not made");
     let server = place.start_with(&["--size", "48M", "--device", "cnex-small"]);

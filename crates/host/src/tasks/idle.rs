@@ -2,9 +2,9 @@
 //!
 //! - The menu governor of Linux 4.14 (drivers/cpuidle/governors/menu.c) goes by when the next timer is due, how long the
 //!   last eight pauses were, and how many tasks wait for I/O.
-//! - The governor by timer events of Linux 5.1 (drivers/cpuidle/governors/teo.c) takes the next timer for what ends most
+//! - The governor by timer events of Linux 5.4 (drivers/cpuidle/governors/teo.c) takes the next timer for what ends most
 //!   pauses. For each state it counts how often that was so, and how often something came earlier. Tasks that wait for
-//!   I/O are nothing to it. The tick counts as running where it asks for that, as it does after a task.
+//!   I/O are nothing to it. The tick runs on in a pause for which it asks for the tick, as after a task.
 //!
 //! State 0 is the polling idle loop, the others are the processor's. Without a governor there is one
 //! state, and one cost of leaving it. The queue is empty when a state is chosen, so its load, which
@@ -80,7 +80,7 @@ impl CpuIdle {
         let timer_us = (timer.0 / 1_000).min(u64::from(u32::MAX));
         self.state = match &mut self.governor {
             Chooser::Menu(menu) => menu.select(&self.states, timer_us, waiters),
-            Chooser::Teo(teo) => teo.select(&self.states, timer_us),
+            Chooser::Teo(teo) => teo.select(&self.states, timer),
         };
     }
 
@@ -90,7 +90,7 @@ impl CpuIdle {
         let us = slept.0 / 1_000;
         match &mut self.governor {
             Chooser::Menu(menu) => menu.reflect(self.states[self.state], us),
-            Chooser::Teo(teo) => teo.reflect(&self.states, self.state, us),
+            Chooser::Teo(teo) => teo.reflect(&self.states, self.state, slept),
         }
     }
 
@@ -163,6 +163,7 @@ struct Teo {
     /// The last pauses; [`Teo::BY_TIMER`] are those that the timer ended.
     intervals: [u64; INTERVALS],
     at: usize,
+    timer: Span,
     timer_us: u64,
 }
 
@@ -184,13 +185,13 @@ impl Teo {
 
     fn new() -> Teo {
         let intervals = [Teo::BY_TIMER; INTERVALS];
-        Teo { bins: [Bin::default(); STATES], intervals, at: 0, timer_us: 0 }
+        Teo { bins: [Bin::default(); STATES], intervals, at: 0, timer: Span::ZERO, timer_us: 0 }
     }
 
     /// teo_select.
-    fn select(&mut self, states: &[State], timer_us: u64) -> usize {
-        self.timer_us = timer_us;
-        let mut duration = timer_us;
+    fn select(&mut self, states: &[State], timer: Span) -> usize {
+        (self.timer, self.timer_us) = (timer, (timer.0 / 1_000).min(u64::from(u32::MAX)));
+        let mut duration = self.timer_us;
         let fits = states.iter().take_while(|s| s.residency <= duration).count();
         let mut state = fits.saturating_sub(1);
         let bins = &self.bins[..fits];
@@ -212,9 +213,9 @@ impl Teo {
         state
     }
 
-    /// teo_update: a pause of `us` in `state` is over.
-    fn reflect(&mut self, states: &[State], state: usize, us: u64) {
-        let by_timer = us >= self.timer_us;
+    /// teo_update: a pause in `state` is over.
+    fn reflect(&mut self, states: &[State], state: usize, slept: Span) {
+        let (us, by_timer) = (slept.0 / 1_000, slept >= self.timer);
         let exit = states[state].exit;
         let measured = match us {
             _ if by_timer => self.timer_us,

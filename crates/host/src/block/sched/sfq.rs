@@ -131,6 +131,14 @@ impl Sfq {
     pub fn take_out(&mut self, rq: u32) {
         if let Entry::Waits(tag) = std::mem::replace(&mut self.entries[rq], Entry::Gone) {
             self.waiting.remove(&tag);
+            self.rest();
+        }
+    }
+
+    /// Nothing waits and nothing is at the drive: the next thread begins where the last one ended.
+    fn rest(&mut self) {
+        if self.at_drive == 0 && self.waiting.is_empty() {
+            self.virtual_time = self.latest;
         }
     }
 
@@ -141,9 +149,7 @@ impl Sfq {
             return;
         }
         self.at_drive -= 1;
-        if self.at_drive == 0 && self.waiting.is_empty() {
-            self.virtual_time = self.latest;
-        }
+        self.rest();
     }
 }
 
@@ -159,6 +165,16 @@ mod tests {
     }
     fn level(level: u8) -> IoClass {
         IoClass::new(Priority::BestEffort, level)
+    }
+
+    #[test]
+    fn threads_are_even_again_when_the_last_request_left_by_another_way() {
+        let mut sfq = Sfq::new(&SfqConfig { depth: 1 }, [0, 0].map(level).into_iter());
+        sfq.insert(&ask(0, 0, 1 << 20));
+        sfq.take_out(0);
+        sfq.insert(&ask(1, 0, 4096));
+        sfq.insert(&ask(2, 1, 4096));
+        assert_eq!(sfq.dispatch(), Some(1), "they come in the order in which they came");
     }
 
     /// The bound of the paper, on drives that complete in any order.
