@@ -1,12 +1,42 @@
 //! Units that are not programmed: found by their number, or at once by the slot of their record.
 
+use crate::USER;
+use crate::log::Meta;
 use crate::space::Unit;
-use crate::write::Open;
 use std::collections::BTreeMap;
 use wordline_base::IdVec;
 
 /// Where a unit's record is, for as long as the unit is not programmed.
 pub(crate) type Slot = u32;
+
+/// A unit that is not programmed.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Open {
+    pub point: usize,
+    pub filled: u32,
+    /// Sectors that the collector moved.
+    pub moved: u32,
+    /// Those of them that are in the drive.
+    pub inside: u32,
+    /// Runs in use no more, of which the drive is told with its program.
+    pub replaced: u32,
+    /// Where each run of sectors begins, and the number in the log of its first.
+    pub runs: Vec<(u32, u64)>,
+    pub metas: Vec<(u32, Meta)>,
+    /// Sectors on their way over the link, by operations.
+    pub stages: u32,
+    /// Nothing is appended any more.
+    pub closed: bool,
+    /// Turns that end with its program, and at what point they are.
+    pub turns: Vec<(usize, u64)>,
+}
+
+impl Open {
+    /// It takes up memory of the host's.
+    pub fn is_on_host(&self) -> bool {
+        self.point == USER || self.filled > self.inside
+    }
+}
 
 #[derive(Clone, Default)]
 pub(crate) struct Units {

@@ -5,7 +5,7 @@ use crate::log::{Holds, Meta, Spare};
 use crate::space::GroupId;
 use crate::space::{SegmentId, Unit};
 use crate::tree::{Extent, Full, LOST};
-use crate::units::Slot;
+use crate::units::{Open, Slot};
 use crate::{Fssd, GC, NOBODY, Op, USER};
 use wordline_base::{IdVec, Lpn, Stamps};
 use wordline_nand::{Class, Ppa};
@@ -26,35 +26,6 @@ pub(crate) struct Point {
 impl Point {
     pub fn new(groups: u32) -> Point {
         Point { turn: 0, segments: IdVec::filled(None, groups), unit: None, slot: 0, filled: 0 }
-    }
-}
-
-/// A unit that is not programmed.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Open {
-    pub point: usize,
-    pub filled: u32,
-    /// Sectors that the collector moved.
-    moved: u32,
-    /// Those of them that are in the drive.
-    pub inside: u32,
-    /// Runs in use no more, of which the drive is told with its program.
-    pub replaced: u32,
-    /// Where each run of sectors begins, and the number in the log of its first.
-    runs: Vec<(u32, u64)>,
-    metas: Vec<(u32, Meta)>,
-    /// Sectors on their way over the link, by operations.
-    stages: u32,
-    /// Nothing is appended any more.
-    closed: bool,
-    /// Turns that end with its program, and at what point they are.
-    pub turns: Vec<(usize, u64)>,
-}
-
-impl Open {
-    /// It takes up memory of the host's.
-    pub fn is_on_host(&self) -> bool {
-        self.point == USER || self.filled > self.inside
     }
 }
 

@@ -173,7 +173,12 @@ pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
         Collect::Around => ("around", ", and a read goes around one member, not two"),
     };
     let around = array.counters.iter().find(|(name, _)| name == "around_reads").map_or(0, |c| c.1);
-    if gc == Collect::Around && array.met_share > 0.01 && around == 0 && array.met_share <= 0.9 {
+    if gc == Collect::Around
+        && array.met_collecting > 0
+        && array.met_share > 0.01
+        && around == 0
+        && array.met_share <= 0.9
+    {
         return Some(format!(
             "{}: stack.md.gc=around had no effect: {:.0}% of the requests met a member that made room for writes, and no \
              read went around it: others made room at the same time, or it was written to",
