@@ -12,7 +12,7 @@ use wordline_frontend::{Origin, Settings, nearly_used_up};
 /// Events between two looks at the clock and at Ctrl-C.
 const CHUNK: u64 = 200_000;
 
-/// ... and at what memory is left.
+/// Wall time between two looks at what memory is left.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Finds out before the run that something it is to write cannot be.

@@ -33,8 +33,8 @@ pub enum VictimPolicy {
     DChoices,
     /// Any line, drawn at random.
     Random,
-    /// The least valid of the `victim_window` lines opened first of those with something to gain (Hu and others, "Write amplification analysis in
-    /// flash-based solid state drives", SYSTOR 2009).
+    /// The least valid of the `victim_window` lines opened first, of those with something to gain (Hu and
+    /// others, "Write amplification analysis in flash-based solid state drives", SYSTOR 2009).
     WindowedGreedy,
 }
 

@@ -421,6 +421,13 @@ pub struct Nand {
     plain: bool,
 }
 
+/// The block of an operation at `lun`, one of so many parts of a gang.
+#[inline]
+fn block_at(g: &Geometry, parts: u32, lun: LunId, ppa: Ppa) -> BlockId {
+    let block = g.line_of(ppa) * g.luns + g.lun_of(ppa);
+    if parts > 1 { block * parts + lun % parts } else { block }
+}
+
 impl Nand {
     /// A blank flash; blocks that are bad from the factory follow from the seed.
     pub fn new(config: &NandConfig, seed: Seed) -> Result<Nand, BadValue> {
@@ -713,12 +720,8 @@ impl Nand {
         state.stage = Stage::Array;
         let page = geometry.page_of(op.ppa);
         let line = geometry.line_of(op.ppa);
-        let mut block = line * geometry.luns + geometry.lun_of(op.ppa);
-        if self.parts > 1 {
-            block = block * self.parts + lun % self.parts;
-        }
-        let number = block;
-        let block = &mut self.blocks[block];
+        let number = block_at(geometry, self.parts, lun, op.ppa);
+        let block = &mut self.blocks[number];
         let page_type = page as usize % self.t_read.len();
         if op.kind == OpKind::Program && block.programmed == 0 {
             block.slc = op.slc;
@@ -917,10 +920,7 @@ impl Nand {
         let t_read = match &self.variation {
             Some(variation) => {
                 let (op, g) = (record.op, &self.geometry);
-                let mut number = g.line_of(op.ppa) * g.luns + g.lun_of(op.ppa);
-                if self.parts > 1 {
-                    number = number * self.parts + lun % self.parts;
-                }
+                let number = block_at(g, self.parts, lun, op.ppa);
                 variation.of(op, t_read, (number, self.blocks[number].erases), *slc, g)
             }
             None => t_read,

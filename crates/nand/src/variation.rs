@@ -12,7 +12,7 @@ use crate::geometry::Geometry;
 use crate::machine::{Op, OpKind};
 use wordline_base::{BadValue, IdVec, Rng, Seed, Span};
 
-/// At most this: the shortest time stays above zero.
+/// The most of a spread, chosen: at four deviations the shortest time is a fifth, and not zero.
 const MOST_PERCENT: u32 = 20;
 
 /// What an operation is done on.
