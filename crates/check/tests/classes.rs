@@ -107,6 +107,12 @@ fn every_command_has_the_class_of_its_io() {
             assert_eq!(commands, counter(&o, "device.commands_in"), "{what}");
             let lines: u64 = o.result.machine.drive_classes.iter().map(|r| r.cached_lines).sum();
             assert!(lines > 0, "{what}: the cache knows whose its lines are");
+            let rows = || o.result.machine.drive_classes.iter();
+            let cache = o.result.machine.totals.cache.as_ref().expect("a cache");
+            let read = |of: fn(&wordline_sim::DriveClass) -> u64| rows().map(of).sum::<u64>();
+            assert_eq!(read(|r| r.read_hits), cache.read_hits, "{what}: hits");
+            assert_eq!(read(|r| r.read_misses), cache.read_misses, "{what}: misses");
+            assert!(cache.read_hits + cache.read_misses > 0, "{what}: reads are looked up");
         }
     }
 }

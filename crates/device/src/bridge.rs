@@ -198,7 +198,7 @@ pub struct Bridge {
     ports: Vec<Port>,
     out: VecDeque<Sent>,
     counts: Counts,
-    by_class: ByClass,
+    by_class: ByClass<{ OPCODES.len() }>,
 }
 
 impl Bridge {
@@ -423,7 +423,7 @@ impl Bridge {
                 Span::ZERO => Grant { core: 0, start: fetch.arrival, end: fetch.arrival },
                 work => self.engine.book(fetch.arrival, work),
             };
-            self.by_class.see(sqe.class, &self.counts.commands_in);
+            self.by_class.see(sqe.class, || self.counts.commands_in);
             let counts = &mut self.counts;
             counts.commands_in[slot(sqe.opcode)] += 1;
             counts.wait_queue += ctx.now.since(arrived).0;

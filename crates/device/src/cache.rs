@@ -347,6 +347,11 @@ impl Cache {
     pub fn stats(&self) -> CacheStats {
         self.stats[0].plus(&self.stats[1])
     }
+    /// Sectors read that were there, and that came from flash.
+    pub fn read_counts(&self) -> [u64; 2] {
+        let all = self.stats();
+        [all.read_hits, all.read_misses]
+    }
     pub fn dirty_lines(&self) -> u32 {
         self.dirty.iter().sum()
     }

@@ -34,13 +34,14 @@ use crate::power::PowerLimit;
 use crate::queue::{Posted, QueueFull};
 use crate::readahead::ReadAhead;
 use crate::staging::Staging;
-use crate::stats::{ByClass, CachePartition, Counts, DeviceStats, Energy, slot};
+use crate::stats::{
+    ByClass, CachePartition, CachedClass, Counts, DeviceStats, Energy, OPCODES, slot,
+};
 use crate::stream::Stream;
 use std::collections::VecDeque;
 use wordline_base::track::Track;
 use wordline_base::{
-    BadValue, Contents, Ctx, Event, IoClass, IoId, Kind, Layer, Lpn, SectorSize, Slab, Span, Time,
-    Why,
+    BadValue, Contents, Ctx, Event, IoId, Kind, Layer, Lpn, SectorSize, Slab, Span, Time, Why,
 };
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{Ftl, GcReport, Piece, Touch, Translation, Translator, Turns};
@@ -157,7 +158,9 @@ pub struct Controller {
     pub(crate) misses: Vec<(u32, u32, Fill)>,
     pub(crate) touched: Vec<(LineId, u32, u32)>,
     pub(crate) counts: Counts,
-    by_class: ByClass,
+    by_class: ByClass<{ OPCODES.len() }>,
+    /// Sectors read, by hits and misses of the cache.
+    pub(crate) read_by_class: ByClass<2>,
     /// What it has told a collector on the host.
     pub(crate) gc_report: Option<GcReport>,
     /// Completions of reads and writes tell the LUN of their first sector.
@@ -298,6 +301,7 @@ impl Controller {
             touched: Vec::new(),
             counts: Counts::default(),
             by_class: ByClass::default(),
+            read_by_class: ByClass::default(),
             gc_report: None,
             tells_places: false,
             config: device.clone(),
@@ -495,7 +499,7 @@ impl Controller {
                 }
                 _ => grant.end,
             };
-            self.by_class.see(sqe.class, &self.counts.commands_in);
+            self.by_class.see(sqe.class, || self.counts.commands_in);
             self.counts.commands_in[slot(sqe.opcode)] += 1;
             let waits = &mut self.counts.waits;
             waits.queue += ctx.now.since(arrived).0;
@@ -794,10 +798,19 @@ impl Controller {
         self.ftl.as_mut()
     }
 
-    /// Lines of the cache that hold data, by the class of the command that wrote to them or had them
-    /// filled last.
-    pub fn cached_by_class(&self) -> Vec<(IoClass, u64)> {
-        self.cache.as_ref().map_or_else(Vec::new, Cache::lines_by_class)
+    /// What the cache has and had, by the class of commands.
+    pub fn cached_by_class(&self) -> Vec<CachedClass> {
+        let Some(cache) = &self.cache else { return Vec::new() };
+        let lines = cache.lines_by_class().into_iter();
+        let lines = lines.map(|(class, lines)| CachedClass { class, lines, hits: 0, misses: 0 });
+        let mut rows: Vec<CachedClass> = lines.collect();
+        for (class, [hits, misses]) in self.read_by_class.rows(&cache.read_counts()) {
+            match rows.iter_mut().find(|row| row.class == class) {
+                Some(row) => (row.hits, row.misses) = (hits, misses),
+                None => rows.push(CachedClass { class, lines: 0, hits, misses }),
+            }
+        }
+        rows
     }
 
     /// The cache by partition, where it is split or adapts.

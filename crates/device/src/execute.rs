@@ -337,6 +337,7 @@ impl Controller {
         let allocate = self.config.cache.as_ref().is_some_and(|c| c.read_allocate);
         let Command { sqe, partition, .. } = self.commands[cmd];
         let class = sqe.class;
+        self.read_by_class.see(class, || cache.read_counts());
         self.misses.clear();
         for (number, first, n) in cache.spans(lpn, sectors) {
             let mask = bits(first, n);

@@ -38,5 +38,5 @@ pub use link::Switch;
 pub use partition::PARTITION_NAMES;
 pub use power::PowerStats;
 pub use queue::{Posted, QueueFull};
-pub use stats::{CachePartition, DeviceStats, ENERGY_STATES, Energy, OPCODES, Waits};
+pub use stats::{CachePartition, CachedClass, DeviceStats, ENERGY_STATES, Energy, OPCODES, Waits};
 pub use stripes::{Piece, Stripes};

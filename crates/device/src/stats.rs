@@ -102,46 +102,65 @@ pub(crate) struct Counts {
     pub waits: Waits,
 }
 
-/// Commands fetched, by the class of their I/O. Those of the last command's class are what was fetched
-/// since the class changed, so that a command of the same class as the one before costs a comparison.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct ByClass {
+/// Counters of commands, by the class of their I/O. What counters rose by since the class changed is the last
+/// command's class', so that a command of the same class as the one before costs a comparison.
+#[derive(Clone, Debug)]
+pub(crate) struct ByClass<const N: usize> {
     last: IoClass,
-    /// What had been fetched when it became the last.
-    before: [u64; OPCODES.len()],
-    rows: Vec<(IoClass, [u64; OPCODES.len()])>,
+    /// What had been counted when it became the last.
+    before: [u64; N],
+    rows: Vec<(IoClass, [u64; N])>,
 }
 
-impl ByClass {
-    /// A command of this class is fetched; `fetched` are those before it.
+impl<const N: usize> Default for ByClass<N> {
+    fn default() -> ByClass<N> {
+        ByClass { last: IoClass::default(), before: [0; N], rows: Vec::new() }
+    }
+}
+
+impl<const N: usize> ByClass<N> {
+    /// A command of this class comes; `counted` is what was counted before it.
     #[inline]
-    pub fn see(&mut self, class: IoClass, fetched: &[u64; OPCODES.len()]) {
+    pub fn see(&mut self, class: IoClass, counted: impl FnOnce() -> [u64; N]) {
         if class != self.last {
-            self.settle(fetched);
+            self.settle(&counted());
             self.last = class;
         }
     }
     #[cold]
     #[inline(never)]
-    fn settle(&mut self, fetched: &[u64; OPCODES.len()]) {
-        if self.before == *fetched {
+    fn settle(&mut self, counted: &[u64; N]) {
+        if self.before == *counted {
             return;
         }
         let at = self.rows.iter().position(|row| row.0 == self.last).unwrap_or_else(|| {
-            self.rows.push((self.last, [0; OPCODES.len()]));
+            self.rows.push((self.last, [0; N]));
             self.rows.len() - 1
         });
-        let sums = self.rows[at].1.iter_mut().zip(fetched.iter().zip(&self.before));
+        let sums = self.rows[at].1.iter_mut().zip(counted.iter().zip(&self.before));
         sums.for_each(|(sum, (now, then))| *sum += now - then);
-        self.before = *fetched;
+        self.before = *counted;
     }
-    /// By class, ascending, once so many are fetched.
-    pub fn rows(&self, fetched: &[u64; OPCODES.len()]) -> Vec<(IoClass, [u64; OPCODES.len()])> {
+    /// By class, ascending, once so much is counted.
+    pub fn rows(&self, counted: &[u64; N]) -> Vec<(IoClass, [u64; N])> {
         let mut all = self.clone();
-        all.settle(fetched);
+        all.settle(counted);
         all.rows.sort_by_key(|row| row.0);
         all.rows
     }
+}
+
+/// What the cache had for commands of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CachedClass {
+    /// The class.
+    pub class: IoClass,
+    /// Lines that hold data and that such a command wrote to or had filled last.
+    pub lines: u64,
+    /// Sectors read that were there.
+    pub hits: u64,
+    /// Sectors read that came from flash.
+    pub misses: u64,
 }
 
 /// What the commands of a partition of the cache did, or of the whole cache if it is not split.

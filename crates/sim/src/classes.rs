@@ -4,7 +4,7 @@ use crate::result::{ClassLatency, ClassRow, DirResult, DriveClass, ThreadResult}
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use wordline_base::{Ddir, Histogram, IoClass, Workload};
-use wordline_device::OPCODES;
+use wordline_device::{CachedClass, OPCODES};
 use wordline_nvme::Opcode;
 
 impl DirResult {
@@ -79,7 +79,7 @@ pub(crate) fn rows<T: Borrow<ThreadResult>>(threads: impl IntoIterator<Item = T>
 type ByClass = [(IoClass, [u64; OPCODES.len()])];
 
 /// What came to the drive of each class; nothing if no command has one.
-pub(crate) fn of_drive(by_class: &ByClass, cached: &[(IoClass, u64)]) -> Vec<DriveClass> {
+pub(crate) fn of_drive(by_class: &ByClass, cached: &[CachedClass]) -> Vec<DriveClass> {
     if by_class.iter().all(|(class, _)| *class == IoClass::NONE) {
         return Vec::new();
     }
@@ -88,6 +88,7 @@ pub(crate) fn of_drive(by_class: &ByClass, cached: &[(IoClass, u64)]) -> Vec<Dri
             let counts = OPCODES.iter().zip(counts);
             counts.filter(|(o, _)| wanted.contains(o)).map(|(_, n)| n).sum()
         };
+        let cached = cached.iter().find(|c| c.class == *class);
         DriveClass {
             class: *class,
             reads: of(&[Opcode::Read, Opcode::VectorRead]),
@@ -95,7 +96,9 @@ pub(crate) fn of_drive(by_class: &ByClass, cached: &[(IoClass, u64)]) -> Vec<Dri
             flushes: of(&[Opcode::Flush]),
             trims: of(&[Opcode::Deallocate]),
             resets: of(&[Opcode::VectorReset]),
-            cached_lines: cached.iter().find(|(c, _)| c == class).map_or(0, |(_, n)| *n),
+            cached_lines: cached.map_or(0, |c| c.lines),
+            read_hits: cached.map_or(0, |c| c.hits),
+            read_misses: cached.map_or(0, |c| c.misses),
         }
     };
     by_class.iter().map(row).collect()

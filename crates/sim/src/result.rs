@@ -351,6 +351,10 @@ pub struct DriveClass {
     pub resets: u64,
     /// Lines of the cache at the end.
     pub cached_lines: u64,
+    /// Sectors read that the cache had.
+    pub read_hits: u64,
+    /// Sectors read that the cache did not have.
+    pub read_misses: u64,
 }
 
 /// One line of fio's `write_lat_log` and friends: time is milliseconds when printed.
@@ -936,6 +940,8 @@ impl DriveClass {
         self.trims += o.trims;
         self.resets += o.resets;
         self.cached_lines += o.cached_lines;
+        self.read_hits += o.read_hits;
+        self.read_misses += o.read_misses;
     }
 }
 

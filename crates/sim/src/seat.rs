@@ -3,13 +3,13 @@
 use crate::classes;
 use crate::drive::{self, Precondition};
 use crate::result::{
-    CAUSES, CachePartitionUse, CacheUse, Cause, DriveResult, DriveTotals, FlashUse, Integrity,
-    LinkUse, PartialWrites, ReadAheadFrom, StrideReport, WaysFrom, WearSummary, WriteAmplification,
-    add_named,
+    CAUSES, CachePartitionUse, CacheUse, Cause, DriveClass, DriveResult, DriveTotals, FlashUse,
+    Integrity, LinkUse, PartialWrites, ReadAheadFrom, StrideReport, WaysFrom, WearSummary,
+    WriteAmplification, add_named,
 };
 use std::collections::BTreeMap;
 use wordline_base::{Stamps, Time};
-use wordline_device::{Bridge, CachePartition, CacheStats, Controller, ENERGY_STATES};
+use wordline_device::{Bridge, CachePartition, CacheStats, CachedClass, Controller, ENERGY_STATES};
 use wordline_ftl::{Counters, Translation, Translator};
 use wordline_host::sched::LunStats;
 use wordline_host::stats::{GcStats, PblkStats};
@@ -337,7 +337,13 @@ impl BridgeSeat {
             .into_iter()
             .zip(self.bridge.energy_by_state(now).map(|nj| nj as f64 * 1e-9))
             .collect();
-        let cached: Vec<_> = sum.classes.iter().map(|c| (c.class, c.cached_lines)).collect();
+        let cached = |c: &DriveClass| CachedClass {
+            class: c.class,
+            lines: c.cached_lines,
+            hits: c.read_hits,
+            misses: c.read_misses,
+        };
+        let cached: Vec<_> = sum.classes.iter().map(cached).collect();
         let bytes = self.bridge.stripes().bytes();
         let sectors = self.bridge.sector().of(bytes);
         let mut totals = sum.totals;

@@ -452,6 +452,8 @@ impl Random {
                 trims: self.any(),
                 resets: self.any(),
                 cached_lines: self.any(),
+                read_hits: self.any(),
+                read_misses: self.any(),
             }],
             cores: (0..self.below(4))
                 .map(|_| CoreUse { user: self.float(), idle: self.float(), ..CoreUse::default() })
