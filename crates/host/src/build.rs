@@ -125,9 +125,8 @@ impl<S> Placing<S> {
         asleep: Asleep,
     ) -> u32 {
         let spec = ThreadSpec::new(name, Engine::Null, 1);
-        let mut thread = Thread::new(spec, None, core, disk.0, disk.1.map[core]);
-        (thread.step, thread.asleep) = (step, asleep);
-        self.threads.push(thread);
+        let thread = Thread::new(spec, None, core, disk.0, disk.1.map[core]);
+        self.threads.push(thread.sleeping(step, asleep));
         self.count() - 1
     }
 }
@@ -175,12 +174,10 @@ impl<S: Source> Host<S> {
             let polled = (0..has.poll).map(|_| (0, false));
             let critical = vectors[..has.critical as usize].to_vec();
             let all = vectors.into_iter().map(|core| (core, !spdk)).chain(polled);
-            let hctx = |core| Hctx::new(d as u16, core, has.depth, queue.scheduler_tags);
-            hctxs.extend(all.map(|(core, interrupts)| {
-                let mut hctx = hctx(core);
-                hctx.interrupts = interrupts;
-                hctx
-            }));
+            let hctx = |core, interrupts| {
+                Hctx::new(d as u16, core, has.depth, queue.scheduler_tags, interrupts)
+            };
+            hctxs.extend(all.map(|(core, interrupts)| hctx(core, interrupts)));
             for h in disk.first..hctxs.len() as u16 {
                 hctxs[usize::from(h)].cq = h;
             }
@@ -188,7 +185,7 @@ impl<S: Source> Host<S> {
             for (q, core) in (0..).zip(critical) {
                 let masks = own && queue.flashshare.select_isr;
                 let h = hctxs.len() as u16;
-                let mut hctx = hctx(core);
+                let mut hctx = hctx(core, true);
                 hctx.cq = if own { h } else { disk.first + q };
                 if masks {
                     hctx.mask_first();
@@ -232,13 +229,13 @@ impl<S: Source> Host<S> {
             let hctx = if shared { disk.map[core] } else { own(disk) };
             let mut thread = Thread::new(spec.fixed_up(), Some(source), core, home, hctx);
             let knows = matches!(thread.spec.engine, Engine::Pvsync2 | Engine::IoUring);
-            thread.may_poll = knows && thread.spec.hipri;
             if stack.kernel && thread.spec.class.workload() != Workload::None {
                 thread.engine.mark_first();
             }
-            thread.selects = may_select(stack.flashshare.select_isr, &thread.spec)
+            let selects = may_select(stack.flashshare.select_isr, &thread.spec)
                 && not_selected(&thread.spec, disk.array.is_some()).is_none();
-            thread.polls_at(disk);
+            thread.driver.allow(knows && thread.spec.hipri, selects);
+            thread.turn_to(home, disk, hctx);
             placing.threads.push(thread);
         }
         for (d, ftl) in (0u16..).zip(ftls) {
@@ -310,8 +307,10 @@ impl<S: Source> Host<S> {
             placing.take(core);
             let spec = ThreadSpec::new("reaper", Engine::Libaio, 1);
             let mut reaper = Thread::new(spec, None, core, 0, disks[0].map[core]);
-            (reaper.step, reaper.asleep, reaper.partner) = (Step::Collect, Asleep::Events, job);
-            placing.threads[job].partner = placing.count();
+            reaper.engine.shares_reaping(job);
+            let reaper = reaper.sleeping(Step::Collect, Asleep::Events);
+            let number = placing.count();
+            placing.threads[job].engine.shares_reaping(number);
             placing.threads.push(reaper);
         }
         for job in 0..count {
@@ -324,14 +323,15 @@ impl<S: Source> Host<S> {
             let thread = &placing.threads[job];
             let mut spec = ThreadSpec::new("io_uring-sq", Engine::IoUring, 1);
             (spec.hipri, spec.class) = (thread.spec.hipri, thread.spec.class);
-            let (polls, d) = (thread.polls, thread.disk);
+            let (polls, d) = (thread.driver.polls(), thread.disk);
             let disk = &disks[d];
             let home = if polls { &disk.poll_map } else { &disk.map }[core];
             let mut sq = Thread::new(spec, None, core, d, home);
-            (sq.step, sq.asleep, sq.owner, sq.polls) = (Step::SqLoop, Asleep::Ring, job, polls);
-            sq.may_poll = polls;
-            placing.threads[job].sq = placing.count();
-            placing.threads.push(sq);
+            sq.engine.submits_for(job);
+            sq.driver.polls_for(polls);
+            let number = placing.count();
+            placing.threads[job].engine.is_submitted_by(number);
+            placing.threads.push(sq.sleeping(Step::SqLoop, Asleep::Ring));
         }
         if stack.kernel && stack.kworker.interval > Span::ZERO {
             for core in 0..stack.cores {
@@ -371,7 +371,7 @@ impl<S: Source> Host<S> {
             }
         }
         let threads = placing.threads;
-        let reapers = threads.iter().any(|t| t.partner != NONE || t.owner != NONE);
+        let reapers = threads.iter().any(|t| t.engine.partner() != NONE || t.engine.is_submitter());
         let in_use: usize = threads.iter().map(|t| t.spec.iodepth as usize + 1).sum();
         let requests = in_use.min(1 << 16);
         for (disk, (queue, has)) in disks.iter_mut().zip(settings.iter().zip(&queues)) {

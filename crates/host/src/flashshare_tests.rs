@@ -378,7 +378,7 @@ fn random_mixes_keep_their_order_and_end() {
         merged += c.hazards_merged;
         ordered += c.hazards_ordered;
         sleepers += c.mask_writes;
-        assert!(w.host.threads.iter().all(|t| t.awaited == 0), "seed {seed}");
+        assert!(w.host.threads.iter().all(|t| t.driver.awaited() == 0), "seed {seed}");
         assert!(w.host.block.hctxs.iter().all(|h| h.at_rest().2 == 0), "seed {seed}");
     }
     assert!(merged > 100 && ordered > 100 && sleepers > 100, "{merged} {ordered} {sleepers}");

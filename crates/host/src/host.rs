@@ -1,7 +1,7 @@
 //! The host as a whole: construction, events, cores handing out work, statistics.
 
 use crate::block::sched::{Elevator, LunStats};
-use crate::block::{BlockLayer, Handler, NONE};
+use crate::block::{BlockLayer, NONE};
 use crate::config::{Engine, HostCost, KworkerConfig};
 use crate::disk::{Disk, DriveInfo};
 use crate::driver::poll::PollStats;
@@ -191,8 +191,8 @@ impl<S: Source> Host<S> {
                 cq: hctx.cq - self.block.disks[disk].first,
                 depth: self.depths[usize::from(disk)],
                 priority,
-                interrupts: hctx.interrupts,
-                masked: hctx.masked,
+                interrupts: hctx.cqes.interrupts(),
+                masked: hctx.is_masked(),
             }
         })
     }
@@ -242,15 +242,8 @@ impl<S: Source> Host<S> {
     pub fn mount(&mut self, fs: Fs) {
         let jobs = self.jobs();
         for thread in self.threads.iter_mut().take(jobs as usize) {
-            // dio_await_one polls the queue that its bios went to; what else a call waits for comes by
-            // interrupt.
-            if thread.selects {
-                continue;
-            }
-            thread.polls &= thread.spec.engine == Engine::Pvsync2
-                && thread.poll_hctx == thread.home
-                && self.io_poll_delay < 0;
-            thread.poll_hctx = thread.home;
+            let synchronous = thread.spec.engine == Engine::Pvsync2 && self.io_poll_delay < 0;
+            thread.driver.mount(synchronous);
         }
         let map = self.block.disks[0].map.clone();
         let cores = self.cores.len() as u32;
@@ -296,7 +289,7 @@ impl<S: Source> Host<S> {
         self.md_start(ctx);
         self.start_collectors(ctx);
         for (i, thread) in self.threads.iter().enumerate() {
-            if thread.asleep == Asleep::Start && thread.spec.start < Time::NEVER {
+            if thread.asleep() == Asleep::Start && thread.spec.start < Time::NEVER {
                 ctx.at(thread.spec.start.max(ctx.now), Kind::AppWake, i as u32);
             }
         }
@@ -310,15 +303,15 @@ impl<S: Source> Host<S> {
 
     /// Starts a job whose `start` is `Time::NEVER`.
     pub fn start_thread(&mut self, ctx: &mut Ctx, thread: u32, at: Time) {
-        debug_assert!(self.threads[thread].asleep == Asleep::Start);
+        debug_assert!(self.threads[thread].asleep() == Asleep::Start);
         ctx.host = self.number;
         ctx.at(at, Kind::AppWake, thread);
     }
     /// Wakes a job that sleeps for something to do; one that does not asks by itself before it does.
     pub fn kick(&mut self, ctx: &mut Ctx, thread: u32) {
-        let asleep = &mut self.threads[thread];
-        if asleep.asleep == Asleep::Timer || !self.kernel {
-            asleep.timer_at = ctx.now;
+        let sleeper = &mut self.threads[thread];
+        if sleeper.asleep() == Asleep::Timer || !self.kernel {
+            sleeper.asks_for(ctx.now);
             ctx.host = self.number;
             ctx.at(ctx.now, Kind::AppWake, thread);
         }
@@ -386,9 +379,7 @@ impl<S: Source> Host<S> {
             }
         }
         let hctx = &mut self.block.hctxs[cq];
-        hctx.entries.push_back(cqe);
-        if hctx.handler == Handler::Running {
-            // nvme_process_cq is still looping: it takes this one up as well.
+        if hctx.cqes.post(cqe) {
             let core = hctx.core;
             let stats = self.sampled([cqe].iter());
             let span = Span(spend!(self, core, Completion, StatAdd * stats));
@@ -396,7 +387,7 @@ impl<S: Source> Host<S> {
             c.prolong(span);
             return;
         }
-        let interrupt = interrupt && hctx.interrupts && !hctx.masked;
+        let interrupt = interrupt && hctx.cqes.interrupts() && !hctx.is_masked();
         if self.has_poller(cq) && self.polled(ctx, cq, interrupt) {
             return;
         }
@@ -418,8 +409,7 @@ impl<S: Source> Host<S> {
             return;
         }
         let hctx = &mut self.block.hctxs[cq];
-        if hctx.handler == Handler::Off {
-            hctx.handler = Handler::Queued;
+        if hctx.cqes.interrupt() {
             let core = hctx.core;
             self.raise(ctx, core, Irq::Vector(cq));
         }
@@ -442,10 +432,10 @@ impl<S: Source> Host<S> {
         self.stopping = true;
         for t in 0..self.threads.len() as u32 {
             let thread = &mut self.threads[t];
-            let waits = matches!(thread.asleep, Asleep::Start | Asleep::Timer);
+            let waits = matches!(thread.asleep(), Asleep::Start | Asleep::Timer);
             if thread.engine.in_flight() == 0 && (waits || !self.kernel) && thread.source.is_some()
             {
-                thread.asleep = Asleep::Done;
+                thread.end();
                 self.ended(ctx, t);
             } else if waits && self.kernel {
                 self.wake(ctx, t, None);
@@ -456,7 +446,7 @@ impl<S: Source> Host<S> {
     /// A job is over; its submission thread goes with it.
     pub(crate) fn ended(&mut self, ctx: &mut Ctx, t: u32) {
         self.out.push_back(Output::Ended { thread: t });
-        let sq = self.threads[t].sq;
+        let sq = self.threads[t].engine.submitter();
         if sq != NONE {
             self.notice(ctx, sq);
         }
@@ -465,12 +455,12 @@ impl<S: Source> Host<S> {
     /// Nothing in flight and nothing left to do.
     pub fn idle(&self) -> bool {
         self.threads.iter().all(|t| match t.source {
-            Some(_) => t.asleep == Asleep::Done && t.engine.in_flight() == 0,
+            Some(_) => t.asleep() == Asleep::Done && t.engine.in_flight() == 0,
             None => {
                 use Asleep::{Actions, Events, Ring, Socket, Work};
-                matches!(t.asleep, Actions | Events | Ring | Asleep::Vfs | Work | Socket)
+                matches!(t.asleep(), Actions | Events | Ring | Asleep::Vfs | Work | Socket)
             }
-        }) && self.block.hctxs.iter().all(|h| h.in_flight() == 0 && h.entries.is_empty())
+        }) && self.block.hctxs.iter().all(|h| h.in_flight() == 0 && h.cqes.is_empty())
             && self.out.is_empty()
     }
 
@@ -509,9 +499,9 @@ impl<S: Source> Host<S> {
         }
         // A reaper's time is its job's.
         for (r, thread) in (0..).zip(&self.threads) {
-            if thread.source.is_none() && thread.partner != NONE {
+            if thread.source.is_none() && thread.engine.partner() != NONE {
                 let reaper = threads[r].clone();
-                let job = &mut threads[thread.partner];
+                let job = &mut threads[thread.engine.partner()];
                 job.user += reaper.user;
                 job.system += reaper.system;
                 job.voluntary_switches += reaper.voluntary_switches;
@@ -575,15 +565,12 @@ impl<S: Source> Host<S> {
     pub(crate) fn turn_to(&mut self, t: u32, to: u16) {
         let disk = &self.block.disks[to];
         let thread = &mut self.threads[t];
-        let core = thread.core;
-        thread.disk = to;
-        thread.home = if self.shared {
-            disk.map[core]
+        let home = if self.shared {
+            disk.map[thread.core]
         } else {
             disk.first + (t % u32::from(disk.unpolled)) as u16
         };
-        thread.polls_at(disk);
-        thread.hctx = thread.home;
+        thread.turn_to(to, disk, home);
     }
 
     /// The connection that a hardware queue stands for, if it does.

@@ -1,7 +1,7 @@
 //! A submission call: which I/Os it takes up, where it is, and what its plug holds. Engines begin one, the block
 //! layer goes through it.
 
-use crate::block::{BIO_BYTES, NONE, PLUG_REQUESTS};
+use crate::block::{BIO_BYTES, NO_TAG, NONE, PLUG_REQUESTS};
 use crate::tasks::thread::Step;
 use wordline_nvme::Opcode;
 
@@ -37,6 +37,8 @@ pub(crate) struct Call {
     /// The current part passes by merges and queues, and another request went before it.
     pub(super) bypass: bool,
     pub(super) ordered: bool,
+    /// A tag handed over while the thread slept.
+    granted: u16,
     /// The request made last when it was let pass.
     #[cfg(debug_assertions)]
     pub(super) entered: u64,
@@ -76,6 +78,7 @@ impl Call {
             fresh: false,
             bypass: false,
             ordered: false,
+            granted: NO_TAG,
             #[cfg(debug_assertions)]
             entered: 0,
         }
@@ -179,6 +182,19 @@ impl Call {
     }
     pub fn part(&self) -> u32 {
         self.part
+    }
+    /// A tag is handed to the thread, which sleeps for one or is about to go on.
+    #[inline]
+    pub fn grant(&mut self, tag: u16) {
+        self.granted = tag;
+    }
+    pub fn is_granted(&self) -> bool {
+        self.granted != NO_TAG
+    }
+    /// The tag handed over, or `NO_TAG`.
+    #[inline]
+    pub fn take_granted(&mut self) -> u16 {
+        std::mem::replace(&mut self.granted, NO_TAG)
     }
     /// What the thread does when the call has returned.
     pub fn after(&self) -> Step {

@@ -161,7 +161,7 @@ impl<S: Source> Host<S> {
         }
         let hctx = match critical {
             true => self.block.critical_queue(disk, thread.core),
-            false if here.critical_map.contains(&thread.hctx) => thread.home,
+            false if here.critical_map.contains(&thread.hctx) => thread.driver.home(),
             false => thread.hctx,
         };
         let data = matches!(opcode, Opcode::Read | Opcode::Write);
@@ -174,11 +174,11 @@ impl<S: Source> Host<S> {
     pub(crate) fn bypass(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let (part, opcode, core) = (thread.call.part, thread.call.opcode, thread.core);
-        debug_assert_eq!(thread.home, self.block.disks[thread.disk].map[core]);
+        debug_assert_eq!(thread.driver.home(), self.block.disks[thread.disk].map[core]);
         if thread.call.ordered && !thread.is_planned() {
             thread.plan_after(part, Layer::Block, Why::Overlap);
         }
-        let (n, home) = (self.block.nodes[part], thread.home);
+        let (n, home) = (self.block.nodes[part], thread.driver.home());
         let (offset, len) = (n.offset, u64::from(n.len));
         let Some((rq, waits)) = self.block.hazard(home, (offset, len), NONE) else {
             #[cfg(debug_assertions)]
@@ -312,7 +312,7 @@ impl<S: Source> Host<S> {
             worker.work.push_back(h);
         }
         let thread = worker.thread;
-        if self.threads[thread].asleep == Asleep::Actions {
+        if self.threads[thread].asleep() == Asleep::Actions {
             self.counters.kblockd_runs += 1;
             self.wake(ctx, thread, Some(core));
         }
@@ -352,10 +352,10 @@ impl<S: Source> Host<S> {
         let (cq, last) = (self.block.hctxs[r.hctx].cq, r.last);
         let thread = &self.threads[t];
         let core = thread.core;
-        let looks = thread.selects && thread.polls && cq == thread.poll_hctx;
+        let looks = thread.driver.looks_at(cq);
         if looks && (self.block.nodes[last].bio == NONE || thread.vfs.waits) {
             self.block.requests[rq].looker = t;
-            self.threads[t].awaited += 1;
+            self.threads[t].driver.awaits_one();
         } else if self.block.hctxs[cq].maskable {
             self.block.hctxs[cq].sleepers += 1;
         }
@@ -380,7 +380,7 @@ impl<S: Source> Host<S> {
             hctx.sleepers -= u32::from(hctx.maskable);
         } else {
             // The other one's looker finds it, or the interrupt.
-            self.threads[gone.looker].awaited -= 1;
+            self.threads[gone.looker].driver.is_relieved();
         }
     }
 
@@ -403,7 +403,7 @@ impl<S: Source> Host<S> {
         let looker = self.block.requests[rq].looker;
         if looker != NONE {
             self.block.requests[rq].looker = NONE;
-            self.threads[looker].awaited -= 1;
+            self.threads[looker].driver.is_relieved();
         } else if hctx.sleepers > 0 {
             hctx.sleepers -= 1;
         }
@@ -417,15 +417,16 @@ impl<S: Source> Host<S> {
 
     /// What thread `t` has in flight, and would look for, comes by interrupt.
     pub(crate) fn leave_to_interrupt(&mut self, t: u32) {
-        let (core, cq) = (self.threads[t].core, self.threads[t].poll_hctx);
+        let thread = &mut self.threads[t];
+        let core = thread.core;
+        let (awaited, cq) = thread.driver.looks_no_more();
         let of = |(rq, r): (u32, &Request)| (r.looker == t).then_some(rq);
         let mine: Vec<u32> = self.block.requests.records().filter_map(of).collect();
         for &rq in &mine {
             self.block.requests[rq].looker = NONE;
         }
         let mine = mine.len() as u32;
-        debug_assert_eq!(mine, self.threads[t].awaited);
-        self.threads[t].awaited = 0;
+        debug_assert_eq!(mine, awaited);
         let hctx = &mut self.block.hctxs[cq];
         if hctx.maskable {
             hctx.sleepers += mine;

@@ -21,7 +21,7 @@ impl<S: Source> Host<S> {
         }
         if disk.critical_map.contains(&thread.hctx) {
             // A flush is nobody's, and shared: it has no class.
-            thread.hctx = thread.home;
+            thread.hctx = thread.driver.home();
         }
         let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
         if let Some(pblk) = disk.enter(ctx) {

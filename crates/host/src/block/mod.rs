@@ -29,11 +29,12 @@ use crate::block::flashshare::Kblockd;
 use crate::block::sched::{Ask, Dir, Elevator};
 use crate::config::FlashShareConfig;
 use crate::disk::{DISK_SHIFT, Disk};
+use crate::driver::completions::Completions;
 use crate::{CoreId, DiskId, HctxId};
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Time};
 use wordline_ftl::Brings;
-use wordline_nvme::{Cqe, Opcode};
+use wordline_nvme::Opcode;
 
 pub(crate) const NONE: u32 = u32::MAX;
 /// BLK_MAX_REQUEST_COUNT and BLK_PLUG_FLUSH_SIZE of Linux 4.14.
@@ -148,7 +149,7 @@ pub(crate) struct Hctx {
     /// Request (or node, for kernel = false) by tag.
     by_tag: Vec<u32>,
     /// What the ledger of versions calls the write or trim at the drive, by tag.
-    pub submitted: Vec<u32>,
+    submitted: Vec<u32>,
     sched_free: u32,
     /// Threads asleep for a tag; with kernel = false, nodes that found the queue full.
     waiters: VecDeque<u32>,
@@ -159,15 +160,7 @@ pub(crate) struct Hctx {
     /// The flush at the drive, and the nodes that wait for the next.
     flush: u32,
     flush_pending: Vec<u32>,
-    /// Completion entries visible and not reaped.
-    pub entries: VecDeque<Cqe>,
-    pub handler: Handler,
-    /// The handler's message came while the core had interrupts off: its way is over.
-    pub late: bool,
-    /// Its completion queue was created with interrupts.
-    pub interrupts: bool,
-    /// Threads that look at it.
-    pub pollers: Vec<u32>,
+    pub cqes: Completions,
     /// The hardware queue whose completion queue its own commands complete in.
     pub cq: u16,
     /// Requests that a kblockd worker is to take (blk_mq_ctx).
@@ -175,23 +168,15 @@ pub(crate) struct Hctx {
     /// Its completion queue's vector may be masked.
     maskable: bool,
     /// The vector is masked.
-    pub masked: bool,
+    masked: bool,
     /// Entries taken from that queue.
     reaped: u64,
     /// Requests in flight whose completion nobody looks for.
     sleepers: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Handler {
-    Off,
-    /// Behind another interrupt of the core.
-    Queued,
-    Running,
-}
-
 impl Hctx {
-    pub fn new(disk: u16, core: u32, depth: u32, sched_tags: u32) -> Hctx {
+    pub fn new(disk: u16, core: u32, depth: u32, sched_tags: u32, interrupts: bool) -> Hctx {
         let tags = depth as usize - 1;
         Hctx {
             disk,
@@ -205,11 +190,7 @@ impl Hctx {
             repairs: VecDeque::new(),
             flush: NONE,
             flush_pending: Vec::with_capacity(8),
-            entries: VecDeque::with_capacity(64),
-            handler: Handler::Off,
-            late: false,
-            interrupts: true,
-            pollers: Vec::new(),
+            cqes: Completions::new(interrupts),
             cq: 0,
             software: VecDeque::new(),
             maskable: false,
@@ -221,6 +202,16 @@ impl Hctx {
     /// The vector of its completion queue is masked until somebody sleeps.
     pub fn mask_first(&mut self) {
         (self.maskable, self.masked) = (true, true);
+    }
+    /// The vector of its completion queue is masked.
+    #[inline]
+    pub fn is_masked(&self) -> bool {
+        self.masked
+    }
+    /// What the ledger of versions calls the write or trim whose command has this tag.
+    #[inline]
+    pub fn at_ledger(&mut self, tag: u16) -> &mut u32 {
+        &mut self.submitted[usize::from(tag)]
     }
     /// The request (or node) whose command has this tag.
     #[inline]
@@ -423,7 +414,7 @@ impl BlockLayer {
             let owner = &mut self.hctxs[self.requests[rq].hctx];
             owner.dispatch.push_back(rq);
             // A queue that only polling empties may be left alone for long: the others go on.
-            if owner.interrupts {
+            if owner.cqes.interrupts() {
                 return None;
             }
         }

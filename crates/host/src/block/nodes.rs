@@ -135,26 +135,26 @@ impl<S: Source> Host<S> {
             Engine::Spdk => true,
             Engine::Pvsync2 | Engine::Null => false,
         };
-        let sq = thread.sq;
+        let sq = thread.engine.submitter();
         if is_aio && sq != NONE {
             self.threads[sq].engine.sent_is_back();
         }
         let thread = &mut self.threads[t];
         let sleeping = if is_aio {
             thread.engine.complete(n);
-            let reaper = thread.partner;
+            let reaper = thread.engine.partner();
             if reaper != NONE {
-                if self.threads[reaper].asleep == Asleep::Events {
+                if self.threads[reaper].asleep() == Asleep::Events {
                     self.wake(ctx, reaper, on);
                 }
                 return;
             }
-            match thread.asleep {
+            match thread.asleep() {
                 Asleep::Events => thread.engine.has_enough(),
                 asleep => asleep == Asleep::Timer,
             }
         } else {
-            matches!(thread.asleep, Asleep::Call | Asleep::Hybrid)
+            matches!(thread.asleep(), Asleep::Call | Asleep::Hybrid)
         };
         if sleeping {
             self.wake(ctx, t, on);

@@ -37,7 +37,7 @@ impl<S: Source> Host<S> {
             }
             self.turn_to(t, disk);
             let thread = &mut self.threads[t];
-            thread.hctx = if thread.polls { thread.poll_hctx } else { thread.home };
+            thread.hctx = thread.driver.queue();
         }
         let thread = &mut self.threads[t];
         let call = &mut thread.call;
@@ -45,7 +45,7 @@ impl<S: Source> Host<S> {
         (call.node, call.part, call.at) = (node, node, 0);
         thread.pend.entry += spend!(self, thread.core, Syscall);
         thread.plan_for(node);
-        if thread.owner != NONE {
+        if thread.engine.is_submitter() {
             thread.plan_waited(Layer::Syscall, Why::Polling);
         }
         let n = self.block.nodes[node];
@@ -142,7 +142,7 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t];
         if thread.call.bypass {
             thread.call.ordered = false;
-            let (core, home) = (thread.core, thread.home);
+            let (core, home) = (thread.core, thread.driver.home());
             let work = match self.block.flashshare.accelerator {
                 true => spend!(self, core, RegisterWrite),
                 false => spend!(self, core, Bypass, Hazard),

@@ -1,6 +1,6 @@
 //! Tags: waiting for one, and who gets one that is free; running a queue from elsewhere.
+use crate::block::NONE;
 use crate::block::sched::Elevator;
-use crate::block::{NO_TAG, NONE};
 use crate::driver::poll::Loop;
 use crate::host::ELEVATOR;
 use crate::host::Host;
@@ -22,13 +22,13 @@ impl<S: Source> Host<S> {
                 return self.go(t, Step::Granted);
             }
         } else if let Some(tag) = hctx.tags.pop() {
-            thread.granted = tag;
+            thread.call.grant(tag);
             return self.go(t, Step::Granted);
         }
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::TagWait);
         }
-        if (!hctx.interrupts || thread.awaited > 0) && !thread.pblk.has_work() {
+        if (!hctx.cqes.interrupts() || thread.driver.awaited() > 0) && !thread.pblk.has_work() {
             // Nobody else need look at this queue: io_uring is told EAGAIN and reaps first, and so
             // does everybody here.
             thread.plan_after(thread.call.part, Layer::Block, Why::Tag);
@@ -55,7 +55,7 @@ impl<S: Source> Host<S> {
         if disk.pblk.is_some() && thread.call.opcode != Opcode::Flush {
             return self.go(t, Step::PblkRead);
         }
-        let tag = std::mem::replace(&mut thread.granted, NO_TAG);
+        let tag = thread.call.take_granted();
         if self.threads[t].call.opcode == Opcode::Flush {
             return self.issue_flush(ctx, t, tag);
         }
@@ -78,7 +78,7 @@ impl<S: Source> Host<S> {
             self.run_other_queue(ctx, h, on);
             self.after_completion(ctx, h);
         } else if let Some(t) = hctx.waiters.pop_front() {
-            self.threads[t].granted = tag;
+            self.threads[t].call.grant(tag);
             self.wake(ctx, t, Some(on));
         } else {
             hctx.tags.push(tag);
@@ -90,7 +90,7 @@ impl<S: Source> Host<S> {
         let hctx = &mut self.block.hctxs[h];
         match hctx.waiters.pop_front() {
             Some(t) => {
-                debug_assert_eq!(self.threads[t].granted, NO_TAG);
+                debug_assert!(!self.threads[t].call.is_granted());
                 self.wake(ctx, t, Some(on));
             }
             None => {
@@ -194,9 +194,9 @@ impl<S: Source> Host<S> {
 
     /// Pollers that look for a tag.
     fn notice_tag(&mut self, ctx: &mut Ctx, h: u16) {
-        for i in 0..self.block.hctxs[h].pollers.len() {
-            let t = self.block.hctxs[h].pollers[i];
-            if self.threads[t].looking.then == Step::TagWait {
+        for i in 0..self.block.hctxs[h].cqes.pollers().len() {
+            let t = self.block.hctxs[h].cqes.pollers()[i];
+            if self.threads[t].driver.looks_for_tag() {
                 self.notice(ctx, t);
             }
         }

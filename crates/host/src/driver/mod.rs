@@ -6,6 +6,7 @@
 //! after the other. Left out: the second, empty interrupt of an entry that the handler picked up
 //! while it was running; command timeouts and aborts.
 
+pub(crate) mod completions;
 pub(crate) mod poll;
 
 use crate::block::{NO_TAG, NONE, Purpose};
@@ -87,7 +88,7 @@ impl<S: Source> Host<S> {
         let disk = self.block.hctxs[r.hctx].disk;
         let drive = self.block.disks[disk].ledger();
         let submitted = to_ledger(ctx, drive, r.opcode, r.offset, r.bytes);
-        self.block.hctxs[r.hctx].submitted[usize::from(r.tag)] = submitted;
+        *self.block.hctxs[r.hctx].at_ledger(r.tag) = submitted;
         let sqe = Sqe {
             submitted,
             opcode: r.opcode,
@@ -148,7 +149,7 @@ impl<S: Source> Host<S> {
         let mut ok = cqe.status == Status::Success;
         let hctx = &mut self.block.hctxs[h];
         let drive = self.block.disks[hctx.disk].drive;
-        from_ledger(ctx, drive, &mut hctx.submitted[usize::from(cqe.cid)], ok);
+        from_ledger(ctx, drive, hctx.at_ledger(cqe.cid), ok);
         self.counters.completions += 1;
 
         // The drive marked the life of the first I/O; those merged with it went the same way.

@@ -17,11 +17,11 @@
 //!
 //! Left out: pending signals, the granularity of the statistics' timer (jiffies).
 
-use crate::block::Handler;
+use crate::disk::Disk;
 use crate::function::{Function, spend};
 use crate::host::Host;
 use crate::source::Source;
-use crate::tasks::core::{Segment, Spin};
+use crate::tasks::core::Spin;
 use crate::tasks::thread::{Asleep, Flow, Step};
 use wordline_base::{Ctx, Kind, Span, Time, Why};
 use wordline_nvme::Cqe;
@@ -52,23 +52,167 @@ impl Loop {
     }
 }
 
+/// Where a thread's commands complete, and whether it looks for that by itself.
+#[derive(Debug)]
+pub(crate) struct InDriver {
+    /// The disk's hardware queue of its core.
+    home: u16,
+    /// The hardware queue that its polled requests go to.
+    polled: u16,
+    /// Its requests are polled where the disk can be.
+    may_poll: bool,
+    /// Its requests to the disk at hand are polled.
+    polls: bool,
+    /// The call under way is polled.
+    polls_call: bool,
+    /// It looks for its completions by Select-ISR.
+    selects: bool,
+    /// Completions that it looks for by Select-ISR now.
+    awaited: u32,
+    looking: Looking,
+}
+
+impl InDriver {
+    pub fn new(home: u16) -> InDriver {
+        InDriver {
+            home,
+            polled: home,
+            may_poll: false,
+            polls: false,
+            polls_call: false,
+            selects: false,
+            awaited: 0,
+            looking: Looking::default(),
+        }
+    }
+    /// It polls where the disk can be polled, or looks by Select-ISR.
+    pub fn allow(&mut self, polls: bool, selects: bool) {
+        (self.may_poll, self.selects) = (polls, selects);
+    }
+    /// It submits for a job, and polls if that does.
+    pub fn polls_for(&mut self, job: bool) {
+        (self.may_poll, self.polls) = (job, job);
+    }
+    /// Its I/O goes to this disk from here on, whose queue of its core is `home`.
+    pub fn turn_to(&mut self, disk: &Disk, core: u32, home: u16) {
+        self.home = home;
+        self.polls = (self.may_poll || self.selects) && disk.polls;
+        self.polled = match (self.polls, self.selects) {
+            (false, _) => home,
+            (true, true) => disk.look_map[core],
+            (true, false) => disk.poll_map[core],
+        };
+    }
+    /// Its bios go to a member of an array from here on, and complete by interrupt.
+    pub fn turn_to_member(&mut self, home: u16) {
+        (self.home, self.polled, self.polls) = (home, home, false);
+    }
+    /// Its I/Os are calls on files from here on. dio_await_one polls the queue that its bios went to, in a
+    /// `synchronous` call; what else a call waits for comes by interrupt.
+    pub fn mount(&mut self, synchronous: bool) {
+        if !self.selects {
+            self.polls &= synchronous && self.polled == self.home;
+            self.polled = self.home;
+        }
+    }
+    /// A synchronous call begins; the hardware queue that it goes to.
+    #[inline]
+    pub fn begin_call(&mut self, polls: bool) -> u16 {
+        self.polls_call = polls;
+        self.looking.slept = false;
+        if polls { self.polled } else { self.home }
+    }
+    /// A call on a file begins.
+    #[inline]
+    pub fn begin_file_call(&mut self, polls: bool) {
+        self.polls_call = polls;
+    }
+    /// The hardware queue of what is submitted in a batch.
+    #[inline]
+    pub fn queue(&self) -> u16 {
+        if self.polls { self.polled } else { self.home }
+    }
+    /// The disk's hardware queue of its core.
+    #[inline]
+    pub fn home(&self) -> u16 {
+        self.home
+    }
+    /// A bio may be split, as its end is not found by polling alone.
+    #[inline]
+    pub fn may_split(&self) -> bool {
+        self.polled == self.home || self.selects
+    }
+    /// Its requests to the disk at hand are polled.
+    #[inline]
+    pub fn polls(&self) -> bool {
+        self.polls
+    }
+    /// The call under way is polled.
+    #[inline]
+    pub fn polls_call(&self) -> bool {
+        self.polls_call
+    }
+    /// It looks for its completions by Select-ISR.
+    #[inline]
+    pub fn selects(&self) -> bool {
+        self.selects
+    }
+    /// It looks for completions that are to come. By Select-ISR some may come by interrupt instead.
+    pub fn finds_its_own(&self) -> bool {
+        self.polls && (!self.selects || self.awaited > 0)
+    }
+    /// Whether it looks, by Select-ISR, for what completes in this queue.
+    #[inline]
+    pub fn looks_at(&self, cq: u16) -> bool {
+        self.selects && self.polls && cq == self.polled
+    }
+    /// Completions that it looks for by Select-ISR now.
+    #[inline]
+    pub fn awaited(&self) -> u32 {
+        self.awaited
+    }
+    /// It looks for one more.
+    #[inline]
+    pub fn awaits_one(&mut self) {
+        self.awaited += 1;
+    }
+    /// One has come, or goes to somebody else.
+    #[inline]
+    pub fn is_relieved(&mut self) {
+        self.awaited -= 1;
+    }
+    /// It looks for none from here on: how many come by interrupt, and in which queue.
+    pub fn looks_no_more(&mut self) -> (u32, u16) {
+        (std::mem::take(&mut self.awaited), self.polled)
+    }
+    /// Its loop ends, for another thread's turn or because its time is over.
+    pub fn is_interrupted(&mut self, turn: bool) {
+        self.looking.resched = turn;
+    }
+    /// It looks in order to get a tag.
+    pub fn looks_for_tag(&self) -> bool {
+        self.looking.then == Step::TagWait
+    }
+}
+
 /// A thread in its loop.
 #[derive(Debug)]
-pub(crate) struct Looking {
-    pub what: Loop,
+struct Looking {
+    what: Loop,
     /// The queue looked at.
-    pub hctx: u16,
+    hctx: u16,
     /// What the thread does next.
-    pub then: Step,
-    /// Entries taken at the look that ended the loop, and when that was.
-    pub claimed: Vec<Cqe>,
-    pub at: Time,
+    then: Step,
+    /// Entries taken at the look that ended the loop.
+    claimed: Vec<Cqe>,
+    /// When that look was.
+    at: Time,
     /// The message of the entry taken arrives then.
-    pub message: Option<Time>,
+    message: Option<Time>,
     /// The scheduler ended the loop.
-    pub resched: bool,
+    resched: bool,
     /// The request has slept already (RQF_MQ_POLL_SLEPT).
-    pub slept: bool,
+    slept: bool,
 }
 
 impl Default for Looking {
@@ -179,56 +323,41 @@ impl<S: Source> Host<S> {
     /// The thread begins to look, at `until` at the latest stops, and goes on with `then`.
     pub(crate) fn look(&mut self, ctx: &mut Ctx, t: u32, what: Loop, until: Time) -> Flow {
         let thread = &self.threads[t];
-        let halts = self.block.flashshare.accelerator && thread.selects && what == Loop::Kernel;
+        let halts =
+            self.block.flashshare.accelerator && thread.driver.selects && what == Loop::Kernel;
         let what = if halts { Loop::Accelerator } else { what };
         let (turn, before) = self.turn(what);
         let thread = &mut self.threads[t];
-        let (h, core) = (thread.poll_hctx, thread.core);
+        let (h, core) = (thread.driver.polled, thread.core);
         let then = thread.step;
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, then);
         }
-        thread.looking.then = then;
-        thread.looking.what = what;
-        thread.looking.hctx = h;
-        thread.looking.resched = false;
+        thread.driver.looking.then = then;
+        thread.driver.looking.what = what;
+        thread.driver.looking.hctx = h;
+        thread.driver.looking.resched = false;
         thread.step = Step::Looked;
         let in_user = match what {
             Loop::Spdk | Loop::Reactor | Loop::Compute => true,
             Loop::Ring => thread.source.is_some(),
             Loop::Kernel | Loop::RingAndQueue | Loop::Accelerator => false,
         };
-        let selects = thread.selects && what == Loop::Kernel;
+        let selects = thread.driver.selects && what == Loop::Kernel;
         let c = &mut self.cores[core];
         let begin = c.free_from(ctx.now);
         let keep = if selects { begin + self.block.flashshare.give_up } else { begin };
-        c.segment = Some(Segment {
-            spun: 0,
-            thread: t,
-            begin,
-            split: begin,
-            end: Time::NEVER,
-            user: 0,
-            system: 0,
-            in_user,
-            halted: halts,
-            spin: Some(Spin { first: begin + Span(before), turn, until, keep }),
-        });
-        if what.has_queue() {
-            let hctx = &mut self.block.hctxs[h];
-            hctx.pollers.push(t);
-            if !hctx.entries.is_empty() && hctx.handler != Handler::Running {
-                self.claim(ctx, t, None);
-            }
+        let spin = Spin { first: begin + Span(before), turn, until, keep };
+        c.begin_loop(t, begin, spin, in_user, halts);
+        if what.has_queue() && self.block.hctxs[h].cqes.begin_looking(t) {
+            self.claim(ctx, t, None);
         }
         Flow::Off
     }
 
     /// The thread's loop, if it is in one that has not ended.
     fn spinning(&self, t: u32) -> Option<Spin> {
-        let core = self.threads[t].core;
-        let segment = self.cores[core].segment.as_ref()?;
-        (segment.thread == t && segment.end == Time::NEVER).then_some(segment.spin?)
+        self.cores[self.threads[t].core].loop_of(t)
     }
 
     /// Its first look at or after now.
@@ -244,11 +373,8 @@ impl<S: Source> Host<S> {
     pub(crate) fn polled(&mut self, ctx: &mut Ctx, h: u16, message: bool) -> bool {
         let hctx = &self.block.hctxs[h];
         let vector = hctx.core;
-        let first = hctx
-            .pollers
-            .iter()
-            .filter_map(|&t| self.next_look(ctx, t).map(|(at, _)| (at, t)))
-            .min();
+        let look = |&t: &u32| self.next_look(ctx, t).map(|(at, _)| (at, t));
+        let first = hctx.cqes.pollers().iter().filter_map(look).min();
         let Some((at, t)) = first else { return false };
         let poll = &self.cost.poll;
         if message {
@@ -266,14 +392,14 @@ impl<S: Source> Host<S> {
     /// The next look of thread `t` takes what is there.
     fn claim(&mut self, ctx: &mut Ctx, t: u32, posted: Option<Time>) {
         let Some((at, _)) = self.next_look(ctx, t) else { return };
-        let what = self.threads[t].looking.what;
-        let h = self.threads[t].looking.hctx;
-        let looking = &mut self.threads[t].looking;
-        looking.claimed.extend(self.block.hctxs[h].entries.drain(..));
+        let what = self.threads[t].driver.looking.what;
+        let h = self.threads[t].driver.looking.hctx;
+        let looking = &mut self.threads[t].driver.looking;
+        self.block.hctxs[h].cqes.take_all(&mut looking.claimed);
         looking.at = at;
         looking.message = posted.map(|posted| posted + self.cost.poll.interrupt_delivery);
         let n = looking.claimed.len() as u64;
-        let stats = self.sampled(self.threads[t].looking.claimed.iter());
+        let stats = self.sampled(self.threads[t].driver.looking.claimed.iter());
         let core = self.threads[t].core;
         let found = self.found(core, what, n) + spend!(self, core, StatAdd * stats);
         self.stop_looking(ctx, t, found);
@@ -305,7 +431,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn stop_looking(&mut self, ctx: &mut Ctx, t: u32, found: u64) {
         let Some((at, turns)) = self.next_look(ctx, t) else { return };
         let thread = &self.threads[t];
-        let (what, core) = (thread.looking.what, thread.core);
+        let (what, core) = (thread.driver.looking.what, thread.core);
         // The last look is whole only if it found something; a loop ended from outside leaves it.
         let looks = turns + 1;
         match what {
@@ -332,30 +458,13 @@ impl<S: Source> Host<S> {
             }
             Loop::Accelerator | Loop::Compute => {}
         }
-        let Some(segment) = &mut self.cores[core].segment else { return };
-        segment.end = at + Span(found);
-        if segment.halted {
-            let halted = at.since(std::mem::replace(&mut segment.begin, at));
-            self.cores[core].stats.idle += halted.0;
-        }
-        let Some(segment) = &mut self.cores[core].segment else { return };
-        let spent = segment.end.since(segment.begin).0;
+        // Of each turn of a reactor the call on the socket.
+        let calls = (what == Loop::Reactor)
+            .then(|| looks * (self.cost.crossing.0 + self.cost.socket.empty.0));
+        let c = &mut self.cores[core];
+        let Some(spent) = c.end_loop(at, found, calls, what != Loop::Compute) else { return };
         if what == Loop::Compute {
-            self.cores[core].calls.extra[Function::Application as usize] += spent;
-        }
-        let Some(segment) = &mut self.cores[core].segment else { return };
-        if what != Loop::Compute {
-            segment.spun = spent - found;
-        }
-        if what == Loop::Reactor {
-            // Of each turn the call on the socket.
-            let calls = looks * (self.cost.crossing.0 + self.cost.socket.empty.0);
-            segment.system = calls.min(spent);
-            segment.user = spent - segment.system;
-        } else if segment.in_user {
-            segment.user = spent;
-        } else {
-            segment.system = spent;
+            c.calls.extra[Function::Application as usize] += spent;
         }
         self.arm(ctx, core);
     }
@@ -364,13 +473,14 @@ impl<S: Source> Host<S> {
     pub(crate) fn looked(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let core = thread.core;
-        let (what, h, then) = (thread.looking.what, thread.looking.hctx, thread.looking.then);
-        let mut claimed = std::mem::take(&mut thread.looking.claimed);
-        let (at, message) = (thread.looking.at, thread.looking.message.take());
-        let resched = std::mem::take(&mut thread.looking.resched);
+        let (what, h, then) =
+            (thread.driver.looking.what, thread.driver.looking.hctx, thread.driver.looking.then);
+        let mut claimed = std::mem::take(&mut thread.driver.looking.claimed);
+        let (at, message) = (thread.driver.looking.at, thread.driver.looking.message.take());
+        let resched = std::mem::take(&mut thread.driver.looking.resched);
         thread.step = then;
         if what.has_queue() {
-            self.block.hctxs[h].pollers.retain(|&p| p != t);
+            self.block.hctxs[h].cqes.end_looking(t);
         }
         for cqe in claimed.drain(..) {
             self.counters.polled_completions += 1;
@@ -380,8 +490,8 @@ impl<S: Source> Host<S> {
                 self.reap(ctx, h, cqe, core, (at, ctx.now), (Why::Polling, Why::Work));
             }
         }
-        self.threads[t].looking.claimed = claimed;
-        self.block.hctxs[h].late |= message.is_some();
+        self.threads[t].driver.looking.claimed = claimed;
+        self.block.hctxs[h].cqes.is_late(message.is_some());
         match message {
             // The lock is released, interrupts are on again.
             Some(due) if due <= ctx.now => self.interrupt(ctx, h),
@@ -394,24 +504,23 @@ impl<S: Source> Host<S> {
     /// need_resched ended the loop.
     fn give_way(&mut self, ctx: &mut Ctx, t: u32, what: Loop) -> Flow {
         self.counters.poll_yields += u64::from(what != Loop::Compute);
-        if self.threads[t].selects && matches!(what, Loop::Kernel | Loop::Accelerator) {
+        if self.threads[t].driver.selects && matches!(what, Loop::Kernel | Loop::Accelerator) {
             // The call sleeps for what comes by interrupt from now on.
             self.give_up(t);
             return Flow::Again;
         }
         let thread = &mut self.threads[t];
-        let (h, core) = (thread.looking.hctx, thread.core);
+        let (h, core) = (thread.driver.looking.hctx, thread.core);
         let waits = thread.step == Step::SyncWait
             && self.block.nodes[thread.call.single()].pending > 0
             && what == Loop::Kernel
-            && self.block.hctxs[h].interrupts;
+            && self.block.hctxs[h].cqes.interrupts();
         if waits {
             // __blkdev_direct_IO_simple: io_schedule, until the interrupt.
             return self.sleep(ctx, t, Asleep::Call);
         }
         thread.lose_core();
-        let c = &mut self.cores[core];
-        c.current = None;
+        self.cores[core].is_left();
         self.enqueue(core, t);
         Flow::Off
     }
@@ -423,8 +532,8 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::SyncWait);
         }
         if self.io_poll_delay < 0
-            || thread.selects
-            || std::mem::replace(&mut thread.looking.slept, true)
+            || thread.driver.selects
+            || std::mem::replace(&mut thread.driver.looking.slept, true)
         {
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
@@ -435,14 +544,14 @@ impl<S: Source> Host<S> {
             us => Span::from_us(us as u64),
         };
         if span == Span::ZERO {
-            self.threads[t].looking.slept = false;
+            self.threads[t].driver.looking.slept = false;
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
         self.counters.hybrid_sleeps += 1;
         self.counters.hybrid_sleep_ns += span.0;
         let thread = &mut self.threads[t];
         // hrtimer_start is at the beginning of what follows.
-        thread.timer_at = ctx.now + span;
+        thread.asks_for(ctx.now + span);
         thread.pend.entry += spend!(self, thread.core, HybridSleep);
         self.segment(ctx, t, Step::HybridSleep)
     }
@@ -452,18 +561,18 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t];
         thread.step = Step::SyncWait;
         let done = self.block.nodes[thread.call.single()].pending == 0;
-        if done || thread.timer_at <= ctx.now {
+        let at = thread.asked_for();
+        if done || at <= ctx.now {
             return Flow::Again;
         }
-        let at = thread.timer_at;
-        thread.timer = at;
+        thread.sets_timer(at);
         ctx.at(at, Kind::AppWake, t);
         self.sleep(ctx, t, Asleep::Hybrid)
     }
 
     /// Whether a thread looks at this queue now.
     pub(crate) fn has_poller(&self, h: u16) -> bool {
-        !self.block.hctxs[h].pollers.is_empty()
+        !self.block.hctxs[h].cqes.pollers().is_empty()
     }
 }
 

@@ -20,8 +20,8 @@ impl<S: Source> Host<S> {
             let stopping = self.stopping;
             let thread = &mut self.threads[t];
             if stopping || thread.engine.exhausted || thread.engine.failed {
-                if thread.engine.cur_depth == 0 && thread.asleep != Asleep::Done {
-                    thread.asleep = Asleep::Done;
+                if thread.engine.cur_depth == 0 && thread.asleep() != Asleep::Done {
+                    thread.end();
                     self.out.push_back(Output::Ended { thread: t });
                 }
                 return;
@@ -84,9 +84,7 @@ impl<S: Source> Host<S> {
     }
 
     fn direct_wake(&mut self, ctx: &mut Ctx, t: u32, at: Time) {
-        let thread = &mut self.threads[t];
-        if thread.timer != at && at < Time::NEVER {
-            thread.timer = at;
+        if self.threads[t].sets_timer(at) {
             ctx.at(at, Kind::AppWake, t);
         }
     }
@@ -129,7 +127,7 @@ impl<S: Source> Host<S> {
         let (address, bytes) = if n.ddir.is_sync() { (0, 0) } else { (n.offset, n.len) };
         let drive = self.block.disks[self.block.hctxs[h].disk].ledger();
         let submitted = to_ledger(ctx, drive, opcode, address, u64::from(bytes));
-        self.block.hctxs[h].submitted[usize::from(cid)] = submitted;
+        *self.block.hctxs[h].at_ledger(cid) = submitted;
         let sqe = Sqe {
             submitted,
             opcode,
@@ -154,7 +152,7 @@ impl<S: Source> Host<S> {
         assert_ne!(node, NONE, "completion of a command that is not at the drive: {cqe:?}");
         let drive = self.block.disks[hctx.disk].drive;
         let ok = cqe.status == Status::Success;
-        from_ledger(ctx, drive, &mut hctx.submitted[usize::from(cqe.cid)], ok);
+        from_ledger(ctx, drive, hctx.at_ledger(cqe.cid), ok);
         self.counters.completions += 1;
         if let Some(next) = next {
             self.direct_send(ctx, next);

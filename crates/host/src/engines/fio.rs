@@ -53,7 +53,7 @@ impl<S: Source> Host<S> {
                     Reaping { min: thread.engine.cur_depth, drain: true, ..REAP_ONE };
                 return self.go(t, Step::Getevents);
             }
-            if thread.awaited > 0 {
+            if thread.driver.awaited() > 0 {
                 self.leave_to_interrupt(t);
             }
             return self.sleep(ctx, t, Asleep::Done);
@@ -172,19 +172,21 @@ impl<S: Source> Host<S> {
         if !thread.engine.iocbs.is_empty() {
             return self.commit(ctx, t, Step::Top);
         }
-        if !thread.engine.ring.is_empty() && thread.partner == NONE {
+        if !thread.engine.ring.is_empty() && thread.engine.partner == NONE {
             thread.engine.reaping = REAP_ONE;
             return self.go(t, Step::Getevents);
         }
         // Who looks for its completions itself goes on looking.
-        let looks = thread.engine.cur_depth > 0 && thread.partner == NONE;
+        let looks = thread.engine.cur_depth > 0 && thread.engine.partner == NONE;
         match thread.spec.engine {
             Engine::Spdk if looks => self.look(ctx, t, Loop::Spdk, at),
-            Engine::IoUring if looks && thread.sq != NONE => self.look(ctx, t, Loop::Ring, at),
-            Engine::IoUring if looks && thread.finds_its_own() => {
+            Engine::IoUring if looks && thread.engine.submitter != NONE => {
+                self.look(ctx, t, Loop::Ring, at)
+            }
+            Engine::IoUring if looks && thread.driver.finds_its_own() => {
                 self.look(ctx, t, Loop::Kernel, at)
             }
-            Engine::Libaio if looks && thread.selects && thread.finds_its_own() => {
+            Engine::Libaio if looks && thread.driver.selects() && thread.driver.finds_its_own() => {
                 self.look(ctx, t, Loop::Kernel, at)
             }
             _ => self.sleep_until(ctx, t, at),
@@ -224,14 +226,14 @@ impl<S: Source> Host<S> {
         // pvsync2 draws for each I/O whether it carries RWF_HIPRI.
         // A bio that is split is not polled where only polling would find its end
         // (bio_clear_hipri, Linux 5.10).
-        let whole = thread.poll_hctx == thread.home
-            || thread.selects
+        let whole = thread.driver.may_split()
             || u64::from(len) <= self.block.disks[disk].max_request.min(BIO_BYTES);
         let thread = &mut self.threads[t];
-        thread.polled =
-            thread.polls && data && whole && (share >= 100 || thread.rng.below(100) < share);
-        thread.hctx = if thread.polled { thread.poll_hctx } else { thread.home };
-        thread.looking.slept = false;
+        let polls = thread.driver.polls()
+            && data
+            && whole
+            && (share >= 100 || thread.rng.below(100) < share);
+        thread.hctx = thread.driver.begin_call(polls);
         let node = self.new_node(t, ddir, (disk, offset), len);
         self.threads[t].call.begin_one(node, len, after);
         self.go(t, Step::NextIo)
@@ -240,10 +242,10 @@ impl<S: Source> Host<S> {
     /// td_io_commit: one io_submit.
     fn commit(&mut self, ctx: &mut Ctx, t: u32, after: Step) -> Flow {
         let thread = &mut self.threads[t];
-        if thread.sq != NONE {
+        if thread.engine.submitter != NONE {
             return self.hand_over(ctx, t, after);
         }
-        thread.hctx = if thread.polls { thread.poll_hctx } else { thread.home };
+        thread.hctx = thread.driver.queue();
         let n = thread.engine.iocbs.len() as u32;
         thread.stats.iodepth_level[level_bucket(thread.engine.cur_depth)] += u64::from(n);
         thread.stats.iodepth_submit[call_bucket(n)] += 1;
@@ -268,7 +270,7 @@ impl<S: Source> Host<S> {
             return self.go(t, Step::Vfs);
         }
         if thread.call.is_batch() {
-            let handed_over = thread.owner != NONE;
+            let handed_over = thread.engine.is_submitter();
             for node in thread.engine.iocbs.drain(..) {
                 if !handed_over && node != NONE {
                     self.block.nodes[node].submitted = ctx.now;
@@ -289,7 +291,9 @@ impl<S: Source> Host<S> {
     pub(crate) fn sync_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         if self.block.nodes[thread.call.single()].pending > 0 {
-            if (thread.polled || thread.selects) && thread.finds_its_own() {
+            if (thread.driver.polls_call() || thread.driver.selects())
+                && thread.driver.finds_its_own()
+            {
                 return self.poll_wait(ctx, t);
             }
             return self.sleep(ctx, t, Asleep::Call);
@@ -304,7 +308,7 @@ impl<S: Source> Host<S> {
         if !thread.engine.iocbs.is_empty() {
             return self.commit(ctx, t, Step::Getevents);
         }
-        if thread.partner != NONE {
+        if thread.engine.partner != NONE {
             return self.leave_to_reaper(ctx, t);
         }
         match thread.spec.engine {
@@ -327,7 +331,7 @@ impl<S: Source> Host<S> {
             thread.pend.entry += spend!(self, thread.core, Crossing, AioGetevents);
             return self.segment(ctx, t, Step::Getevents);
         }
-        if thread.selects && thread.finds_its_own() {
+        if thread.driver.selects() && thread.driver.finds_its_own() {
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
         self.sleep(ctx, t, Asleep::Events)
@@ -363,7 +367,7 @@ impl<S: Source> Host<S> {
 
     /// A reaper: io_getevents for one, as long as there are any.
     pub(crate) fn collect(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
-        let owner = self.threads[r].partner;
+        let owner = self.threads[r].engine.partner;
         if self.threads[owner].engine.ring.is_empty() {
             return self.sleep(ctx, r, Asleep::Events);
         }
@@ -375,7 +379,7 @@ impl<S: Source> Host<S> {
 
     pub(crate) fn collected(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
         let reaper = &self.threads[r];
-        let (owner, core, (wake, work)) = (reaper.partner, reaper.core, reaper.done());
+        let (owner, core, (wake, work)) = (reaper.engine.partner, reaper.core, reaper.done());
         let job = &mut self.threads[owner];
         job.stats.iodepth_complete[call_bucket(1)] += 1;
         job.stats.complete_calls += 1;
@@ -387,7 +391,7 @@ impl<S: Source> Host<S> {
             }
             self.finish_io(ctx, node, wake, work);
         }
-        if self.threads[owner].asleep == Asleep::Reaper {
+        if self.threads[owner].asleep() == Asleep::Reaper {
             self.wake(ctx, owner, Some(core));
         }
         self.go(r, Step::Collect)
@@ -399,13 +403,13 @@ impl<S: Source> Host<S> {
         self.block.nodes.remove(n);
         let t = node.thread;
         let thread = &mut self.threads[t];
-        let (now, core) = match thread.partner {
+        let (now, core) = match thread.engine.partner {
             NONE => (ctx.now, thread.core),
             reaper => (ctx.now, self.threads[reaper].core),
         };
         let thread = &mut self.threads[t];
         let held = match thread.engine.reaping {
-            _ if thread.partner != NONE => Why::CoreBusy,
+            _ if thread.engine.partner != NONE => Why::CoreBusy,
             Reaping { min: 0..=1, .. } => Why::CoreBusy,
             Reaping { drain: true, .. } => Why::Drain,
             _ => Why::Batch,

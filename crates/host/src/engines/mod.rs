@@ -5,6 +5,7 @@ pub(crate) mod fio;
 mod spdk;
 mod uring;
 
+use crate::block::NONE;
 use crate::source::ThreadSpec;
 use fio::Reaping;
 use std::collections::VecDeque;
@@ -38,6 +39,12 @@ pub(crate) struct InEngine {
     exhausted: bool,
     /// An I/O failed, and the job ends with it.
     failed: bool,
+    /// The thread that reaps for a job. A reaper has its job here.
+    partner: u32,
+    /// The thread that submits for an io_uring job.
+    submitter: u32,
+    /// The job of that thread.
+    owner: u32,
 }
 
 impl InEngine {
@@ -56,7 +63,37 @@ impl InEngine {
             burn: Time::ZERO,
             exhausted: false,
             failed: false,
+            partner: NONE,
+            submitter: NONE,
+            owner: NONE,
         }
+    }
+    /// A thread reaps for a job: each knows the other.
+    pub fn shares_reaping(&mut self, partner: u32) {
+        self.partner = partner;
+    }
+    /// The thread that reaps for a job. A reaper has its job here.
+    #[inline]
+    pub fn partner(&self) -> u32 {
+        self.partner
+    }
+    /// io_uring's submission thread of this job.
+    pub fn is_submitted_by(&mut self, submitter: u32) {
+        self.submitter = submitter;
+    }
+    /// The thread that submits for an io_uring job.
+    #[inline]
+    pub fn submitter(&self) -> u32 {
+        self.submitter
+    }
+    /// It submits for this job.
+    pub fn submits_for(&mut self, owner: u32) {
+        self.owner = owner;
+    }
+    /// It submits for another thread.
+    #[inline]
+    pub fn is_submitter(&self) -> bool {
+        self.owner != NONE
     }
     /// The thread sets its workload attribute before its first I/O.
     pub fn mark_first(&mut self) {

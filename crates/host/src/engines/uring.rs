@@ -32,8 +32,8 @@ impl<S: Source> Host<S> {
         let core = thread.core;
         thread.pend.library += spend!(self, core, UringPrepare * u64::from(n));
         thread.call.begin_hand_over(after);
-        let sq = thread.sq;
-        if self.threads[sq].asleep == Asleep::Ring {
+        let sq = thread.engine.submitter;
+        if self.threads[sq].asleep() == Asleep::Ring {
             // IORING_SQ_NEED_WAKEUP.
             self.counters.sq_wake_ups += 1;
             let call = spend!(self, core, Crossing, UringEnter);
@@ -44,14 +44,14 @@ impl<S: Source> Host<S> {
 
     pub(crate) fn handed_over(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let (sq, core) = (thread.sq, thread.core);
+        let (sq, core) = (thread.engine.submitter, thread.core);
         let mut entries = std::mem::take(&mut thread.engine.iocbs);
         for &node in &entries {
             self.block.nodes[node].submitted = ctx.now;
         }
         self.threads[sq].engine.ring.extend(entries.drain(..));
         self.threads[t].engine.iocbs = entries;
-        if self.threads[sq].asleep == Asleep::Ring {
+        if self.threads[sq].asleep() == Asleep::Ring {
             self.wake(ctx, sq, Some(core));
         } else {
             self.notice(ctx, sq);
@@ -63,7 +63,7 @@ impl<S: Source> Host<S> {
     /// io_sq_thread.
     pub(crate) fn sq_loop(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
         let thread = &mut self.threads[r];
-        let owner = thread.owner;
+        let owner = thread.engine.owner;
         if !thread.engine.ring.is_empty() {
             thread.engine.sq_until = Time::NEVER;
             thread.engine.take_ring();
@@ -74,10 +74,10 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, r, Step::SqLoop);
         }
         let job = &self.threads[owner];
-        let ended = job.asleep == Asleep::Done;
+        let ended = job.asleep() == Asleep::Done;
         let thread = &mut self.threads[r];
-        let what = if thread.polls { Loop::RingAndQueue } else { Loop::Ring };
-        let in_flight = thread.polls && thread.engine.cur_depth > 0;
+        let what = if thread.driver.polls() { Loop::RingAndQueue } else { Loop::Ring };
+        let in_flight = thread.driver.polls() && thread.engine.cur_depth > 0;
         if thread.engine.sq_until == Time::NEVER {
             thread.engine.sq_until = ctx.now + self.sq_thread_idle;
         }
@@ -99,20 +99,20 @@ impl<S: Source> Host<S> {
             let n = ready.min(max);
             thread.engine.entered = false;
             thread.pend.library += spend!(self, core, UringReap * u64::from(n));
-            if thread.sq == NONE || !thread.polls {
+            if thread.engine.submitter == NONE || !thread.driver.polls() {
                 // With both threads polling, the other one has done this.
                 thread.pend.entry += spend!(self, core, Finish * u64::from(n));
             }
             return self.segment(ctx, t, Step::Reap(n));
         }
-        if thread.sq != NONE {
+        if thread.engine.submitter != NONE {
             return self.look(ctx, t, Loop::Ring, Time::NEVER);
         }
         if !std::mem::replace(&mut thread.engine.entered, true) {
             thread.pend.entry += spend!(self, core, Crossing, UringEnter);
             return self.segment(ctx, t, Step::Getevents);
         }
-        if thread.finds_its_own() {
+        if thread.driver.finds_its_own() {
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
         thread.engine.wait_nr = min;

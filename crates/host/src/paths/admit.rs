@@ -109,7 +109,7 @@ impl<S: Source> Host<S> {
     fn wake_for_bios(&mut self, ctx: &mut Ctx, disk: u16, on: Option<u32>) {
         let Some(bios) = &self.block.disks[disk].bios else { return };
         let t = bios.thread;
-        if !bios.ready.is_empty() && self.threads[t].asleep == Asleep::Actions {
+        if !bios.ready.is_empty() && self.threads[t].asleep() == Asleep::Actions {
             self.wake(ctx, t, on);
         }
     }

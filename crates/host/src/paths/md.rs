@@ -501,8 +501,8 @@ impl<S: Source> Host<S> {
     fn turn_to_member(&mut self, t: u32, to: u16) {
         let thread = &mut self.threads[t];
         let home = self.block.disks[to].map[thread.core];
-        (thread.disk, thread.home, thread.poll_hctx, thread.hctx) = (to, home, home, home);
-        thread.polls = false;
+        (thread.disk, thread.hctx) = (to, home);
+        thread.driver.turn_to_member(home);
     }
 
     /// A part of a bio has come back from its member. One that could not be read is rebuilt from the others
@@ -536,14 +536,14 @@ impl<S: Source> Host<S> {
     fn wake_md(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
         let Some(p) = self.parity(d) else { return };
         let t = p.thread;
-        if self.threads[t].asleep == Asleep::Actions {
+        if self.threads[t].asleep() == Asleep::Actions {
             self.wake(ctx, t, on);
         }
     }
     fn wake_sync(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
         let Some(p) = self.parity(d) else { return };
         let t = p.sync;
-        if matches!(self.threads[t].asleep, Asleep::Actions) {
+        if matches!(self.threads[t].asleep(), Asleep::Actions) {
             self.wake(ctx, t, on);
         }
     }

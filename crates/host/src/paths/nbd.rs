@@ -180,9 +180,8 @@ impl<S: Source> Host<S> {
     ) -> u32 {
         let hctx = self.block.disks[disk].map[core];
         let mut thread = Thread::new(ThreadSpec::new(name, engine, 1), None, core, disk, hctx);
-        (thread.step, thread.asleep) = (Step::Nbd(at), asleep);
         thread.end = self.ends.len() as u16;
-        self.threads.push(thread);
+        self.threads.push(thread.sleeping(Step::Nbd(at), asleep));
         self.made_room();
         self.threads.len() as u32 - 1
     }
@@ -304,7 +303,7 @@ impl<S: Source> Host<S> {
         let end = &mut self.ends[end];
         end.inbox.push_back(message);
         let t = end.receiver;
-        match self.threads[t].asleep {
+        match self.threads[t].asleep() {
             Asleep::Socket => self.wake(ctx, t, Some(on)),
             _ => self.notice(ctx, t),
         }
@@ -342,7 +341,7 @@ impl<S: Source> Host<S> {
     /// blk_mq_run_hw_queue(async): there is something for kblockd.
     pub(crate) fn run_nbd(&mut self, ctx: &mut Ctx, end: u16, core: u32) {
         let end = &self.ends[end];
-        let busy = |&t: &u32| self.threads[t].asleep != Asleep::Socket;
+        let busy = |&t: &u32| self.threads[t].asleep() != Asleep::Socket;
         if end.workers.iter().any(busy) {
             return;
         }
@@ -427,7 +426,7 @@ impl<S: Source> Host<S> {
 
     fn nbd_serve(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let core = self.threads[t].core;
-        let asleep = |&(&w, _): &(&u32, _)| self.threads[w].asleep == Asleep::Socket;
+        let asleep = |&(&w, _): &(&u32, _)| self.threads[w].asleep() == Asleep::Socket;
         let pool = &self.ends[self.threads[t].end].pool;
         let idle = pool.iter().find(asleep).map(|(&w, _)| w);
         if let Some((message, _)) = self.end(t).at.take() {

@@ -255,7 +255,7 @@ impl<S: Source> Host<S> {
         let m = merges.expect("only a drive of smaller blocks is written in part");
         m.ready.push_back(part);
         let t = m.thread;
-        if self.threads[t].asleep == Asleep::Actions {
+        if self.threads[t].asleep() == Asleep::Actions {
             self.wake(ctx, t, on);
         }
     }
@@ -480,7 +480,7 @@ impl<S: Source> Host<S> {
             }
             return Flow::Again;
         };
-        let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
+        let tag = match thread.call.take_granted() {
             NO_TAG => self.block.hctxs[h].take_tag(),
             tag => Some(tag),
         };
@@ -589,7 +589,7 @@ impl<S: Source> Host<S> {
         for at in 0..pblk.kernel.len() {
             let Some(pblk) = &self.block.disks[d].pblk else { return };
             let t = pblk.kernel[at].thread;
-            if !pblk.kernel[at].todo.is_empty() && self.threads[t].asleep == Asleep::Actions {
+            if !pblk.kernel[at].todo.is_empty() && self.threads[t].asleep() == Asleep::Actions {
                 self.wake(ctx, t, on);
             }
         }
@@ -677,7 +677,7 @@ impl<S: Source> Host<S> {
             let step = thread.step;
             return self.segment(ctx, t, step);
         }
-        let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
+        let tag = match thread.call.take_granted() {
             NO_TAG => self.block.hctxs[h].take_tag(),
             tag => Some(tag),
         };
@@ -739,7 +739,7 @@ impl<S: Source> Host<S> {
             self.pump_ftl(ctx, d, Some(core));
             return self.go(t, Step::Kernel);
         }
-        let tag = match std::mem::replace(&mut thread.granted, NO_TAG) {
+        let tag = match thread.call.take_granted() {
             NO_TAG => self.block.hctxs[h].take_tag(),
             tag => Some(tag),
         };

@@ -126,8 +126,8 @@ impl Vfs {
             let core = cores - 1 - n % cores;
             let mut thread =
                 Thread::new(ThreadSpec::new(name, Engine::Null, 1), None, core, disk, map[core]);
-            (thread.step, thread.asleep, thread.vfs.task) = (Step::Vfs, Asleep::Vfs, task);
-            threads.push(thread);
+            thread.vfs.task = task;
+            threads.push(thread.sleeping(Step::Vfs, Asleep::Vfs));
             threads.len() as u32 - 1
         };
         for (n, name) in fs.kernel_tasks().iter().enumerate() {
@@ -179,7 +179,7 @@ impl<S: Source> Host<S> {
     ) -> Flow {
         let thread = &mut self.threads[t];
         thread.engine.begin();
-        thread.polled = false;
+        thread.driver.begin_file_call(false);
         thread.pend.entry += spend!(self, thread.core, Crossing);
         self.call_vfs(ctx, t, io, op)
     }
@@ -198,10 +198,11 @@ impl<S: Source> Host<S> {
         let core = thread.core;
         let direct = is_direct(&op);
         let share = u64::from(thread.spec.hipri_percentage);
-        thread.polled = thread.polls
+        let polls = thread.driver.polls()
             && direct
-            && !thread.selects
+            && !thread.driver.selects()
             && (share >= 100 || thread.rng.below(100) < share);
+        thread.driver.begin_file_call(polls);
         let (aio, uring) = (thread.is_aio(ddir), thread.spec.engine == Engine::IoUring);
         thread.pend.entry += spend!(self, core, Crossing);
         let thread = &mut self.threads[t];
@@ -340,7 +341,7 @@ impl<S: Source> Host<S> {
         slot.slept = wait;
         let (node, worker) = (slot.node, vfs.worker);
         let thread = &mut self.threads[t];
-        if wait == Some(Wait::Bios) && thread.polled && t != worker {
+        if wait == Some(Wait::Bios) && thread.driver.polls_call() && t != worker {
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
         if wait == Some(Wait::Bios)
@@ -353,7 +354,7 @@ impl<S: Source> Host<S> {
             thread.vfs.task = NONE;
             return self.go(t, Step::Queued { busy: false });
         }
-        if thread.selects && thread.finds_its_own() {
+        if thread.driver.selects() && thread.driver.finds_its_own() {
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
         self.sleep(ctx, t, Asleep::Vfs)
@@ -361,7 +362,7 @@ impl<S: Source> Host<S> {
 
     /// The call returns.
     fn vfs_done(&mut self, ctx: &mut Ctx, t: u32, task: u32, ok: bool) -> Flow {
-        if self.threads[t].awaited > 0 {
+        if self.threads[t].driver.awaited() > 0 {
             // It has what it called for; what it read ahead comes by interrupt.
             self.leave_to_interrupt(t);
         }
@@ -501,7 +502,7 @@ impl<S: Source> Host<S> {
         }
         if node.bio == GATE {
             self.threads[node.thread].vfs.gated = false;
-            if self.threads[node.thread].asleep == Asleep::Vfs {
+            if self.threads[node.thread].asleep() == Asleep::Vfs {
                 self.wake(ctx, node.thread, on);
             }
             return;
@@ -522,7 +523,7 @@ impl<S: Source> Host<S> {
                 self.end_in_flight(ctx, task, on);
             } else {
                 let t = self.running_task(slot.thread, task);
-                if self.threads[t].asleep == Asleep::Vfs {
+                if self.threads[t].asleep() == Asleep::Vfs {
                     self.wake(ctx, t, on);
                 } else if self.threads[t].step == Step::Looked {
                     self.notice(ctx, t);
@@ -583,7 +584,7 @@ impl<S: Source> Host<S> {
                 let worker = vfs.worker;
                 vfs.slots[task].parked = Some(turn);
                 vfs.late.push_back(task);
-                if self.threads[worker].asleep == Asleep::Vfs
+                if self.threads[worker].asleep() == Asleep::Vfs
                     && self.threads[worker].vfs.task == NONE
                 {
                     self.wake(ctx, worker, on);

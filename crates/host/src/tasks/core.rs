@@ -33,7 +33,7 @@ pub(crate) enum Irq {
 
 /// A thread's work up to its next event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment {
+pub(super) struct Segment {
     pub thread: u32,
     pub begin: Time,
     /// Where the application's part ends; an I/O issued in this segment begins here.
@@ -74,16 +74,16 @@ impl Spin {
 
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub segment: Option<Segment>,
+    pub(super) segment: Option<Segment>,
     /// The first one runs, until `irq_end`.
-    pub irqs: VecDeque<Irq>,
+    pub(super) irqs: VecDeque<Irq>,
     pub(super) irq_begin: Time,
     pub(super) irq_end: Time,
     /// The handler's end has no event of its own: the segment's end, which is later, settles it.
     pub(super) lazy: bool,
     pub(super) ready: VecDeque<u32>,
     /// The thread that holds the core, also between two of its segments.
-    pub current: Option<u32>,
+    pub(super) current: Option<u32>,
     pub(super) idle_since: Option<Time>,
     /// When the thread that holds the core has used up its slice, or a woken one is to run before.
     pub(super) slice_end: Time,
@@ -176,6 +176,65 @@ impl Core {
         let mut all = cpuidle.residency;
         all[cpuidle.state] += self.idle_since.map_or(0, |since| now.since(since).0);
         Some(all)
+    }
+
+    /// A thread looks again and again, in user mode or not, or halts the core until what it looks for is there.
+    pub fn begin_loop(
+        &mut self,
+        thread: u32,
+        begin: Time,
+        spin: Spin,
+        in_user: bool,
+        halted: bool,
+    ) {
+        self.segment = Some(Segment {
+            spun: 0,
+            thread,
+            begin,
+            split: begin,
+            end: Time::NEVER,
+            user: 0,
+            system: 0,
+            in_user,
+            halted,
+            spin: Some(spin),
+        });
+    }
+    /// The thread's loop, if it is in one that has not ended.
+    pub fn loop_of(&self, thread: u32) -> Option<Spin> {
+        let segment = self.segment.as_ref()?;
+        (segment.thread == thread && segment.end == Time::NEVER).then_some(segment.spin?)
+    }
+    /// The loop ends with its look at `at` and what is done about what was `found`; what all of it took.
+    /// `calls` of it are system calls of a loop in user mode; a loop that `spins` did nothing else.
+    pub fn end_loop(
+        &mut self,
+        at: Time,
+        found: u64,
+        calls: Option<u64>,
+        spins: bool,
+    ) -> Option<u64> {
+        let segment = self.segment.as_mut()?;
+        segment.end = at + Span(found);
+        if segment.halted {
+            self.stats.idle += at.since(std::mem::replace(&mut segment.begin, at)).0;
+        }
+        let spent = segment.end.since(segment.begin).0;
+        if spins {
+            segment.spun = spent - found;
+        }
+        segment.system = match calls {
+            Some(calls) => calls.min(spent),
+            None if segment.in_user => 0,
+            None => spent,
+        };
+        segment.user = spent - segment.system;
+        Some(spent)
+    }
+    /// The thread that held the core is off it.
+    #[inline]
+    pub fn is_left(&mut self) {
+        self.current = None;
     }
 
     /// Whether a thread runs here, other than in a loop of looks or halted.

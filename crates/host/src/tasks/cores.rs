@@ -1,5 +1,5 @@
 //! Cores hand out work: interrupts before threads, threads in CFS's order.
-use crate::block::{Handler, Purpose};
+use crate::block::Purpose;
 use crate::function::spend;
 use crate::host::Host;
 use crate::source::Source;
@@ -40,7 +40,7 @@ impl<S: Source> Host<S> {
             && c.due() <= ctx.now
         {
             let (t, turn) = (segment.thread, !c.ready.is_empty() && ctx.now >= c.slice_end);
-            self.threads[t].looking.resched = turn;
+            self.threads[t].driver.is_interrupted(turn);
             self.stop_looking(ctx, t, 0);
         }
         let c = &mut self.cores[core];
@@ -196,14 +196,12 @@ impl<S: Source> Host<S> {
     fn start_irq(&mut self, ctx: &mut Ctx, core: u32, works: bool) {
         let mut span = match self.cores[core].irqs[0] {
             Irq::Vector(cq) => {
-                let hctx = &mut self.block.hctxs[cq];
-                hctx.handler = Handler::Running;
+                let late = self.block.hctxs[cq].cqes.begin_handler();
+                let cqes = &self.block.hctxs[cq].cqes;
                 self.counters.interrupts += 1;
-                self.counters.empty_interrupts += u64::from(hctx.entries.is_empty());
-                let n = hctx.entries.len() as u64;
-                let late = std::mem::take(&mut hctx.late);
-                let hctx = &self.block.hctxs[cq];
-                let stats = self.sampled(hctx.entries.iter());
+                self.counters.empty_interrupts += u64::from(cqes.is_empty());
+                let n = cqes.visible().len() as u64;
+                let stats = self.sampled(cqes.visible().iter());
                 if late || works {
                     spend!(self, core, LateEntry, Interrupt, Completion * n, StatAdd * stats)
                 } else {
@@ -240,8 +238,8 @@ impl<S: Source> Host<S> {
         }
         match irq {
             Irq::Vector(cq) => {
-                self.block.hctxs[cq].handler = Handler::Off;
-                while let Some(cqe) = self.block.hctxs[cq].entries.pop_front() {
+                self.block.hctxs[cq].cqes.end_handler();
+                while let Some(cqe) = self.block.hctxs[cq].cqes.take() {
                     self.reap(ctx, cq, cqe, core, (begin, end), (Why::CoreBusy, Why::Interrupt));
                 }
             }

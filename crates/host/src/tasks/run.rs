@@ -210,9 +210,8 @@ impl<S: Source> Host<S> {
     pub(crate) fn sleep_until(&mut self, ctx: &mut Ctx, t: u32, at: Time) -> Flow {
         let thread = &mut self.threads[t];
         if thread.pend.total() == 0 {
-            thread.timer_at = at;
-            if thread.timer != at && at < Time::NEVER {
-                thread.timer = at;
+            thread.asks_for(at);
+            if thread.sets_timer(at) {
                 ctx.at(at, Kind::AppWake, t);
             }
         }

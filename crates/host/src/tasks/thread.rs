@@ -15,11 +15,11 @@
 //! An I/O begins (fio's start time) when the application is through with preparing it, so the
 //! application's own work is processor time and lowers the rate, but is no latency.
 
+use crate::block::NONE;
 use crate::block::call::Call;
-use crate::block::{NO_TAG, NONE};
 use crate::config::Engine;
 use crate::disk::Disk;
-use crate::driver::poll::Looking;
+use crate::driver::poll::InDriver;
 use crate::engines::InEngine;
 use crate::paths::md::InMd;
 use crate::paths::nbd::At;
@@ -204,45 +204,27 @@ pub(crate) struct Thread<S> {
     pub disk: u16,
     pub hctx: u16,
     pub step: Step,
-    pub asleep: Asleep,
+    pub(super) asleep: Asleep,
     pub pend: Pending,
     pub(super) plan: Plan,
     pub call: Call,
     /// Lead and entry of the segment that ended last.
     pub(super) done: (u64, u64),
     pub engine: InEngine,
+    pub driver: InDriver,
     /// The class of the I/O that it asks for: the I/O's own, or the thread's.
     pub class: IoClass,
-    /// The thread that reaps for a job. A reaper has its job here.
-    pub partner: u32,
-    /// The thread that submits for an io_uring job.
-    pub sq: u32,
-    /// The job of that thread.
-    pub owner: u32,
-    /// The disk's hardware queue of its core, and the one its polled requests go to.
-    pub home: u16,
-    pub poll_hctx: u16,
-    /// It looks for its completions by Select-ISR, and for so many of them now.
-    pub selects: bool,
-    pub awaited: u32,
-    /// Its requests are polled where the disk can be.
-    pub may_poll: bool,
-    /// Its requests to the disk at hand are polled, and the call under way is.
-    pub polls: bool,
-    pub polled: bool,
     pub rng: Rng,
-    pub looking: Looking,
     /// A thread of a network block device: its connection.
     pub end: u16,
-    /// A tag handed over while asleep.
-    pub granted: u16,
     /// Processor time had, in CFS's reckoning: what it missed asleep counts in part.
     pub(super) vruntime: u64,
     /// Whether it lost its core at the end of its slice.
     pub(super) preempted: bool,
-    /// The AppWake event pending, and the time slept for.
-    pub timer: Time,
-    pub timer_at: Time,
+    /// When the AppWake event comes that is pending.
+    pub(super) timer: Time,
+    /// The time slept for.
+    pub(super) timer_at: Time,
     pub pblk: InPblk,
     pub md: InMd,
     pub vfs: InVfs,
@@ -264,20 +246,9 @@ impl<S> Thread<S> {
             done: (0, 0),
             engine: InEngine::new(&spec),
             class: spec.class,
-            partner: NONE,
-            sq: NONE,
-            owner: NONE,
-            home: hctx,
-            poll_hctx: hctx,
-            selects: false,
-            awaited: 0,
-            may_poll: false,
-            polls: false,
-            polled: false,
+            driver: InDriver::new(hctx),
             rng: Rng::from_seed(spec.seed),
-            looking: Looking::default(),
             end: 0,
-            granted: NO_TAG,
             vruntime: 0,
             preempted: false,
             timer: Time::NEVER,
@@ -327,19 +298,35 @@ impl<S> Thread<S> {
     pub fn plan_nothing(&mut self) {
         self.plan = NO_PLAN;
     }
-    /// It looks for completions that are to come. By Select-ISR some may come by interrupt instead.
-    pub fn finds_its_own(&self) -> bool {
-        self.polls && (!self.selects || self.awaited > 0)
+    /// A thread of the kernel, which sleeps like this at first and then goes on with `step`.
+    pub fn sleeping(self, step: Step, asleep: Asleep) -> Thread<S> {
+        Thread { step, asleep, ..self }
     }
-    /// How it comes by its completions from this disk, whose queue of its core is `home`.
-    pub fn polls_at(&mut self, disk: &Disk) {
-        self.polls = (self.may_poll || self.selects) && disk.polls;
-        let core = self.core;
-        self.poll_hctx = match (self.polls, self.selects) {
-            (false, _) => self.home,
-            (true, true) => disk.look_map[core],
-            (true, false) => disk.poll_map[core],
-        };
+    /// Why it is off its core.
+    #[inline]
+    pub fn asleep(&self) -> Asleep {
+        self.asleep
+    }
+    /// It is over, and does not come back.
+    pub fn end(&mut self) {
+        self.asleep = Asleep::Done;
+    }
+    /// It asked to be woken then, by [`Thread::asks_for`].
+    pub fn asked_for(&self) -> Time {
+        self.timer_at
+    }
+    /// It is to be woken at this time, if it still sleeps for it.
+    pub fn asks_for(&mut self, at: Time) {
+        self.timer_at = at;
+    }
+    /// Whether an AppWake event is to be set for this time: there is none, or one at another time.
+    pub fn sets_timer(&mut self, at: Time) -> bool {
+        at < Time::NEVER && std::mem::replace(&mut self.timer, at) != at
+    }
+    /// Its I/O goes to this disk from here on, by way of `home`.
+    pub fn turn_to(&mut self, to: u16, disk: &Disk, home: u16) {
+        (self.disk, self.hctx) = (to, home);
+        self.driver.turn_to(disk, self.core, home);
     }
     /// A submission of one I/O in user mode, or a call on a file.
     pub fn begin_call(&mut self, node: u32) {
