@@ -3,13 +3,11 @@
 #![warn(missing_docs)]
 
 mod arbiter;
-mod background;
 mod bridge;
 mod cache;
 pub mod config;
 pub mod controller;
 mod dram;
-mod execute;
 mod firmware;
 mod front;
 mod ghost;
@@ -21,13 +19,8 @@ mod power;
 pub mod queue;
 mod readahead;
 mod recency;
-mod staging;
 pub mod stats;
-mod stream;
 mod stripes;
-
-#[cfg(test)]
-mod tests;
 
 pub use bridge::{Bridge, BridgeStats, Member, Sent};
 pub use cache::CacheStats;

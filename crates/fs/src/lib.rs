@@ -12,23 +12,14 @@
 #![warn(missing_docs)]
 
 mod cache;
-mod call;
 pub mod config;
 mod disk;
 mod fs;
 mod inode;
-mod jbd2;
-mod namei;
 mod readahead;
 mod space;
 pub mod stats;
-mod sync;
-mod writeback;
-mod xlog;
 
 pub use config::{Atime, DataMode, Ext4Config, FsConfig, FsCost, FsKind, XfsConfig};
 pub use fs::{Advice, Bio, BioKind, Fs, Op, Turn, Wait, What};
 pub use stats::FsStats;
-
-#[cfg(test)]
-mod tests;

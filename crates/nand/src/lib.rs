@@ -4,18 +4,16 @@
 
 pub mod config;
 mod errors;
-mod gang;
 pub mod geometry;
 pub mod machine;
 mod script;
-mod suspend;
 mod variation;
 
 pub use config::{
     Cell, ErrorConfig, ErrorModel, NandConfig, PerPage, SlcMode, Suspend, VariationConfig,
 };
 pub use errors::Reread;
-pub use gang::Joined;
 pub use geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa, UnitId};
+pub use machine::gang::Joined;
 pub use machine::{Class, Counters, Nand, Op, OpKind, Outcome, PerClass, Record};
 pub use script::{ScriptError, ScriptFault, check_script};

@@ -18,6 +18,9 @@
 //! partition of the LUNs. Lines keep the LUNs and the stride they were opened with when the partition
 //! moves; a new line takes those of its side that are free. Line numbers are then handed out.
 
+mod blocks;
+mod saved;
+
 use crate::config::{FtlConfig, ParityPlace};
 use crate::stride::Strides;
 use std::collections::VecDeque;
@@ -328,42 +331,6 @@ impl Lines {
         Ok(lines)
     }
 
-    /// Makes that many line numbers.
-    pub fn number(&mut self, count: u32) {
-        let line = Line {
-            state: LineState::Free,
-            stream: Stream::Mixed,
-            block: NO_LINE,
-            border: 0,
-            seq: 0,
-            good: 0,
-            capacity: 0,
-            strides: None,
-            smeta: 0,
-            cur: 0,
-            left: 0,
-            fill: 0,
-            emeta: 0,
-            whole: 0,
-            emeta_cur: 0,
-            emeta_out: 0,
-            emeta_ok: true,
-            write_error: false,
-            data: 0,
-            pins: 0,
-            refs: 0,
-            stripes: 0,
-            barrier: [0; 2],
-            opened: 0,
-            broken: Vec::new(),
-            implied: 0..0,
-        };
-        self.lines.resize(count as usize, line);
-        let words = self.words * count as usize;
-        for map in [&mut self.mask, &mut self.good_at_open, &mut self.parity] {
-            map.resize(words, 0);
-        }
-    }
     /// Most line numbers there can be: lines of a block id share no LUN. Borders lie between strides, but
     /// what is recovered of a line may have only those of its LUNs that hold something.
     pub fn most(&self) -> u32 {
@@ -371,15 +338,6 @@ impl Lines {
             true => self.blocks * self.luns,
             false => self.blocks,
         }
-    }
-    /// A number that no line has.
-    fn unused(&mut self) -> u32 {
-        if self.unused.is_empty() {
-            let line = self.count();
-            self.number(line + 1);
-            self.unused.push(line);
-        }
-        *self.unused.last().expect("one at least")
     }
 
     /// Number of lines, used or not.
@@ -463,28 +421,6 @@ impl Lines {
             Stream::Hot => 0..self.hot,
             Stream::Cold => self.hot..self.luns,
         }
-    }
-    /// Makes `line` the blocks of this id that the stream may have and nobody has.
-    fn assign(&mut self, line: LineId, block: u32, stream: Stream) {
-        let first = line as usize * self.words;
-        self.mask[first..first + self.words].fill(0);
-        let mut good = 0;
-        for lun in self.side_luns(stream) {
-            if self.is_split() {
-                let taken = &mut self.taken[block as usize * self.words + lun as usize / 64];
-                if *taken >> (lun % 64) & 1 == 1 {
-                    continue;
-                }
-                *taken |= 1 << (lun % 64);
-            }
-            self.mask[first + lun as usize / 64] |= 1 << (lun % 64);
-            good += u32::from(!self.is_block_bad(block, lun));
-        }
-        let opened = self.opened[block];
-        let border = self.side_luns(stream).end;
-        let l = &mut self.lines[line];
-        (l.block, l.stream, l.good, l.opened, l.border) = (block, stream, good, opened, border);
-        self.plan(line);
     }
     /// Chooses the parity LUNs of a line of these blocks, and computes what data it can hold.
     fn plan(&mut self, line: LineId) {
@@ -571,95 +507,6 @@ impl Lines {
         }
         tail.found = need == 0;
         tail
-    }
-
-    /// Puts a line's blocks on the free lists, or away if too few of them are good.
-    pub fn release(&mut self, line: LineId) {
-        let l = &mut self.lines[line];
-        debug_assert!(l.refs == 0 && l.pins == 0 && l.stripes == 0);
-        self.write_errors -= u32::from(l.write_error);
-        l.write_error = false;
-        l.broken.clear();
-        let block = l.block;
-        if self.is_split() {
-            let (hot, cold) = (self.free_on(block, Stream::Hot), self.free_on(block, Stream::Cold));
-            self.forget(line);
-            for (stream, before) in [(Stream::Hot, hot), (Stream::Cold, cold)] {
-                self.queue(block, stream, before);
-            }
-            return;
-        }
-        self.plan(line);
-        let l = &mut self.lines[line];
-        if l.good < self.min_good || l.capacity == 0 {
-            l.state = LineState::Bad;
-            self.retired += 1;
-            return;
-        }
-        l.state = LineState::Free;
-        let (good, capacity) = (l.good, l.capacity);
-        let side = &mut self.sides[0];
-        side.free.push_back(line);
-        side.free_blocks += good;
-        side.free_units += u64::from(capacity);
-    }
-    /// The line number is unused, its blocks are nobody's.
-    fn forget(&mut self, line: LineId) {
-        let block = self.lines[line].block;
-        for word in 0..self.words {
-            let mask = std::mem::take(&mut self.mask[line as usize * self.words + word]);
-            self.taken[block as usize * self.words + word] &= !mask;
-        }
-        let l = &mut self.lines[line];
-        (l.state, l.block) = (LineState::Free, NO_LINE);
-        self.unused.push(line);
-    }
-    /// Good blocks and data units of a line that the stream could have of this block id now.
-    fn free_on(&mut self, block: u32, stream: Stream) -> (u32, u32) {
-        let nobodys = |lun: LunId| {
-            self.taken[block as usize * self.words + lun as usize / 64] >> (lun % 64) & 1 == 0
-        };
-        if !self.side_luns(stream).any(nobodys) {
-            return (0, 0);
-        }
-        let line = self.unused();
-        self.assign(line, block, stream);
-        let l = &self.lines[line];
-        let found = (l.good, l.capacity);
-        self.unused.pop();
-        self.forget(line);
-        if found.1 == 0 { (0, 0) } else { found }
-    }
-    /// More of the block id may be free now than `before`.
-    fn queue(&mut self, block: u32, stream: Stream, before: (u32, u32)) {
-        let now = self.free_on(block, stream);
-        let side = &mut self.sides[stream.side()];
-        if now.1 > 0 && before.1 == 0 {
-            side.free.push_back(block);
-        }
-        side.free_blocks = side.free_blocks + now.0 - before.0;
-        side.free_units = side.free_units + u64::from(now.1) - u64::from(before.1);
-    }
-    /// Moves the border between the sides: LUNs below `hot` are hot.
-    pub fn partition(&mut self, hot: u32) {
-        self.hot = hot;
-        // First freed first, on either side.
-        let mut order: Vec<u32> = Vec::with_capacity(self.blocks as usize);
-        let mut seen: IdVec<u32, bool> = IdVec::filled(false, self.blocks);
-        let queued = self.sides[0].free.iter().chain(&self.sides[1].free).copied();
-        for block in queued.chain(0..self.blocks) {
-            if !std::mem::replace(&mut seen[block], true) {
-                order.push(block);
-            }
-        }
-        for stream in [Stream::Hot, Stream::Cold] {
-            let side = &mut self.sides[stream.side()];
-            side.free.clear();
-            (side.free_blocks, side.free_units) = (0, 0);
-            for &block in &order {
-                self.queue(block, stream, (0, 0));
-            }
-        }
     }
 
     /// Takes the head of the free list as the line to open next, if there is none yet.
@@ -897,112 +744,6 @@ impl Lines {
         let mut bad = |lun: LunId, block: u32| self.is_block_bad(block, lun);
         let plain = Lines::new(&self.g, &config, &mut bad).expect("less is asked of a line");
         plain.all_units() * u64::from(self.sectors_per_unit)
-    }
-    /// What a saved drive has of a line's LUNs: those it has, those that were good, and parity.
-    pub fn maps_of(&self, line: LineId) -> [&[u64]; 3] {
-        let words = line as usize * self.words..(line as usize + 1) * self.words;
-        [&self.mask[words.clone()], &self.good_at_open[words.clone()], &self.parity[words]]
-    }
-    /// Forgets all lines; `load_line` brings in those of a saved drive.
-    pub fn begin_load(&mut self, hot: u32) {
-        self.hot = hot;
-        self.taken.fill(0);
-        self.unused.clear();
-        for side in &mut self.sides {
-            side.free.clear();
-            (side.free_blocks, side.free_units) = (0, 0);
-        }
-    }
-    /// False: a block is in two lines, or beyond the drive, or the line has none.
-    pub fn load_line(
-        &mut self,
-        line: LineId,
-        block: u32,
-        strides: Option<Strides>,
-        maps: &[Vec<u64>; 3],
-    ) -> bool {
-        if block == NO_LINE {
-            self.unused.push(line);
-            self.lines[line].block = NO_LINE;
-            return true;
-        }
-        self.lines[line].border = strides.map_or(self.luns, |s| s.luns);
-        let last = if self.luns.is_multiple_of(64) { !0 } else { (1 << (self.luns % 64)) - 1 };
-        let [masks, goods, parities] = maps;
-        if masks.iter().all(|&mask| mask == 0) {
-            return false;
-        }
-        for (word, ((&mask, &good), &parity)) in masks.iter().zip(goods).zip(parities).enumerate() {
-            let mine = line as usize * self.words + word;
-            let within = if word + 1 == self.words { last } else { !0 };
-            let whole = !self.is_split() && mask != within;
-            if whole || mask & !within != 0 {
-                return false;
-            }
-            if self.is_split() {
-                let taken = &mut self.taken[block as usize * self.words + word];
-                if *taken & mask != 0 {
-                    return false;
-                }
-                *taken |= mask;
-            }
-            // A line not opened yet has the other two from an earlier life.
-            (self.mask[mine], self.good_at_open[mine], self.parity[mine]) =
-                (mask, good & mask, parity & mask);
-        }
-        self.lines[line].block = block;
-        let good = (0..self.luns).filter(|&lun| !self.is_bad(line, lun)).count() as u32;
-        let opened = &mut self.opened[block];
-        let l = &mut self.lines[line];
-        *opened = (*opened).max(l.opened);
-        (l.strides, l.good) = (strides, good);
-        self.measure(line);
-        if self.lines[line].state == LineState::Free {
-            self.plan(line);
-        }
-        true
-    }
-    /// Line numbers that no line has, the next to be handed out last.
-    pub fn unused_numbers(&self) -> &[u32] {
-        &self.unused
-    }
-    /// The same in the order of a saved drive. False: they are others.
-    pub fn set_unused(&mut self, unused: Vec<u32>) -> bool {
-        let sorted = |list: &[u32]| {
-            let mut list = list.to_vec();
-            list.sort_unstable();
-            list
-        };
-        let same = sorted(&unused) == sorted(&self.unused);
-        self.unused = unused;
-        same
-    }
-    /// By block id.
-    pub fn times_opened(&self) -> impl Iterator<Item = u32> {
-        self.opened.iter().copied()
-    }
-    pub fn set_times_opened(&mut self, opened: Vec<u32>) {
-        self.opened = opened.into_iter().collect();
-    }
-    pub fn end_load(&mut self) {
-        for side in 0..2 {
-            let (mut blocks, mut units) = (0, 0);
-            for i in 0..self.sides[side].free.len() {
-                let id = self.sides[side].free[i];
-                let (good, capacity) = if self.is_split() {
-                    self.free_on(id, if side == 0 { Stream::Hot } else { Stream::Cold })
-                } else {
-                    let l = &self.lines[id];
-                    (l.good, l.capacity)
-                };
-                blocks += good;
-                units += u64::from(capacity);
-            }
-            (self.sides[side].free_blocks, self.sides[side].free_units) = (blocks, units);
-            if let Some(next) = self.sides[side].next {
-                self.plan_erases(side, next);
-            }
-        }
     }
 }
 

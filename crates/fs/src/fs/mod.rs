@@ -1,13 +1,22 @@
 //! The file system as a whole: tasks and what they wait for, bios, and time.
 
+mod call;
+mod jbd2;
+mod namei;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod writeback;
+mod xlog;
+
 use crate::cache::{Cache, Key, META};
 use crate::config::{FsConfig, FsKind};
 use crate::disk::{Disk, Item};
+use crate::fs::jbd2::Jbd2;
+use crate::fs::xlog::Xlog;
 use crate::inode::{Dir, DirId, Inode, InodeId};
-use crate::jbd2::Jbd2;
 use crate::readahead::ReadAhead;
 use crate::stats::FsStats;
-use crate::xlog::Xlog;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wordline_base::{BadValue, IdVec, Slab, Span, Time};
 
@@ -325,58 +334,58 @@ pub(crate) enum Flow {
 /// A file system with its page cache.
 pub struct Fs {
     /// Bytes of the drive's logical blocks: direct I/O and the log's writes are whole ones.
-    pub(crate) lba: u64,
+    lba: u64,
     /// Its settings.
-    pub(crate) config: FsConfig,
+    config: FsConfig,
     /// Where files and metadata are on the drive.
-    pub(crate) disk: Disk,
+    disk: Disk,
     /// The page cache.
-    pub(crate) cache: Cache,
+    cache: Cache,
     /// All inodes, by number.
-    pub(crate) inodes: IdVec<InodeId, Inode>,
+    inodes: IdVec<InodeId, Inode>,
     /// All directories.
-    pub(crate) dirs: IdVec<DirId, Dir>,
+    dirs: IdVec<DirId, Dir>,
     /// Names of files, and their inodes.
-    pub(crate) files: IdVec<FileId, File>,
+    files: IdVec<FileId, File>,
     /// State of read-ahead by task and inode.
-    pub(crate) open: BTreeMap<(u32, u32), ReadAhead>,
+    open: BTreeMap<(u32, u32), ReadAhead>,
     /// All tasks read through one open file, and so through one state of read-ahead.
-    pub(crate) one_open: bool,
+    one_open: bool,
     /// The journal.
-    pub(crate) log: Log,
+    log: Log,
     /// Who calls it, and its own threads.
-    pub(crate) tasks: IdVec<TaskId, Task>,
+    tasks: IdVec<TaskId, Task>,
     /// Bios under way.
     bios: Slab<BioState>,
     /// Tasks that go on.
     wakes: VecDeque<u32>,
     /// The time of the last input.
-    pub(crate) now: Time,
+    now: Time,
     /// Counts since the start.
-    pub(crate) stats: FsStats,
+    stats: FsStats,
     /// Inodes with dirty pages by age.
-    pub(crate) by_age: BTreeSet<(Time, u32)>,
+    by_age: BTreeSet<(Time, u32)>,
     /// When the flusher looks again.
-    pub(crate) flusher_at: Time,
+    flusher_at: Time,
     /// The flusher was called before its time.
-    pub(crate) flusher_called: bool,
+    flusher_called: bool,
     /// Blocks promised to delayed allocation.
-    pub(crate) promised: u64,
+    promised: u64,
     /// Versions of pages so far.
-    pub(crate) stamp: u32,
+    stamp: u32,
     /// Tests: what the drive holds, by block.
-    pub(crate) shadow: Option<BTreeMap<u64, u32>>,
+    shadow: Option<BTreeMap<u64, u32>>,
     /// Tests: what joined the log since they looked.
     #[cfg(test)]
-    pub(crate) joined: Vec<Joined>,
+    joined: Vec<Joined>,
     /// Tests: how often something joined it.
     #[cfg(test)]
-    pub(crate) joins: u64,
+    joins: u64,
     /// Tests: how often something had joined it when each batch was written.
     #[cfg(test)]
-    pub(crate) joins_before: BTreeMap<u64, u64>,
+    joins_before: BTreeMap<u64, u64>,
     /// Pages are wanted and none can be freed.
-    pub(crate) short: bool,
+    short: bool,
 }
 
 /// Items that joined a transaction, and the inodes it changes.

@@ -6,8 +6,9 @@
 //! wait behind it; those of other LUNs pass.
 
 use crate::cache::{LineId, Wait, Woken, runs};
+use crate::controller::execute::{LOOK_UP, OWNER_FTL, OWNER_KIND, OWNER_VECTOR, WRITE_BACK};
+use crate::controller::read::LookUp;
 use crate::controller::{Controller, Stage};
-use crate::execute::{LOOK_UP, LookUp, OWNER_FTL, OWNER_KIND, OWNER_VECTOR, WRITE_BACK};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, IdVec, IoId, Kind, Layer, Lpn, Span, Time, Why};
 use wordline_ftl::{Action, End, FlashOp, Source, Translation, Work, send_data};
@@ -72,7 +73,7 @@ pub(crate) struct WriteBack {
 impl Controller {
     /// Carries out what became possible at this instant, until nothing more does.
     #[inline]
-    pub(crate) fn settle(&mut self, ctx: &mut Ctx) {
+    pub(super) fn settle(&mut self, ctx: &mut Ctx) {
         let Some(ftl) = &mut self.ftl else { return };
         if let Some(action) = ftl.poll() {
             self.act(ctx, action);
@@ -149,7 +150,7 @@ impl Controller {
     }
 
     /// Charges a job to a core; it goes on when the core is done with it.
-    pub(crate) fn enqueue_job(&mut self, ctx: &mut Ctx, cost: Span, job: Job) {
+    pub(super) fn enqueue_job(&mut self, ctx: &mut Ctx, cost: Span, job: Job) {
         let mut end = ctx.now;
         if cost > Span::ZERO {
             end = self.firmware.reserve(ctx.now, cost).end;
@@ -163,7 +164,7 @@ impl Controller {
         ctx.at(end, Kind::Background, 0);
     }
 
-    pub(crate) fn background_ready(&mut self, ctx: &mut Ctx) {
+    pub(super) fn background_ready(&mut self, ctx: &mut Ctx) {
         let job = self.background.jobs.pop_front().expect("an event for each job");
         self.run_job(ctx, job);
     }
@@ -186,7 +187,7 @@ impl Controller {
 
     /// Submits an operation, after those of its LUN that the program rate holds back. Answers when
     /// it reaches the flash.
-    pub(crate) fn submit_in_order(&mut self, ctx: &mut Ctx, op: Op) -> Time {
+    pub(super) fn submit_in_order(&mut self, ctx: &mut Ctx, op: Op) -> Time {
         if self.program_rate.is_off() {
             self.begin_on_flash(ctx, op);
             return ctx.now;
@@ -209,7 +210,7 @@ impl Controller {
         at
     }
 
-    pub(crate) fn release_held_back(&mut self, ctx: &mut Ctx) {
+    pub(super) fn release_held_back(&mut self, ctx: &mut Ctx) {
         let (_, op) = self.background.held.pop_front().expect("an event for each operation");
         self.background.held_of[self.geometry.lun_of(op.ppa)] -= 1;
         self.begin_on_flash(ctx, op);
@@ -236,7 +237,7 @@ impl Controller {
     }
     /// A program or an erasure is over: others may have its power.
     #[inline(never)]
-    pub(crate) fn give_power(&mut self, ctx: &mut Ctx, op: Op) {
+    pub(super) fn give_power(&mut self, ctx: &mut Ctx, op: Op) {
         self.note_heat(ctx.now);
         let Some(limit) = &mut self.power else { return };
         limit.over(&op);
@@ -251,7 +252,7 @@ impl Controller {
 
     /// Starts writing a line back, or sees to it that it is written back once more after the
     /// write-back under way.
-    pub(crate) fn write_back(&mut self, ctx: &mut Ctx, id: LineId) {
+    pub(super) fn write_back(&mut self, ctx: &mut Ctx, id: LineId) {
         let cache = self.cache.as_mut().expect("a line belongs to a cache");
         if cache.line(id).writing_back {
             return cache.defer(id);
@@ -281,7 +282,7 @@ impl Controller {
     }
 
     /// The FTL gets the line's sectors, with their stamps.
-    pub(crate) fn hand_over(&mut self, ctx: &mut Ctx, key: u32) {
+    pub(super) fn hand_over(&mut self, ctx: &mut Ctx, key: u32) {
         let WriteBack { line: id, .. } = self.write_backs[key];
         let cache = self.cache.as_mut().expect("a line belongs to a cache");
         let ftl = self.ftl.as_mut().expect("a cache stands before an FTL");
@@ -343,13 +344,13 @@ impl Controller {
     }
     /// The cache takes a write's data now.
     #[inline]
-    pub(crate) fn takes_write(&self) -> bool {
+    pub(super) fn takes_write(&self) -> bool {
         let cache = self.cache.as_ref().expect("a write is inserted into a cache");
         cache.takes_dirty(self.write_backs.len())
     }
 
     /// Starts write-backs while too much is dirty or a flush waits for some.
-    pub(crate) fn write_back_more(&mut self, ctx: &mut Ctx) {
+    pub(super) fn write_back_more(&mut self, ctx: &mut Ctx) {
         while self.write_backs.len() < WRITE_BACKS {
             let cache = self.cache.as_ref().expect("a line belongs to a cache");
             // No position is before zero, where no flush waits.
@@ -364,7 +365,7 @@ impl Controller {
     }
 
     /// A flush: first what is dirty in the cache, then what the FTL has buffered.
-    pub(crate) fn flush(&mut self, ctx: &mut Ctx, cmd: u32) {
+    pub(super) fn flush(&mut self, ctx: &mut Ctx, cmd: u32) {
         if self.has_capacitor() || self.ftl.is_none() {
             return self.finish(ctx, cmd);
         }
@@ -389,7 +390,7 @@ impl Controller {
         self.ftl.as_mut().expect("only an FTL is flushed").flush(ctx, cmd);
     }
 
-    pub(crate) fn has_capacitor(&self) -> bool {
+    fn has_capacitor(&self) -> bool {
         self.config.cache.as_ref().is_some_and(|c| c.capacitor)
     }
 }

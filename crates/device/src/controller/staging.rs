@@ -16,7 +16,7 @@ pub(crate) struct Staging {
 
 impl Controller {
     /// Takes up room for data ahead of a program, which may cross the link then.
-    pub(crate) fn stage(&mut self, cmd: u32) -> Result<(), Status> {
+    pub(super) fn stage(&mut self, cmd: u32) -> Result<(), Status> {
         let sqe = &self.commands[cmd].sqe;
         let (unit, bytes) = (self.staged_unit(Ppa(sqe.address as u32)), u64::from(sqe.bytes));
         if self.staging.used + bytes > self.config.staging_bytes {
@@ -27,7 +27,7 @@ impl Controller {
         Ok(())
     }
     /// The unit is programmed, or could not be: its room is others'.
-    pub(crate) fn unstage(&mut self, ppa: Ppa) {
+    pub(super) fn unstage(&mut self, ppa: Ppa) {
         if self.staging.used > 0 {
             let unit = self.staged_unit(ppa);
             self.staging.used -= self.staging.units.remove(&unit.0).unwrap_or(0);

@@ -19,11 +19,22 @@
 //! Left out: the admin queue, PRP lists and metadata, completion queues shared by several submission
 //! queues, and command aborts.
 
-use crate::background::{Background, WriteBack};
+mod background;
+mod execute;
+mod read;
+mod staging;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod write;
+
 use crate::cache::{Cache, CacheStats, Fill, LineId, Woken};
 use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig, SasConfig};
+use crate::controller::background::{Background, WriteBack};
+use crate::controller::read::{Flight, LookUp, OnCore, Sum};
+use crate::controller::staging::Staging;
+use crate::controller::stream::Stream;
 use crate::dram::Dram;
-use crate::execute::{Flight, LookUp, OnCore, Sum};
 use crate::firmware::{Firmware, Grant};
 use crate::front::{Front, Taken};
 use crate::guard::Guard;
@@ -33,11 +44,9 @@ use crate::partition::{Epoch, LATENCY, PARTITION_NAMES, PARTITIONS};
 use crate::power::PowerLimit;
 use crate::queue::{Posted, QueueFull};
 use crate::readahead::ReadAhead;
-use crate::staging::Staging;
 use crate::stats::{
     ByClass, CachePartition, CachedClass, Counts, DeviceStats, Energy, OPCODES, slot,
 };
-use crate::stream::Stream;
 use std::collections::VecDeque;
 use wordline_base::track::Track;
 use wordline_base::{
@@ -112,57 +121,57 @@ pub(crate) struct Command {
 /// A drive's controller with its flash and, unless the FTL is on the host, its FTL. It takes commands and
 /// events, and is polled for completions.
 pub struct Controller {
-    pub(crate) config: DeviceConfig,
-    pub(crate) cost: FtlCost,
-    pub(crate) geometry: Geometry,
-    pub(crate) nand: Nand,
-    pub(crate) ftl: Option<Translator>,
+    config: DeviceConfig,
+    cost: FtlCost,
+    geometry: Geometry,
+    nand: Nand,
+    ftl: Option<Translator>,
     front: Front,
-    pub(crate) link: Link,
-    pub(crate) firmware: Firmware,
-    pub(crate) read_cap: Cap,
-    pub(crate) write_cap: Cap,
-    pub(crate) program_rate: Rate,
-    pub(crate) commands: Slab<Command>,
+    link: Link,
+    firmware: Firmware,
+    read_cap: Cap,
+    write_cap: Cap,
+    program_rate: Rate,
+    commands: Slab<Command>,
     /// Data of commands that are more than a turn of the link.
-    pub(crate) streams: Slab<Stream>,
+    streams: Slab<Stream>,
     /// Bytes of a turn; `u32::MAX` where data go whole.
-    pub(crate) turn_bytes: u32,
-    pub(crate) flights: Slab<Flight>,
+    turn_bytes: u32,
+    flights: Slab<Flight>,
     /// Looks of an FTL that has to look up where sectors are.
-    pub(crate) look_ups: Slab<LookUp>,
-    pub(crate) looks_up: bool,
-    pub(crate) sums: Slab<Sum>,
-    pub(crate) on_core: Slab<OnCore>,
-    pub(crate) background: Background,
-    pub(crate) turns: Turns,
-    pub(crate) staging: Staging,
-    pub(crate) write_backs: Slab<WriteBack>,
+    look_ups: Slab<LookUp>,
+    looks_up: bool,
+    sums: Slab<Sum>,
+    on_core: Slab<OnCore>,
+    background: Background,
+    turns: Turns,
+    staging: Staging,
+    write_backs: Slab<WriteBack>,
     /// Writes that wait for less to be dirty, in the order in which they came.
-    pub(crate) admission: VecDeque<u32>,
-    pub(crate) cache: Option<Cache>,
+    admission: VecDeque<u32>,
+    cache: Option<Cache>,
     /// By partition of the cache.
-    pub(crate) read_ahead: Vec<ReadAhead>,
+    read_ahead: Vec<ReadAhead>,
     /// Where the cache adapts.
-    pub(crate) epoch: Option<Epoch>,
+    epoch: Option<Epoch>,
     /// What programs and erasures may draw.
-    pub(crate) power: Option<Box<PowerLimit>>,
+    power: Option<Box<PowerLimit>>,
     /// The cache's memory bus.
-    pub(crate) dram: Dram,
+    dram: Dram,
     /// Commands whose wait at a cache line is over.
-    pub(crate) woken: VecDeque<Woken>,
+    woken: VecDeque<Woken>,
     /// Flushes whose write-backs are over.
-    pub(crate) flushable: Vec<u32>,
+    flushable: Vec<u32>,
     /// Scratch space, kept for its memory.
-    pub(crate) pieces: Vec<Piece>,
-    pub(crate) misses: Vec<(u32, u32, Fill)>,
-    pub(crate) touched: Vec<(LineId, u32, u32)>,
-    pub(crate) counts: Counts,
+    pieces: Vec<Piece>,
+    misses: Vec<(u32, u32, Fill)>,
+    touched: Vec<(LineId, u32, u32)>,
+    counts: Counts,
     by_class: ByClass<{ OPCODES.len() }>,
     /// Sectors read, by hits and misses of the cache.
-    pub(crate) read_by_class: ByClass<2>,
+    read_by_class: ByClass<2>,
     /// What it has told a collector on the host.
-    pub(crate) gc_report: Option<GcReport>,
+    gc_report: Option<GcReport>,
     /// Completions of reads and writes tell the LUN of their first sector.
     tells_places: bool,
 }

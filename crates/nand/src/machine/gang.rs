@@ -177,7 +177,7 @@ fn is_bad(config: &NandConfig, seed: u64, block: u32, parts: u32, part: u32) -> 
 }
 
 impl Nand {
-    pub(crate) fn submit_parts(&mut self, ctx: &mut Ctx, op: Op) {
+    pub(super) fn submit_parts(&mut self, ctx: &mut Ctx, op: Op) {
         let gang = self.gang.as_mut().expect("parts are of a gang");
         let (parts, gang_skew) = (gang.parts, gang.gang_skew);
         let join = gang.joins.insert(Join { left: parts, first: ctx.now });
@@ -191,7 +191,7 @@ impl Nand {
             }
         }
     }
-    pub(crate) fn release_part(&mut self, ctx: &mut Ctx, part: u32) {
+    pub(super) fn release_part(&mut self, ctx: &mut Ctx, part: u32) {
         let gang = self.gang.as_mut().expect("parts are of a gang");
         let next = gang.held_back[part].pop_front();
         let (op, join) = next.expect("an event for each part held back");

@@ -208,7 +208,7 @@ fn wrong_commands_end_with_their_status() {
 
 #[test]
 fn background_jobs_keep_their_order_on_several_cores() {
-    use crate::background::Job;
+    use crate::controller::background::Job;
     use wordline_nand::{Op, OpKind};
     let mut h = Host::bare(&nand_config(), &device_config());
     let luns = h.drive.nand().geometry.luns;

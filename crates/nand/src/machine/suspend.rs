@@ -172,7 +172,7 @@ impl Nand {
         &mut self.preempt_mut().progress[key]
     }
 
-    pub(crate) fn submit_ahead(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
+    pub(super) fn submit_ahead(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let all = &mut self.preempt_mut().progress;
         let count = all.len().max(key as usize + 1);
         all.resize(count, Progress::default());
@@ -197,7 +197,7 @@ impl Nand {
     }
 
     /// Whether data of what is suspended are in one of the LUN's registers.
-    pub(crate) fn keeps_register(&self, lun: LunId) -> bool {
+    pub(super) fn keeps_register(&self, lun: LunId) -> bool {
         let Some(p) = &self.preemption else { return false };
         p.dies[lun].suspended.is_some_and(|key| {
             let (state, progress) = (&self.states[key], &p.progress[key]);
@@ -228,7 +228,7 @@ impl Nand {
     /// Suspends what the LUN does if next in line is a read that may go ahead of it: now, or when it
     /// can be.
     #[inline]
-    pub(crate) fn consider(&mut self, ctx: &mut Ctx, lun: LunId) {
+    pub(super) fn consider(&mut self, ctx: &mut Ctx, lun: LunId) {
         let takes_away = self.preempt().takes_away;
         if takes_away && !self.luns[lun].queue.is_empty() {
             self.consider_next(ctx, lun);
@@ -318,7 +318,7 @@ impl Nand {
     }
 
     /// What a LUN does next, if its array is idle.
-    pub(crate) fn next_at(&mut self, ctx: &mut Ctx, lun: LunId) {
+    pub(super) fn next_at(&mut self, ctx: &mut Ctx, lun: LunId) {
         let l = &self.luns[lun];
         if l.current.is_some() {
             return;
@@ -364,7 +364,7 @@ impl Nand {
         self.count_array(key, t_resume);
     }
 
-    pub(crate) fn on_tagged(&mut self, ctx: &mut Ctx, kind: Kind, index: u32) -> Option<u32> {
+    pub(super) fn on_tagged(&mut self, ctx: &mut Ctx, kind: Kind, index: u32) -> Option<u32> {
         let p = self.preempt_mut();
         let lun = index & ((1 << p.lun_bits) - 1);
         let die = &mut p.dies[lun];
@@ -411,7 +411,7 @@ impl Nand {
 /// The channel.
 impl Nand {
     /// An operation begins, on a channel that serves out of order.
-    pub(crate) fn ask_for_channel(&mut self, ctx: &mut Ctx, key: u32, data: Span, array: Span) {
+    pub(super) fn ask_for_channel(&mut self, ctx: &mut Ctx, key: u32, data: Span, array: Span) {
         let State { record, stage, .. } = &mut self.states[key];
         (record.bus_start, record.bus_end) = (ctx.now, ctx.now);
         *stage = Stage::In;
@@ -424,7 +424,7 @@ impl Nand {
     }
 
     /// An operation has something to transfer.
-    pub(crate) fn transfer(&mut self, ctx: &mut Ctx, key: u32, data: Span, cycles: Span) {
+    pub(super) fn transfer(&mut self, ctx: &mut Ctx, key: u32, data: Span, cycles: Span) {
         let progress = self.progress(key);
         progress.cycles = cycles;
         progress.whole = cycles + data;

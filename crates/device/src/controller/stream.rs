@@ -101,7 +101,7 @@ impl Stream {
 
 impl Controller {
     /// Whether the data of a read or write are more than a turn. They are a stream then.
-    pub(crate) fn begin_stream(&mut self, ctx: &Ctx, cmd: u32) -> bool {
+    pub(super) fn begin_stream(&mut self, ctx: &Ctx, cmd: u32) -> bool {
         let bytes = self.commands[cmd].sqe.bytes;
         let more = bytes > self.turn_bytes;
         if more {
@@ -111,7 +111,7 @@ impl Controller {
     }
     /// The stream of a command is over, and its life is marked: the turn that the completion entry follows. None if
     /// it had no stream.
-    pub(crate) fn end_stream(&mut self, ctx: &mut Ctx, cmd: u32) -> Option<u32> {
+    pub(super) fn end_stream(&mut self, ctx: &mut Ctx, cmd: u32) -> Option<u32> {
         let Command { sqe, stream, .. } = self.commands[cmd];
         if stream == NONE {
             return None;
@@ -137,7 +137,7 @@ impl Controller {
     }
 
     /// Sectors of a read have come from the flash.
-    pub(crate) fn sectors_came(&mut self, ctx: &mut Ctx, cmd: u32, sectors: u32) {
+    pub(super) fn sectors_came(&mut self, ctx: &mut Ctx, cmd: u32, sectors: u32) {
         let Command { stream, stage, .. } = self.commands[cmd];
         if stream == NONE {
             return;
@@ -150,7 +150,7 @@ impl Controller {
         }
     }
     /// All data of a read are there, or will not be.
-    pub(crate) fn all_came(&mut self, ctx: &mut Ctx, cmd: u32) {
+    pub(super) fn all_came(&mut self, ctx: &mut Ctx, cmd: u32) {
         let stream = &mut self.streams[self.commands[cmd].stream];
         (stream.whole, stream.since) = (true, ctx.now);
         match (stream.next, stream.copy) {
@@ -163,7 +163,7 @@ impl Controller {
     }
 
     /// The event of a read's stream.
-    pub(crate) fn next_of_stream(&mut self, ctx: &mut Ctx, cmd: u32) {
+    pub(super) fn next_of_stream(&mut self, ctx: &mut Ctx, cmd: u32) {
         let Command { stream, status, .. } = self.commands[cmd];
         match self.streams[stream].next {
             _ if status != Status::Success => self.ask(ctx, cmd),
@@ -240,7 +240,7 @@ impl Controller {
     }
 
     /// The next turn of a write's data.
-    pub(crate) fn fetch_turn(&mut self, ctx: &mut Ctx, cmd: u32) {
+    pub(super) fn fetch_turn(&mut self, ctx: &mut Ctx, cmd: u32) {
         let Command { sqe, stream, .. } = self.commands[cmd];
         let s = &mut self.streams[stream];
         let turn = (s.bytes - s.sent).min(self.turn_bytes);

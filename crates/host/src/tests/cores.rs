@@ -1,0 +1,110 @@
+//! Cores: interrupts, time slices, wake-ups.
+
+use super::*;
+
+#[test]
+fn completions_share_interrupts() {
+    // 32 commands that end together: one interrupt takes them all.
+    let latency = Box::new(|_: &Sqe, now: Time| Time((now.0 / 1_000_000 + 1) * 1_000_000));
+    let mut s = spec(Engine::Libaio, 32);
+    s.iodepth_batch_complete_max = 32;
+    let mut w = world(&stack(1), vec![(s, list(reads(320)))], latency);
+    w.run();
+    w.check_drained();
+    let c = w.host.counters;
+    assert_eq!((c.completions, c.interrupts), (320, 10));
+}
+
+#[test]
+fn interrupts_push_back_what_they_interrupt() {
+    // Two jobs on one core: one computes for 50 us an I/O, the other's interrupts come meanwhile.
+    let mut config = stack(1);
+    config.cost.application = Span(50_000);
+    let jobs = vec![
+        (spec(Engine::Pvsync2, 1), list(reads(50))),
+        (spec(Engine::Pvsync2, 1), list(reads(50))),
+    ];
+    let mut w = world(&config, jobs, fixed(7_300));
+    w.run();
+    w.check_drained();
+    let s = w.host.stats(w.ctx.now);
+    assert_eq!(s.cores[0].irq, 100 * 1_200);
+    assert_eq!(s.cores[0].user, 100 * 50_000);
+    assert_eq!(w.finished.len(), 100);
+    // Alone the latency is 11.8 us; sharing the core adds waiting for the other's computation.
+    let busy: u64 = w
+        .finished
+        .iter()
+        .flat_map(|(_, l)| l.steps().iter().filter(|s| s.why == Why::CoreBusy))
+        .count() as u64;
+    assert!(busy > 50, "{busy}");
+}
+
+#[test]
+fn two_threads_share_a_core_by_time_slices() {
+    let mut config = stack(1);
+    config.time_slice = Span::from_us(100);
+    let jobs = (0..2).map(|_| (spec(Engine::Libaio, 64), forever(reads(64)))).collect();
+    let mut w = world(&config, jobs, fixed(3_000));
+    w.run_to(Time(50_000 * US));
+    let mut counts = [0u64; 2];
+    for (f, _) in &w.finished {
+        counts[f.thread as usize] += 1;
+    }
+    let share = counts[0] as f64 / (counts[0] + counts[1]) as f64;
+    assert!((0.45..0.55).contains(&share), "{counts:?}");
+    let s = w.host.stats(w.ctx.now);
+    assert!(s.threads[0].involuntary_switches > 50);
+    w.stop();
+}
+
+#[test]
+fn a_woken_thread_goes_before_one_that_had_more_of_the_core() {
+    // One thread is busy all the time, the other reads now and then.
+    let longest = |granularity| {
+        let mut config = stack(1);
+        config.wakeup_granularity = granularity;
+        let pause = |i| Next::Pause { spin_until: Time::ZERO, until: Time(i * 1_000 * US) };
+        let rare = (0..40).flat_map(|i| [pause(i), io(Ddir::Read, i * 4096, 4096)]).collect();
+        let jobs = vec![
+            (spec(Engine::Libaio, 64), forever(reads(64))),
+            (spec(Engine::Pvsync2, 1), list(rare)),
+        ];
+        let mut w = world(&config, jobs, fixed(3_000));
+        w.run_to(Time(45_000 * US));
+        let of = |t| w.finished.iter().filter(move |(f, _)| f.thread == t);
+        assert!(of(0).count() > 1000, "the busy one goes on");
+        let longest = of(1).skip(4).map(|(f, _)| f.completed.since(f.issued).0).max().unwrap();
+        w.stop();
+        longest
+    };
+    // Until it has had 4 ms more it keeps the core for its slice.
+    let (with, without) = (longest(Span::from_ms(4)), longest(Span::from_secs(1)));
+    assert!(with < 100_000, "{with} ns");
+    assert!(without > 2_000_000, "{without} ns");
+}
+
+#[test]
+fn each_core_has_a_queue_and_threads_spread() {
+    let jobs = (0..8).map(|_| (spec(Engine::Libaio, 4), list(reads(50)))).collect();
+    let mut w = world(&stack(4), jobs, fixed(50_000));
+    w.run();
+    w.check_drained();
+    assert_eq!(w.host.queues().count(), 4);
+    assert_eq!((0..8).map(|t| w.host.core_of(t)).collect::<Vec<_>>(), [0, 1, 2, 3, 0, 1, 2, 3]);
+    assert_eq!(w.host.counters.ipis, 0);
+    assert_eq!(w.finished.len(), 400);
+}
+
+#[test]
+fn a_completion_on_another_core_is_an_ipi() {
+    let mut config = stack(2);
+    config.queues = 1;
+    let mut s = spec(Engine::Pvsync2, 1);
+    s.cpus_allowed = vec![1];
+    let mut w = world(&config, vec![(s, list(reads(10)))], fixed(7_300));
+    w.run();
+    w.check_drained();
+    assert_eq!(w.host.counters.ipis, 10);
+    assert!(w.finished.iter().all(|(f, _)| f.completed.since(f.issued).0 == 11_800 + 700));
+}

@@ -1,0 +1,385 @@
+//! A LUN and a channel against what their stages add up to, and pages against the rules of flash.
+
+use super::*;
+use crate::config::{ErrorConfig, ErrorModel, NandPower, Suspend};
+use crate::geometry::small;
+use wordline_base::{IoId, Layer};
+
+struct Bench {
+    ctx: Ctx,
+    nand: Nand,
+    done: Vec<Record>,
+}
+
+impl Bench {
+    fn new(config: &NandConfig) -> Bench {
+        Bench { ctx: Ctx::new(), nand: Nand::new(config, Seed(1)).unwrap(), done: Vec::new() }
+    }
+    fn submit(&mut self, kind: OpKind, class: Class, line: LineId, page: u32, lun: LunId) {
+        self.submit_as(false, kind, class, (line, page, lun));
+    }
+    fn submit_as(
+        &mut self,
+        slc: bool,
+        kind: OpKind,
+        class: Class,
+        (line, page, lun): (LineId, u32, LunId),
+    ) {
+        let g = self.nand.geometry;
+        let ppa = g.first_of_unit(g.unit_at(line, page, lun));
+        let (owner, io) = (0, IoId::NONE);
+        self.nand.submit(&mut self.ctx, Op { kind, class, ppa, sectors: 1, slc, owner, io });
+    }
+    fn run(&mut self) {
+        while let Some((now, event)) = self.ctx.queue.pop() {
+            self.ctx.now = now;
+            if let Some(key) = self.nand.on_event(&mut self.ctx, event.kind(), event.index()) {
+                self.done.push(*self.nand.record(key));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_that_is_read_again_holds_its_lun_for_each_reading() {
+    let t_decode = Span::from_us(20);
+    let model = ErrorModel::Tlc72Layer;
+    let errors = ErrorConfig { model, corrects: 3, t_decode, ..ErrorConfig::default() };
+    let worn = NandConfig { errors, transfer_bytes: 4096, ..small() };
+    let first = Suspend { queue: true, dma: true, program: true, most: 4, ..Suspend::default() };
+    let mut both = worn.clone();
+    (both.cache_register, both.suspend) = (true, first.clone());
+    for c in [
+        worn.clone(),
+        NandConfig { cache_register: true, ..worn.clone() },
+        NandConfig { suspend: first, ..worn.clone() },
+        both,
+    ] {
+        let mut b = Bench::new(&c);
+        b.nand.set_block(0, 1, 16, 5, false);
+        b.submit(OpKind::Read, Class::UserRead, 1, 3, 0);
+        b.submit(OpKind::Read, Class::UserRead, 1, 5, 0);
+        b.run();
+        let found = b.nand.reread().unwrap();
+        assert!(found.reads_done_again == 2 && found.rereads >= 4, "{found:?}");
+        assert_eq!(found.reads_lost, 0, "{found:?}");
+        let (each, bus) = (Span::from_us(50), Span::of_bytes(4096, 400_000_000));
+        let once = c.t_command + each + bus;
+        let [one, two] = [0, 1].map(|i| b.done[i]);
+        let count = |r: &Record| (r.again.0 / (t_decode + once).0, r.again.0 % (t_decode + once).0);
+        // Sensing to sensing, so the last transfer is not in it.
+        let (n, m) = (count(&one), count(&two));
+        assert_eq!((n.0 + m.0, n.1, m.1), (found.rereads, 0, 0), "{c:?}");
+        // With a cache register the next read's command goes before the last data.
+        let command = if c.cache_register { c.t_command } else { Span::ZERO };
+        assert_eq!(one.end, Time(0) + once + one.again + command, "{c:?}");
+        let free = if c.cache_register { one.array_end } else { one.end };
+        assert_eq!(two.started, free, "no read begins where one goes on");
+        assert_eq!(two.end, two.started + once + two.again);
+        let array: u64 = b.nand.counters().array_ns.iter().sum();
+        assert_eq!(array, each.0 * (2 + found.rereads));
+    }
+}
+
+#[test]
+fn an_idle_lun_takes_exactly_the_sum_of_its_stages() {
+    let c = small();
+    let mut b = Bench::new(&c);
+    b.submit(OpKind::Program, Class::UserProgram, 0, 0, 0);
+    b.run();
+    // 200 ns command, 32 KiB at 400 MB/s, lower page 400 us.
+    let data = Span::of_bytes(32768, 400_000_000);
+    assert_eq!(b.done[0].end, Time(200) + data + Span::from_us(400));
+    let t0 = b.ctx.now;
+    b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+    b.run();
+    let out = Span::of_bytes(4096, 400_000_000);
+    assert_eq!(b.done[1].end.since(t0), Span(200) + Span::from_us(50) + out);
+    assert_eq!(b.done[1].waited, [0; HOLDERS]);
+    let t0 = b.ctx.now;
+    b.submit(OpKind::Erase, Class::Erase, 0, 0, 0);
+    b.run();
+    assert_eq!(b.done[2].end.since(t0), Span(200) + Span::from_ms(3));
+    assert_eq!(b.nand.erases(0, 0), 1);
+}
+
+#[test]
+fn a_read_behind_a_program_knows_what_it_waited_for() {
+    let c = small();
+    let mut b = Bench::new(&c);
+    b.submit(OpKind::Program, Class::UserProgram, 0, 0, 0);
+    b.run();
+    b.submit(OpKind::Program, Class::GcProgram, 0, 1, 0);
+    b.submit(OpKind::Erase, Class::Erase, 1, 0, 0);
+    b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+    let t0 = b.ctx.now;
+    b.run();
+    let read = b.done.iter().find(|r| r.op.class == Class::UserRead).unwrap();
+    let program = Span(200) + Span::of_bytes(32768, 400_000_000) + Span::from_us(900);
+    let erase = Span(200) + Span::from_ms(3);
+    assert_eq!(read.started.since(t0), program + erase);
+    assert_eq!(read.waited[Class::GcProgram as usize], program.0);
+    assert_eq!(read.waited[Class::Erase as usize], erase.0);
+    assert_eq!(b.nand.read_waits(0)[..HOLDERS], read.waited, "a LUN keeps what reads waited for");
+    assert_eq!(b.nand.counters().reads_blocked_by[Class::Erase as usize], 1);
+    // An I/O marked with the record is charged to the nanosecond.
+    let io = b.ctx.lives.begin(0, wordline_base::Ddir::Read, 0, 4096, t0);
+    read.mark(&mut b.ctx.lives, io);
+    let life = b.ctx.lives.end(io);
+    assert_eq!(life.latency(), read.end.since(t0));
+    assert_eq!(life.spent()[Layer::Nand as usize], Span::from_us(50).0);
+}
+
+#[test]
+fn luns_of_one_channel_share_it_and_others_do_not() {
+    let c = small();
+    let mut b = Bench::new(&c);
+    for lun in 0..8 {
+        b.submit(OpKind::Program, Class::UserProgram, 0, 0, lun);
+    }
+    b.run();
+    let (data, t0) = (Span::of_bytes(32768, 400_000_000) + Span(200), Span::from_us(400));
+    for r in &b.done {
+        // LUNs 0..3 have channels of their own, 4..7 follow on the same ones.
+        let expected = if r.lun < 4 { data + t0 } else { data + data + t0 };
+        assert_eq!(r.end, Time::ZERO + expected, "LUN {}", r.lun);
+    }
+}
+
+#[test]
+fn data_of_planes_take_turns_on_the_channel() {
+    let c = NandConfig { transfer_bytes: 4096, ..small() };
+    let mut b = Bench::new(&c);
+    b.submit(OpKind::Program, Class::UserProgram, 0, 0, 0);
+    b.run();
+    // LUNs 0 and 4 share a channel. Eight parts of a program, between them a read's one.
+    let (t0, part) = (b.ctx.now, Span::of_bytes(4096, 400_000_000));
+    b.submit(OpKind::Program, Class::GcProgram, 0, 0, 4);
+    b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+    b.run();
+    let of = |class| b.done.iter().rfind(|r| r.op.class == class).unwrap();
+    let (read, program) = (of(Class::UserRead), of(Class::GcProgram));
+    // The read's command goes after the first part; its array time ends in the middle of another.
+    let command = Span(200);
+    assert_eq!(read.bus_end.since(t0), command + part + command);
+    let ready = read.array_end.since(t0).0 - 2 * command.0;
+    assert_eq!(read.out_start.since(t0), Span(2 * command.0) + part * ready.div_ceil(part.0));
+    assert_eq!(read.end, read.out_start + part);
+    let data = part * 8;
+    assert_eq!(program.bus_end.since(t0), command + data + command + part);
+    assert_eq!(program.bus_end.since(program.bus_start), command + data, "waits come first");
+    assert_eq!(program.end, program.bus_end + Span::from_us(400));
+    assert_eq!(
+        b.nand.counters().transfer_ns.iter().sum::<u64>(),
+        3 * command.0 + data.0 * 2 + part.0
+    );
+}
+
+#[test]
+fn with_a_cache_register_a_lun_reads_at_the_rate_of_its_channel() {
+    let run = |cache_register, reads: u64| {
+        let mut b = Bench::new(&NandConfig { cache_register, ..small() });
+        b.submit(OpKind::Program, Class::UserProgram, 0, 0, 0);
+        b.run();
+        let t0 = b.ctx.now;
+        for _ in 0..reads {
+            b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+        }
+        b.submit(OpKind::Erase, Class::Erase, 0, 0, 0);
+        b.submit(OpKind::Program, Class::UserProgram, 0, 0, 0);
+        b.submit(OpKind::Read, Class::GcRead, 0, 0, 0);
+        b.run();
+        for r in &b.done {
+            assert_eq!(r.waited.iter().sum::<u64>(), r.started.since(r.submitted).0);
+        }
+        let held: u64 = b.nand.lun_busy(0, b.ctx.now).iter().sum();
+        assert_eq!(held, b.ctx.now.0, "never idle");
+        assert_eq!(held, b.nand.counters().busy_ns.iter().sum::<u64>());
+        let of = |class| b.done.iter().rfind(|r| r.op.class == class).unwrap();
+        (of(Class::UserRead).end.since(t0), of(Class::Erase).started.since(t0))
+    };
+    // The array (50 us) is slower than the channel (10 us).
+    let (command, array, data) = (200, 50_000, Span::of_bytes(4096, 400_000_000).0);
+    let (last, erase) = run(true, 10);
+    assert_eq!(last, Span(10 * (command + array) + data));
+    assert_eq!(erase, last, "what writes waits for the cache register");
+    let (last, _) = run(false, 10);
+    assert_eq!(last, Span(10 * (command + array + data)));
+}
+
+/// What reads of the first sector of a page returned, in order.
+fn held(b: &Bench) -> Vec<Option<u32>> {
+    let reads = b.done.iter().filter(|r| r.op.kind == OpKind::Read);
+    reads.map(|r| r.held).collect()
+}
+
+#[test]
+fn pages_hold_their_data_from_the_end_of_their_program_to_their_erasure() {
+    use wordline_base::contents::{fold, tag};
+    let mut b = Bench::new(&small());
+    let g = b.nand.geometry;
+    b.ctx.stamps.flash = wordline_base::Contents::new(g.sectors(), g.sectors_per_unit);
+    let send = |b: &mut Bench, line: u32, stamp: u32| {
+        let ppa = g.first_of_unit(g.unit_at(line, 0, 0)).0;
+        b.ctx.stamps.flash.send(ppa, |data| data.put(0, 7, stamp));
+        b.submit(OpKind::Program, Class::UserProgram, line, 0, 0);
+    };
+    let (nothing, newest) = (fold(0, 0), fold(0, tag(7, 3)));
+    send(&mut b, 0, 3);
+    // In the middle of the program the page holds nothing; a read waits for its end.
+    let first = g.first_of_unit(g.unit_at(0, 0, 0)).0;
+    b.ctx.at(Time(0) + Span::from_us(300), Kind::Sample, 0);
+    while let Some((now, event)) = b.ctx.queue.pop() {
+        b.ctx.now = now;
+        match event.kind() {
+            Kind::Sample => {
+                assert_eq!(b.ctx.stamps.flash.read(first, 1), nothing);
+                b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+            }
+            kind => {
+                if let Some(key) = b.nand.on_event(&mut b.ctx, kind, event.index()) {
+                    b.done.push(*b.nand.record(key));
+                }
+            }
+        }
+    }
+    assert_eq!(held(&b), [Some(newest)]);
+    // Erased and programmed with nothing.
+    b.submit(OpKind::Erase, Class::Erase, 0, 0, 0);
+    b.run();
+    assert_eq!(b.ctx.stamps.flash.read(first, 1), nothing);
+    // What was there before time began is not known, until it is erased.
+    b.done.clear();
+    b.nand.set_block(0, 1, 1, 5, false);
+    b.submit(OpKind::Read, Class::UserRead, 1, 0, 0);
+    b.run();
+    b.submit(OpKind::Erase, Class::Erase, 1, 0, 0);
+    b.run();
+    send(&mut b, 1, 3);
+    b.run();
+    b.submit(OpKind::Read, Class::UserRead, 1, 0, 0);
+    b.run();
+    assert_eq!(held(&b), [None, Some(newest)]);
+}
+
+fn with_slc() -> NandConfig {
+    let slc = SlcMode {
+        t_read: Span::from_us(20),
+        t_program: Span::from_us(150),
+        t_erase: Span::from_ms(2),
+        endurance: 50_000,
+        read_mw: 30,
+        program_mw: 50,
+        erase_mw: 70,
+        errors: ErrorModel::None,
+    };
+    let power = NandPower { read_mw: 11, program_mw: 13, erase_mw: 17, transfer_mw: 0 };
+    NandConfig { slc: Some(slc), power, ..small() }
+}
+
+#[test]
+fn a_block_has_a_bit_a_cell_from_its_first_program_to_its_erasure() {
+    let suspend = Suspend { queue: true, dma: true, most: 4, ..Suspend::default() };
+    for c in [with_slc(), NandConfig { suspend, ..with_slc() }] {
+        let mut b = Bench::new(&c);
+        assert_eq!(b.nand.geometry.slc_pages, 8);
+        let (bus, out) =
+            (Span(200) + Span::of_bytes(32768, 400_000_000), Span::of_bytes(4096, 400_000_000));
+        let mut nj = [0, 0, 0];
+        for slc in [true, false, true] {
+            let of =
+                |native: u64, slc_mode: u64| Span::from_us(if slc { slc_mode } else { native });
+            for page in 0..2 {
+                b.submit_as(slc, OpKind::Program, Class::UserProgram, (1, page, 0));
+            }
+            b.submit(OpKind::Read, Class::UserRead, 1, 1, 0);
+            b.submit(OpKind::Erase, Class::Erase, 1, 0, 0);
+            b.done.clear();
+            b.run();
+            let took: Vec<Span> = b.done.iter().map(|r| r.end.since(r.started)).collect();
+            let expected = [
+                bus + of(400, 150),
+                bus + of(900, 150),
+                Span(200) + of(50, 20) + out,
+                Span(200) + of(3000, 2000),
+            ];
+            assert_eq!(took, expected, "{slc}");
+            let us = |i: usize| [[50, 1300, 3000], [20, 300, 2000]][usize::from(slc)][i];
+            let mw = |i: usize| [[11, 13, 17], [30, 50, 70]][usize::from(slc)][i];
+            (0..3).for_each(|i| nj[i] += us(i) * mw(i));
+        }
+        let found = b.nand.energy_nj();
+        assert_eq!([found[0].1, found[1].1, found[2].1], nj);
+    }
+}
+
+#[test]
+#[should_panic(expected = "has 8 pages, all so")]
+fn a_block_in_slc_mode_has_no_page_more() {
+    let mut b = Bench::new(&with_slc());
+    (0..9).for_each(|page| b.submit_as(true, OpKind::Program, Class::UserProgram, (0, page, 0)));
+    b.run();
+}
+
+#[test]
+#[should_panic(expected = "all so")]
+fn a_block_has_one_mode() {
+    let mut b = Bench::new(&with_slc());
+    b.submit_as(true, OpKind::Program, Class::UserProgram, (0, 0, 0));
+    b.submit(OpKind::Program, Class::UserProgram, 0, 1, 0);
+    b.run();
+}
+
+#[test]
+#[should_panic(expected = "in order, once between erases")]
+fn pages_out_of_order_are_refused() {
+    let mut b = Bench::new(&small());
+    b.submit(OpKind::Program, Class::UserProgram, 0, 1, 0);
+}
+
+#[test]
+#[should_panic(expected = "only 0 are programmed")]
+fn reads_of_erased_pages_are_refused() {
+    let mut b = Bench::new(&small());
+    b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+}
+
+#[test]
+fn busy_time_is_conserved() {
+    let mut b = Bench::new(&small());
+    for page in 0..16 {
+        for lun in 0..8 {
+            b.submit(OpKind::Program, Class::UserProgram, 2, page, lun);
+        }
+    }
+    b.run();
+    let now = b.ctx.now;
+    let by_lun: u64 = (0..8).map(|l| b.nand.lun_busy(l, now).iter().sum::<u64>()).sum();
+    assert_eq!(by_lun, b.nand.counters().busy_ns.iter().sum::<u64>());
+    let by_channel: u64 = (0..4).map(|c| b.nand.channel_busy(c, now).0).sum();
+    assert_eq!(by_channel, b.nand.counters().transfer_ns.iter().sum::<u64>());
+    assert_eq!(b.nand.counters().sectors[Class::UserProgram], 16 * 8 * 8);
+    assert!(b.done.iter().all(|r| r.waited.iter().sum::<u64>() == r.started.since(r.submitted).0));
+}
+
+#[test]
+fn faults_come_at_their_rate() {
+    let mut c = small();
+    c.faults.program_fail_ppb = 200_000_000;
+    c.faults.bad_blocks_ppb = 100_000_000;
+    c.blocks = 64;
+    let mut b = Bench::new(&c);
+    for line in 0..64 {
+        for page in 0..16 {
+            for lun in 0..8 {
+                b.submit(OpKind::Program, Class::UserProgram, line, page, lun);
+            }
+        }
+    }
+    b.run();
+    let failed = b.nand.counters().failed[Class::UserProgram] as f64 / (64. * 128.);
+    assert!((0.18..0.22).contains(&failed), "{failed}");
+    let bad = (0..64).flat_map(|l| (0..8).map(move |u| (u, l)));
+    let bad = bad.filter(|&(u, l)| b.nand.is_factory_bad(u, l)).count();
+    assert!((25..80).contains(&bad), "{bad} of 512");
+}

@@ -1,0 +1,105 @@
+//! What an array of drives did, and what the layers below a host did.
+
+use crate::topology::ArrayNode;
+use serde::Serialize;
+use wordline_host::ArrayStats;
+
+/// What an array did.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ArrayResult {
+    /// As jobs name it.
+    pub name: String,
+    /// As mdadm names it.
+    pub level: String,
+    /// Its members.
+    pub members: u64,
+    /// Bytes that it has.
+    pub bytes: u64,
+    /// Bios that came to it.
+    pub requests: u64,
+    /// Those that went to a member while it made room for writes, and their share.
+    pub met_collecting: u64,
+    /// ... as a share.
+    pub met_share: f64,
+    /// Members that made room at a time, at most.
+    pub most_collecting: u64,
+    /// Times one had to begin without the token.
+    pub forced_collections: u64,
+    /// Processor time of parity sums.
+    pub xor_ns: u64,
+    /// Host memory: pages of stripes, the bitmap, the journal's block of metadata.
+    pub stripe_bytes: u64,
+    /// ... of the bitmap.
+    pub bitmap_bytes: u64,
+    /// ... of the journal.
+    pub journal_bytes: u64,
+    /// Look-ups that were held against the newest writes, and those and rows of parity that were wrong.
+    pub checked: u64,
+    /// ... wrong ones.
+    pub wrong: u64,
+    /// Memory of that check.
+    pub check_bytes: u64,
+    /// Members that are lost, or not rebuilt yet.
+    pub missing: u64,
+    /// Rows are left to be rebuilt or looked at.
+    pub syncing: bool,
+    /// Nothing closes the write hole: after a power cut parity may be wrong, and a drive lost then takes what it
+    /// rebuilds with it.
+    pub write_hole: bool,
+    /// What the stripe cache counted.
+    pub counters: Vec<(String, u64)>,
+}
+
+impl ArrayResult {
+    pub(crate) fn new(node: &ArrayNode, stats: &ArrayStats) -> ArrayResult {
+        let counters = stats.raid5.iter().flat_map(|of| of.list().collect::<Vec<_>>());
+        ArrayResult {
+            name: node.name.clone(),
+            level: node.level.name().into(),
+            members: node.members.len() as u64,
+            bytes: stats.bytes,
+            requests: stats.requests,
+            met_collecting: stats.met_collecting,
+            met_share: stats.met_collecting as f64 / stats.requests.max(1) as f64,
+            most_collecting: stats.most_collecting.into(),
+            forced_collections: stats.forced_collections,
+            xor_ns: stats.xor_ns,
+            stripe_bytes: stats.stripe_bytes,
+            bitmap_bytes: stats.bitmap_bytes,
+            journal_bytes: stats.journal_bytes,
+            checked: stats.checked,
+            wrong: stats.wrong,
+            check_bytes: stats.check_bytes,
+            missing: stats.missing.into(),
+            syncing: stats.syncing,
+            write_hole: node.level.parities() > 0 && node.journal.is_none(),
+            counters: counters.map(|(name, n)| (name.to_string(), n)).collect(),
+        }
+    }
+}
+
+/// Latency by layer for one direction. Every row sums to the latency it splits.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayerTable {
+    /// `read`, `write` or `trim`.
+    pub ddir: String,
+    /// I/Os.
+    pub count: u64,
+    /// Mean latency, and its split over `Layer::ALL` in ns.
+    pub mean_ns: f64,
+    /// In the order of `Layer::ALL`.
+    pub mean_by_layer_ns: Vec<f64>,
+    /// At a percentile: the latency, and the mean split of the I/Os in that histogram bucket.
+    pub at: Vec<LayerRow>,
+}
+
+/// Where the time of the I/Os at a percentile went.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayerRow {
+    /// From 0 to 100.
+    pub percentile: f64,
+    /// The latency there.
+    pub latency_ns: u64,
+    /// Its split over `Layer::ALL`.
+    pub by_layer_ns: Vec<f64>,
+}

@@ -1,0 +1,108 @@
+//! What was read, written or trimmed: amounts and latencies.
+
+use serde::Serialize;
+use wordline_base::time::serialize_ns;
+use wordline_base::{Histogram, IoClass, Span};
+
+/// Minimum, maximum, mean and deviation of samples (bandwidth in KiB/s, or IOPS) as fio keeps them.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct SampleStats {
+    /// Samples.
+    pub n: u64,
+    /// The least; 0 without samples.
+    pub min: f64,
+    /// The greatest; 0 without samples.
+    pub max: f64,
+    /// 0 without samples.
+    pub mean: f64,
+    /// Sum of squared differences from the mean (Welford).
+    pub m2: f64,
+}
+
+impl SampleStats {
+    /// One more sample.
+    pub fn add(&mut self, value: f64) {
+        if self.n == 0 {
+            (self.min, self.max) = (value, value);
+        }
+        self.n += 1;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        let delta = value - self.mean;
+        self.mean += delta / self.n as f64;
+        self.m2 += delta * (value - self.mean);
+    }
+    /// Standard deviation of a sample (n - 1); 0 below two.
+    pub fn stddev(&self) -> f64 {
+        if self.n < 2 { 0.0 } else { (self.m2 / (self.n - 1) as f64).sqrt() }
+    }
+}
+
+/// One data direction of one thread.
+#[derive(Clone, Default, Serialize)]
+pub struct DirResult {
+    /// Bytes that came back.
+    pub io_bytes: u64,
+    /// I/Os that came back after the ramp.
+    pub total_ios: u64,
+    /// I/Os that came back with less than was asked for: none here.
+    pub short_ios: u64,
+    /// I/Os that were not issued: none here.
+    pub drop_ios: u64,
+    /// From the thread's start (after ramp) to its last completion of this direction.
+    #[serde(rename = "runtime_ns", serialize_with = "serialize_ns")]
+    pub runtime: Span,
+    /// Submission, completion and total latency in nanoseconds.
+    #[serde(rename = "slat_ns")]
+    pub slat: Histogram,
+    /// Completion.
+    #[serde(rename = "clat_ns")]
+    pub clat: Histogram,
+    /// Total.
+    #[serde(rename = "lat_ns")]
+    pub lat: Histogram,
+    /// KiB a second, by samples; I/Os a second likewise.
+    pub bw_kib: SampleStats,
+    /// I/Os a second, by samples.
+    pub iops: SampleStats,
+    /// By class, in fio's order; empty while all I/Os have the thread's.
+    pub classes: Vec<ClassLatency>,
+}
+
+/// Completion and total latency of the I/Os of a class, in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClassLatency {
+    /// The class.
+    pub class: IoClass,
+    /// Completion.
+    #[serde(rename = "clat_ns")]
+    pub clat: Histogram,
+    /// Total.
+    #[serde(rename = "lat_ns")]
+    pub lat: Histogram,
+}
+
+/// Latency of the I/Os of a direction and class, from the application's call to its return.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClassRow {
+    /// `read`, `write` or `trim`.
+    pub ddir: String,
+    /// The class.
+    pub class: IoClass,
+    /// Its workload attribute ends at a network, whose protocol has no field for it: what serves the drive, and
+    /// the drive, take these I/Os for ones without.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ends_at_network: bool,
+    /// I/Os.
+    pub count: u64,
+    /// Mean latency.
+    pub mean_ns: f64,
+    /// Percentiles, to within 1/128: half of all, ...
+    pub p50_ns: u64,
+    /// ... 99 of 100, ...
+    pub p99_ns: u64,
+    /// ... 999 of 1,000.
+    pub p99_9_ns: u64,
+    /// The slowest.
+    pub max_ns: u64,
+}

@@ -1,0 +1,249 @@
+//! What a run produced. Reports read this and nothing else.
+
+mod array;
+mod cache;
+mod direction;
+mod drive;
+mod host;
+mod machine;
+mod thread;
+mod written;
+
+use crate::job::ENOSPC;
+pub use array::{ArrayResult, LayerRow, LayerTable};
+pub use cache::{CachePartitionUse, CacheUse, ReadAheadFrom, WaysFrom};
+pub use direction::{ClassLatency, ClassRow, DirResult, SampleStats};
+pub(crate) use drive::add_named;
+pub use drive::{
+    DriveClass, DriveResult, DriveTotals, FlashUse, Integrity, LinkUse, StrideReport, WearSummary,
+};
+pub use host::{
+    CoreUse, CpuOwner, FunctionUse, HOST_SERIES, HostReport, HostRow, IdleUse, MemoryOwner,
+};
+pub use machine::{DirectionOverTime, FreeLines, Intervals, Machine};
+use serde::{Serialize, Serializer};
+pub use thread::{HistLine, LatencyOverTime, Log, LogKind, LogLine, SteadyResult, ThreadResult};
+use wordline_base::{Life, Tracks};
+pub use wordline_host::function::CPU_OWNERS;
+pub use wordline_host::stats::MEMORY_OWNERS;
+use wordline_trace::{Request, TraceError};
+pub use written::{CAUSES, Cause, PartialWrites, Trend, WriteAmplification};
+
+/// How a run came to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// Every job reached its own end.
+    Complete,
+    /// Stopped by the user; in-flight I/O was drained.
+    Interrupted,
+    /// A job failed and asked the rest to stop, or an I/O error ended a job.
+    Failed,
+}
+
+/// Who ended a run before its jobs did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoppedBy {
+    /// They came to their own end, or failed.
+    #[default]
+    Nobody,
+    /// The time that the run was given is over.
+    Limit,
+    /// The user, at whatever time.
+    User,
+}
+
+/// Why the numbers of a run are not those of a whole run.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum RunError {
+    /// The trace ended with an error, after so many requests.
+    #[allow(missing_docs, reason = "the message names the fields")]
+    #[error("{error}\nthe report covers the {served} requests before that")]
+    Trace { error: TraceError, served: u64 },
+    /// Reads that returned an older write than the newest.
+    #[error("{0} reads did not return the newest write: this is a defect of wordline")]
+    WrongReads(u64),
+    /// Not all I/Os that were generated came back.
+    #[allow(missing_docs, reason = "the message names the fields")]
+    #[error("{generated} I/Os were generated and {served} served: this is a defect of wordline")]
+    Lost { generated: u64, served: u64 },
+    /// The user stopped the run, after so many I/Os.
+    #[allow(missing_docs, reason = "the message names the fields")]
+    #[error("interrupted: the report covers the {served} I/Os that had been served by then")]
+    Interrupted { served: u64 },
+    /// The program gave up, and why.
+    #[error("the program ended early: {0}")]
+    Program(String),
+    #[error(
+        "job '{name}' failed, the first of its errors ({errors}) was: {first}{remedy}",
+        first = std::io::Error::from_raw_os_error(*errno),
+        remedy = match refused {
+            Refused::No => "",
+            Refused::Misplaced => {
+                ": I/O must lie on the drive and begin and end on whole blocks of it (device.lba)"
+            }
+            Refused::Full => {
+                ": the FTL can make no more room on the drive for writes (ftl.writes_refused): write less, or \
+                 give it more spare blocks (ftl.over_provisioning)"
+            }
+            Refused::Memory => {
+                ": the map would have passed the limit of the host's memory (ftl.writes_refused_memory): raise \
+                 --host-memory (ftl.fssd.host_memory) or leave it out, or write in longer runs, which take fewer \
+                 entries of the map"
+            }
+        }
+    )]
+    /// A job failed.
+    Job {
+        /// Its name.
+        name: String,
+        /// Failed I/Os.
+        errors: u64,
+        /// Unix error number of the first.
+        errno: i32,
+        /// Why they never got to the drive.
+        refused: Refused,
+    },
+}
+
+/// What becomes of I/Os that fail before a drive has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// They got there.
+    No,
+    /// Most are none that the drive could serve.
+    Misplaced,
+    /// Writes for which there is no room on the drive, ...
+    Full,
+    /// ... and those for which the host had no memory.
+    Memory,
+}
+
+/// What was run. The same five things give the same bytes of output.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Provenance {
+    /// The version of this program.
+    pub version: String,
+    /// Names of the profiles: device, ...
+    pub device: String,
+    /// ... FTL, ...
+    pub ftl: String,
+    /// ... stack, ...
+    pub stack: String,
+    /// ... and testbed.
+    pub testbed: String,
+    /// What ran, in words, with the options that change a result.
+    pub workload: String,
+    /// Name of the state that the drive was brought into, or `loaded`.
+    pub precondition: String,
+    /// The seed that every random stream is drawn from.
+    pub seed: u64,
+    /// What `--scale` said; empty is the whole drive.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub scale: String,
+    /// What was set over the profiles, as `key=value`.
+    pub overrides: Vec<String>,
+}
+
+/// All that came of a run. Serialised, a length of time or an instant is nanoseconds and its key ends in
+/// `_ns`; an instant counts from when the machine was switched on. Pairs of a name and a number stay pairs.
+#[derive(Serialize)]
+pub struct RunResult {
+    /// What was run.
+    pub provenance: Provenance,
+    /// How it came to its end.
+    pub ended: Ended,
+    /// Who ended it before that.
+    pub stopped: StoppedBy,
+    /// What ended a trace before its end; serialised in words.
+    #[serde(serialize_with = "in_words")]
+    pub trace_error: Option<TraceError>,
+    /// fio's global options, as written.
+    pub global_options: Vec<(String, String)>,
+    /// One a thread (a job and its `numjobs` clones), in order of start.
+    pub threads: Vec<ThreadResult>,
+    /// What host and drive did meanwhile.
+    pub machine: Machine,
+    /// What a program beside or instead of jobs did.
+    pub app: Option<wordline_app::Report>,
+    /// What programs beside it, or beside jobs, did.
+    pub with: Vec<wordline_app::Report>,
+    /// Where the time of the operations of programs went, by program and kind of operation.
+    pub turnarounds: Vec<wordline_app::Turnaround>,
+    /// The slowest reads, then the slowest writes and trims, as many of each as were asked for, slowest first.
+    pub slowest: Vec<Life>,
+    /// Latency by interval, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_over_time: Option<LatencyOverTime>,
+    /// Slices for drawing, if asked for.
+    pub tracks: Option<Box<Tracks>>,
+    /// What `write_iolog` asked for: file, and the requests as they were issued.
+    pub iologs: Vec<(String, Vec<Request>)>,
+    /// How the drive came to be as the run found it, in a line.
+    pub prepared: String,
+    /// What may mislead a reader of the numbers; reports show it above them.
+    pub warnings: Vec<String>,
+    /// Remarks for the user: options without meaning, dropped trace lines, and the like.
+    pub notes: Vec<String>,
+}
+
+fn in_words<S: Serializer>(error: &Option<TraceError>, s: S) -> Result<S::Ok, S::Error> {
+    error.as_ref().map(TraceError::to_string).serialize(s)
+}
+
+impl RunResult {
+    /// Whether the numbers are those of a whole run, and if not why. A run that came to its limit is
+    /// whole.
+    pub fn verdict(&self) -> Result<(), RunError> {
+        let Machine { generated, served, totals: DriveTotals { integrity, .. }, .. } =
+            &self.machine;
+        let (generated, served) = (*generated, *served);
+        if let Some(error) = &self.trace_error {
+            return Err(RunError::Trace { error: error.clone(), served });
+        }
+        let of_arrays: u64 = self.machine.arrays.iter().map(|array| array.wrong).sum();
+        if integrity.wrong + of_arrays > 0 {
+            return Err(RunError::WrongReads(integrity.wrong + of_arrays));
+        }
+        match self.ended {
+            Ended::Complete if generated != served => Err(RunError::Lost { generated, served }),
+            Ended::Complete => Ok(()),
+            Ended::Interrupted if self.stopped == StoppedBy::User => {
+                Err(RunError::Interrupted { served })
+            }
+            Ended::Interrupted => Ok(()),
+            Ended::Failed => Err(self.failure()),
+        }
+    }
+
+    fn failure(&self) -> RunError {
+        let programs = || self.app.iter().chain(&self.with);
+        if let Some((program, why)) = programs().find_map(|p| Some((p, p.failure.as_ref()?))) {
+            let name =
+                if self.with.is_empty() { String::new() } else { program.name.clone() + ": " };
+            return RunError::Program(name + why);
+        }
+        let count = |name: &str| {
+            self.machine
+                .totals
+                .counters
+                .iter()
+                .find(|(n, _)| n == name)
+                .map_or(0, |(_, count)| *count)
+        };
+        let first = self.threads.iter().find(|t| t.error != 0);
+        RunError::Job {
+            name: first.map_or(String::new(), |t| t.name.clone()),
+            errors: first.map_or(1, |t| t.total_errors.max(1)),
+            errno: first.map_or(0, |t| t.error),
+            refused: match first.map_or(0, |t| t.error) {
+                ENOSPC if count("ftl.writes_refused_memory") > 0 => Refused::Memory,
+                ENOSPC => Refused::Full,
+                _ if count("ftl.writes_refused") > 0 => Refused::Full,
+                _ if count("host.errors") > count("device.failed") => Refused::Misplaced,
+                _ => Refused::No,
+            },
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What a thread of a job did, with its logs.
+
+use crate::result::direction::{ClassRow, DirResult};
+use serde::Serialize;
+use wordline_base::time::serialize_ns;
+use wordline_base::{Ddir, Histogram, IoClass, Span, Time};
+
+/// One line of fio's `write_lat_log` and friends: time is milliseconds when printed.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct LogLine {
+    /// When it completed, or the interval ended.
+    #[serde(rename = "at_ns")]
+    pub at: Time,
+    /// Nanoseconds, KiB/s or I/Os per second by the log's kind.
+    pub value: u64,
+    /// Direction.
+    pub ddir: Ddir,
+    /// Bytes.
+    pub bs: u32,
+    /// Bytes from the start of the drive or file.
+    pub offset: u64,
+    /// The I/O's class.
+    pub class: IoClass,
+}
+
+/// What a log has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogKind {
+    /// Total latency, nanoseconds.
+    Lat,
+    /// Submission latency, nanoseconds.
+    Slat,
+    /// Completion latency, nanoseconds.
+    Clat,
+    /// KiB a second.
+    Bw,
+    /// I/Os a second.
+    Iops,
+    /// Histograms of completion latency.
+    Hist,
+}
+
+/// One line of fio's `write_hist_log`: what was counted since the line before.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct HistLine {
+    /// End of the interval.
+    #[serde(rename = "at_ns")]
+    pub at: Time,
+    /// Direction.
+    pub ddir: Ddir,
+    /// Bytes of the I/O that ended the interval.
+    pub bs: u32,
+    /// Counts by fio's bins, made coarser as the job says.
+    pub bins: Vec<u64>,
+}
+
+/// A log file to be written: fio names it `{prefix}_{kind}.{thread number}.log`.
+#[derive(Clone, Serialize)]
+pub struct Log {
+    /// How the file's name begins, as the job says it.
+    pub prefix: String,
+    /// What it has.
+    pub kind: LogKind,
+    /// From 1; None with `per_job_logs=0`: threads share a file.
+    pub number: Option<u32>,
+    /// Write the offset column (fio's log_offset).
+    pub with_offset: bool,
+    /// Write the priority itself (fio's log_prio), not only whether it was high.
+    pub with_prio: bool,
+    /// Lines of all kinds but [`LogKind::Hist`], in order of time.
+    pub lines: Vec<LogLine>,
+    /// Lines of [`LogKind::Hist`].
+    pub hist: Vec<HistLine>,
+}
+
+/// What fio's `steadystate` found. Rates of the intervals, earliest first; one that did not come
+/// is 0.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SteadyResult {
+    /// As in fio's output: `iops_slope:0.300000%`.
+    pub name: String,
+    /// I/Os a second were judged, and not bandwidth.
+    pub of_iops: bool,
+    /// The slope was judged, and not the greatest distance from the mean.
+    pub slope: bool,
+    /// The limit is in percent of the mean.
+    pub percent: bool,
+    /// Seconds.
+    #[serde(rename = "duration_s")]
+    pub duration: u64,
+    /// The rate kept still for long enough.
+    pub attained: bool,
+    /// What was compared with the limit last.
+    pub criterion: f64,
+    /// Greatest distance of a rate from their mean.
+    pub max_deviation: f64,
+    /// Slope of the line through the rates.
+    pub slope_value: f64,
+    /// I/Os a second.
+    pub iops: Vec<u64>,
+    /// Bytes a second.
+    #[serde(rename = "bw_bytes")]
+    pub bw: Vec<u64>,
+}
+
+/// Total latency of all threads' I/Os, by interval of their completion.
+#[derive(Clone, Default, Serialize)]
+pub struct LatencyOverTime {
+    /// The length of each interval; the first begins when the machine is switched on.
+    pub interval_ns: u64,
+    /// By `Ddir::Read`, `Write`, `Trim`; intervals with no I/O at the end are left out.
+    pub intervals: Vec<[Histogram; 3]>,
+}
+
+/// What one thread of a job did.
+#[derive(Serialize)]
+pub struct ThreadResult {
+    /// The job's.
+    pub name: String,
+    /// The job's own words.
+    pub description: Option<String>,
+    /// fio's groupid.
+    pub group: u32,
+    /// Reports show the group, and not the thread.
+    pub group_reporting: bool,
+    /// Reports show all directions together.
+    pub unified_rw_reporting: bool,
+    /// fio's thread number, from 1.
+    pub number: u32,
+    /// Name of the engine that ran it.
+    pub ioengine: String,
+    /// I/Os in flight at most.
+    pub iodepth: u32,
+    /// The class of its I/Os, but for those that have one of their own.
+    pub class: IoClass,
+    /// All its disks are over a network, where workload attributes end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub over_network: bool,
+    /// Latency by direction and class, if its I/Os are of two classes or more.
+    pub classes: Vec<ClassRow>,
+    /// Options of the job's section as written.
+    pub options: Vec<(String, String)>,
+    /// The first error met, as a Unix error number; 0 is none.
+    pub error: i32,
+    /// Failed I/Os.
+    pub total_errors: u64,
+    /// When its statistics begin: after the ramp.
+    #[serde(rename = "started_ns")]
+    pub started: Time,
+    /// When its last I/O came back.
+    #[serde(rename = "finished_ns")]
+    pub finished: Time,
+    /// By `Ddir::Read`, `Write`, `Trim`.
+    pub dirs: [DirResult; 3],
+    /// Latency of fsync and fdatasync.
+    #[serde(rename = "sync_ns")]
+    pub sync: Histogram,
+    /// Processor time of the application, and of the kernel for it.
+    #[serde(rename = "user_ns", serialize_with = "serialize_ns")]
+    pub user: Span,
+    /// ... of the kernel.
+    #[serde(rename = "system_ns", serialize_with = "serialize_ns")]
+    pub system: Span,
+    /// Times that its core went on with another thread.
+    pub context_switches: u64,
+    /// Reads, writes and trims issued since the ramp.
+    pub depth_ios: u64,
+    /// fio's depth distributions, counts: 1, 2, 4, 8, 16, 32, >=64.
+    pub depth_level: [u64; 7],
+    /// 0, 4, 8, 16, 32, 64, >=64 (fio's buckets).
+    pub depth_submit: [u64; 7],
+    /// I/Os that came back together.
+    pub depth_complete: [u64; 7],
+    /// Reports show percentiles of completion latency, ...
+    pub clat_percentiles: bool,
+    /// ... of total latency, ...
+    pub lat_percentiles: bool,
+    /// ... of submission latency.
+    pub slat_percentiles: bool,
+    /// Percentages to report.
+    pub percentile_list: Vec<f64>,
+    /// Log files that the job asks for.
+    pub logs: Vec<Log>,
+    /// False: fio leaves the thread out of its report (`stats=0`).
+    pub reported: bool,
+    /// What `steadystate` found, if the job looks for it.
+    pub steady: Option<SteadyResult>,
+    /// I/Os the workload generated, and I/Os that came back. Equal unless the run was interrupted.
+    pub generated: u64,
+    /// I/Os that came back.
+    pub served: u64,
+}

@@ -1,0 +1,258 @@
+//! What was written to flash, and why.
+
+use serde::Serialize;
+use wordline_ftl::Counters;
+
+/// Why a sector is written to flash, parity aside. The order is that of the columns over time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// Users wrote it.
+    User,
+    /// The collector moved it.
+    Gc,
+    /// It fills a unit that had to be programmed before it was full.
+    Padding,
+    /// The FTL keeps it to find data again.
+    Metadata,
+    /// It was moved from SLC blocks to native ones.
+    Folded,
+    /// It is a page of the map.
+    Map,
+}
+
+/// The number of causes.
+pub const CAUSES: usize = Cause::ALL.len();
+
+impl Cause {
+    /// All, in the order of columns.
+    pub const ALL: [Cause; 6] =
+        [Cause::User, Cause::Gc, Cause::Padding, Cause::Metadata, Cause::Folded, Cause::Map];
+
+    /// As keys and columns have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::User => "user",
+            Cause::Gc => "gc",
+            Cause::Padding => "padding",
+            Cause::Metadata => "metadata",
+            Cause::Folded => "folded",
+            Cause::Map => "map",
+        }
+    }
+    /// Sectors that an FTL counts.
+    pub fn counted(self, c: &Counters) -> u64 {
+        match self {
+            Cause::User => c.user_sectors,
+            Cause::Gc => c.gc_sectors,
+            Cause::Padding => c.pad_sectors,
+            Cause::Metadata => c.smeta_sectors + c.emeta_sectors,
+            Cause::Folded => c.folded_sectors,
+            Cause::Map => c.map_sectors,
+        }
+    }
+    /// Only some drives have it: it is not told where there is none.
+    pub fn is_rare(self) -> bool {
+        matches!(self, Cause::Folded | Cause::Map)
+    }
+    /// The columns of a run: the rare ones as far as the last of which there is any.
+    pub fn columns(has: impl Fn(usize) -> bool) -> &'static [Cause] {
+        let told = |&i: &usize| !Cause::ALL[i].is_rare() || has(i);
+        let last = (0..CAUSES).rev().find(told).map_or(0, |i| i + 1);
+        const ALL: &[Cause] = &Cause::ALL;
+        &ALL[..last]
+    }
+}
+
+/// Sectors written to flash by cause, and their ratio to what users wrote.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WriteAmplification {
+    /// Users' data.
+    pub user_sectors: u64,
+    /// What the collector moved.
+    pub gc_sectors: u64,
+    /// What it moved from a buffer in SLC mode to the native cells.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub folded_sectors: u64,
+    /// Pages of a map that memory holds a part of.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub map_sectors: u64,
+    /// Units filled up with nothing.
+    pub padding_sectors: u64,
+    /// Metadata of lines.
+    pub metadata_sectors: u64,
+    /// Parity of strides.
+    pub parity_sectors: u64,
+    /// (user + gc + folded + map + padding + metadata) / user; none when users wrote nothing.
+    pub factor: Option<f64>,
+    /// The same with parity.
+    pub factor_with_parity: Option<f64>,
+    /// Data of write commands that the FTL's side took from users, and bytes programmed for each of
+    /// them, parity included: a sector written in part is programmed whole.
+    pub host_bytes: u64,
+    /// Bytes programmed for them, parity included.
+    pub flash_bytes: u64,
+    /// Their ratio; none when users wrote nothing.
+    pub factor_in_bytes: Option<f64>,
+    /// The factor in each third of what users wrote; none if too little was written to tell.
+    pub by_third: Option<[f64; 3]>,
+    /// The same over time: end of the interval in ns, and within it the sectors of users, moved, padding,
+    /// metadata, folded, pages of the map.
+    #[serde(serialize_with = "causes_that_are")]
+    pub over_time: Vec<(u64, [u64; CAUSES])>,
+    /// While ageing: write amplification window by window.
+    pub ageing: Vec<f64>,
+    /// Ageing ended at its limit, before write amplification was steady.
+    pub ageing_unsteady: bool,
+}
+
+/// Sectors of 4 KiB that were written in part: read, modified and written by the FTL's side.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct PartialWrites {
+    /// How many.
+    pub sectors: u64,
+    /// What of them came from flash; the rest was in a buffer or never written.
+    pub read_bytes: u64,
+    /// Writes and trims that waited for another of such a sector.
+    pub waits: u64,
+}
+
+/// Where a number went in the course of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trend {
+    /// It stayed.
+    Flat,
+    /// It went up.
+    Rising,
+    /// It went down.
+    Falling,
+    /// Up and down.
+    Uneven,
+}
+
+impl Trend {
+    /// Parts that lie within this factor of each other are flat.
+    const WITHIN: f64 = 1.15;
+
+    /// The trend of a value in each third.
+    pub fn of(by_third: [f64; 3]) -> Trend {
+        let [a, b, c] = by_third;
+        let (least, most) = (a.min(b).min(c), a.max(b).max(c));
+        if most <= least * Trend::WITHIN {
+            Trend::Flat
+        } else if a <= b && b <= c {
+            Trend::Rising
+        } else if a >= b && b >= c {
+            Trend::Falling
+        } else {
+            Trend::Uneven
+        }
+    }
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Trend::Flat => "flat",
+            Trend::Rising => "rising",
+            Trend::Falling => "falling",
+            Trend::Uneven => "uneven",
+        }
+    }
+}
+
+impl WriteAmplification {
+    /// What an FTL counted between two moments.
+    pub(crate) fn between(before: &Counters, after: &Counters) -> WriteAmplification {
+        let mut all = WriteAmplification {
+            parity_sectors: after.parity_sectors - before.parity_sectors,
+            ..WriteAmplification::default()
+        };
+        for cause in Cause::ALL {
+            *all.of_mut(cause) = cause.counted(after) - cause.counted(before);
+        }
+        all
+    }
+    /// Sectors of a cause.
+    pub fn of(&self, cause: Cause) -> u64 {
+        match cause {
+            Cause::User => self.user_sectors,
+            Cause::Gc => self.gc_sectors,
+            Cause::Padding => self.padding_sectors,
+            Cause::Metadata => self.metadata_sectors,
+            Cause::Folded => self.folded_sectors,
+            Cause::Map => self.map_sectors,
+        }
+    }
+    fn of_mut(&mut self, cause: Cause) -> &mut u64 {
+        match cause {
+            Cause::User => &mut self.user_sectors,
+            Cause::Gc => &mut self.gc_sectors,
+            Cause::Padding => &mut self.padding_sectors,
+            Cause::Metadata => &mut self.metadata_sectors,
+            Cause::Folded => &mut self.folded_sectors,
+            Cause::Map => &mut self.map_sectors,
+        }
+    }
+    /// Sectors programmed.
+    pub fn sectors(&self) -> u64 {
+        Cause::ALL.map(|cause| self.of(cause)).iter().sum::<u64>() + self.parity_sectors
+    }
+
+    /// Works out the factors from the counts.
+    pub fn with_factors(mut self) -> WriteAmplification {
+        let user = self.user_sectors;
+        let programmed = self.sectors() - self.parity_sectors;
+        self.factor = (user > 0).then(|| programmed as f64 / user as f64);
+        self.factor_with_parity = self.factor.map(|f| f + self.parity_sectors as f64 / user as f64);
+        self.factor_in_bytes =
+            (self.host_bytes > 0).then(|| self.flash_bytes as f64 / self.host_bytes as f64);
+        self
+    }
+
+    /// With another drive's. How each aged is its own.
+    pub(super) fn add(&mut self, o: &WriteAmplification) {
+        for cause in Cause::ALL {
+            *self.of_mut(cause) += o.of(cause);
+        }
+        self.parity_sectors += o.parity_sectors;
+        self.host_bytes += o.host_bytes;
+        self.flash_bytes += o.flash_bytes;
+        self.ageing_unsteady |= o.ageing_unsteady;
+        self.ageing = Vec::new();
+        *self = std::mem::take(self).with_factors();
+    }
+
+    /// Intervals in which users wrote, below which nothing is said of the course.
+    const LEAST_INTERVALS: usize = 9;
+
+    /// The factor in each third of what users wrote, from the series over time.
+    pub fn thirds(over_time: &[(u64, [u64; CAUSES])]) -> Option<[f64; 3]> {
+        let total: u64 = over_time.iter().map(|(_, row)| row[0]).sum();
+        if over_time.iter().filter(|(_, row)| row[0] > 0).count() < Self::LEAST_INTERVALS {
+            return None;
+        }
+        let (mut parts, mut before) = ([[0u64; 2]; 3], 0);
+        for (_, row) in over_time {
+            // An interval belongs to the third in which its middle lies.
+            let middle = before + row[0] / 2;
+            let part = &mut parts[((middle * 3 / total.max(1)) as usize).min(2)];
+            part[0] += row[0];
+            part[1] += row.iter().sum::<u64>();
+            before += row[0];
+        }
+        let factor = |[user, all]: [u64; 2]| all as f64 / user as f64;
+        parts.iter().all(|p| p[0] > 0).then(|| parts.map(factor))
+    }
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Without the last where nothing was folded, or written of a map.
+fn causes_that_are<S: serde::Serializer>(
+    rows: &[(u64, [u64; CAUSES])],
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    let has = |i: usize| rows.iter().any(|(_, row)| row[i] > 0);
+    let causes = Cause::columns(has).len();
+    to.collect_seq(rows.iter().map(|(end, row)| (end, &row[..causes])))
+}
