@@ -13,8 +13,9 @@ use crate::track::{Slice, Track, Tracks};
 pub struct Ctx {
     /// The time of the event at hand.
     pub now: Time,
-    /// The host and the drive that are at work: later events are theirs.
+    /// The host at work: later events are its.
     pub host: u8,
+    /// The drive at work: later events are its.
     drive: u8,
     /// Events to come, of the whole machine.
     pub queue: EventQueue,

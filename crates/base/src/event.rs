@@ -199,8 +199,9 @@ pub struct EventQueue {
     summary: u128,
     occupied: [u64; WORDS],
     buckets: Box<[Bucket; BUCKETS]>,
-    /// What the lists of buckets are made of, and the first that is in none.
+    /// What the lists of buckets are made of.
     entries: Vec<Entry>,
+    /// The first entry that is in no list.
     free: u32,
     far: BinaryHeap<Reverse<Far>>,
     shuffle: Option<u64>,

@@ -1,9 +1,10 @@
 //! What hosts have asked to be written and trimmed, from submission to acknowledgement.
 //!
-//! Whoever makes a write command gives it a version, which its data carry. The drive shows the version
-//! of each sector once, when reads find it from then on, and it may do so only between submission and
-//! acknowledgement: a write that was acknowledged and not shown, one shown twice or for other sectors, and
-//! the same of trims are told. Of writes under way together at one sector either may be shown first.
+//! Whoever makes a write command gives it a version, which its data carry. The drive shows the version of
+//! each sector once, at the moment from which reads find it. That moment lies between submission and
+//! acknowledgement. A write that was acknowledged and not shown is told. So is one that was shown twice or
+//! for other sectors, and the same of trims. Of writes under way together at one sector either may be shown
+//! first.
 
 /// No command: nobody keeps a ledger.
 pub const NONE: u32 = u32::MAX;
@@ -17,8 +18,9 @@ struct Entry {
     tag: u32,
     /// None: that of each sector counts up by one.
     version: Option<u32>,
-    /// Sectors not shown yet, and the sum of their places.
+    /// Sectors not shown yet.
     left: u32,
+    /// Sum of the places of sectors not shown yet.
     sum: u64,
     open: bool,
 }

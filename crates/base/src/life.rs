@@ -121,11 +121,11 @@ pub enum Why {
     LinkBusy,
     /// The drive works on as many commands as it can.
     SlotsFull,
-    /// IOPS or bytes a second of reads, of writes, and of programs.
+    /// The drive's limit of IOPS or bytes a second of reads.
     ReadLimit,
-    /// ... of writes.
+    /// The drive's limit of IOPS or bytes a second of writes.
     WriteLimit,
-    /// ... of programs.
+    /// The drive's limit of bytes a second of programs.
     ProgramLimit,
     /// The power that programs and erasures may draw.
     PowerLimit,
@@ -139,17 +139,17 @@ pub enum Why {
     Flush,
     /// Waiting for a read of a user on the LUN.
     BehindRead,
-    /// ... for a read of the collector.
+    /// Waiting for a read of the collector on the LUN.
     BehindGcRead,
-    /// ... for a program of users' data.
+    /// Waiting for a program of users' data on the LUN.
     BehindUserProgram,
-    /// ... for a program of the collector's data.
+    /// Waiting for a program of the collector's data on the LUN.
     BehindGcProgram,
-    /// ... for a program of metadata.
+    /// Waiting for a program of metadata on the LUN.
     BehindMetaProgram,
-    /// ... for a program of parity.
+    /// Waiting for a program of parity on the LUN.
     BehindParityProgram,
-    /// ... for an erase.
+    /// Waiting for an erase on the LUN.
     BehindErase,
     /// A program or erase in the way is being suspended.
     Suspending,

@@ -307,8 +307,9 @@ impl Versions {
 /// Numbers by number: open addressing, the next slot that is free.
 #[derive(Clone, Default, Debug)]
 struct Table {
-    /// Places plus one, 0 of a free slot, and entries. A power of two.
+    /// Places plus one; 0 is a free slot. A power of two.
     slots: Vec<(u32, u32)>,
+    /// Slots in use.
     used: usize,
 }
 

@@ -1,8 +1,7 @@
 //! `wordline chworkload_attr`: the workload attribute of a process (FlashShare's tool of that name).
 
 use crate::args::AttributeArgs;
-use crate::error::{WordError, WorkError};
-use crate::serve::served;
+use crate::error::{WordError, WorkError, served};
 use crate::{Failure, remark};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;

@@ -7,6 +7,11 @@ use std::io;
 use std::path::PathBuf;
 use wordline_frontend::Status;
 
+/// What the live server says of itself.
+pub fn served(e: wordline_live::Error) -> Failure {
+    if e.is_usage() { Failure::usage(e) } else { Failure::run(e) }
+}
+
 /// Words that mean nothing, or not together: exit status 2.
 #[derive(Debug, thiserror::Error)]
 pub enum WordError {

@@ -1,8 +1,7 @@
 //! `wordline record`.
 
 use crate::args::RecordArgs;
-use crate::error::WordError;
-use crate::serve::served;
+use crate::error::{WordError, served};
 use crate::{Failure, remark, serve};
 use std::fs::File;
 use std::io::BufWriter;

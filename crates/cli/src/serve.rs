@@ -1,7 +1,7 @@
 //! `wordline serve` and `wordline image`.
 
 use crate::args::{ImageCommand, ImageIoArg, ServeArgs, StatsArg, TapeCommand};
-use crate::error::{WeakImage, WordError, WorkError};
+use crate::error::{WeakImage, WordError, WorkError, served};
 use crate::{Failure, attribute, remark};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -15,13 +15,8 @@ use wordline_frontend::{Machine, Parts, combine, from_text};
 use wordline_live::image::{Image, Superblock};
 use wordline_live::recover::{Recovered, recover};
 use wordline_live::tape::Recording;
-use wordline_live::{Address, Error, ImageIo, Plan, Server, StatsForm, fit};
+use wordline_live::{Address, ImageIo, Plan, Server, StatsForm, fit};
 use wordline_sim::About;
-
-/// What the live server says of itself.
-pub fn served(e: Error) -> Failure {
-    if e.is_usage() { Failure::usage(e) } else { Failure::run(e) }
-}
 
 /// Bytes of a size as fio writes them.
 fn parse_size(text: &str) -> Result<u64, WordError> {

@@ -54,7 +54,8 @@ pub fn showcmd(args: &RunArgs, engine: &str, plan: &Plan) -> Result<String, Fail
     for (k, job) in plan.jobs.iter().enumerate() {
         let Some(index) = files.iter().position(|f| *f == job.place.file) else { continue };
         let mut until = Until { file: &files[index], line: job.place.line };
-        let mut sections: Vec<String> = plan.jobs[..=k].iter().map(|j| j.name.clone()).collect();
+        let mut sections: Vec<String> =
+            plan.jobs.as_slice()[..=k].iter().map(|j| j.name.clone()).collect();
         if args.section.is_empty() {
             sections.clear();
         }

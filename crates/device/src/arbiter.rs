@@ -47,8 +47,9 @@ pub(crate) struct Arbiter {
     scheme: Arbitration,
     weights: [u32; 3],
     burst: u32,
-    /// The weighted class under way, 1 to 3, and the commands left of its share.
+    /// The weighted class under way, 1 to 3.
     turn: usize,
+    /// Commands left of its share.
     credit: u32,
 }
 

@@ -12,9 +12,10 @@
 //! 6. a part of a read: its data go on to the host frame by frame, as they come.
 //! 7. with the last part the engine makes a completion entry.
 //!
-//! A drive behind a bridge may be a bridge itself. Simplifications: the bytes of a part are booked on the
-//! host's link when its last frame is in the bridge, and it is through once that frame is, alike for all;
-//! the bridge has buffers for all parts that have a tag; a flush is not held back for parts that wait.
+//! A drive behind a bridge may be a bridge itself. Three things are simpler here than in a bridge. The bytes
+//! of a part are booked on the host's link when its last frame is in the bridge, and the part is through once
+//! that frame is. The bridge has buffers for all parts that have a tag. A flush is not held back for parts
+//! that wait.
 
 use crate::config::{BridgeConfig, DeviceConfig, Limits, SasConfig};
 use crate::controller::Controller;

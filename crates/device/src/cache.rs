@@ -10,9 +10,9 @@
 //!   the sector alone; that is how a slow read cannot bury a newer write;
 //! - *ahead*: brought by read-ahead and not asked for yet.
 //!
-//! A line with anything dirty, writing or filling is not replaced. Lines with dirty sectors are in a
-//! list, oldest first, each with a *position*, a number that only grows; a flush waits until every
-//! position handed out before it has been *retired*, that is, its data are with the FTL or trimmed.
+//! A line with anything dirty, writing or filling is not replaced. Lines with dirty sectors are in a list,
+//! oldest first, each with a *position*, a number that only grows. A position is *retired* when its data are
+//! with the FTL or trimmed. A flush waits until every position handed out before it is retired.
 //!
 //! Split in two (module `partition`), lookups find a line in whichever way it is, and room is made in the
 //! ways of its partition alone. What is counted by partition is counted for the one whose command brought

@@ -458,9 +458,9 @@ pub struct ThermalConfig {
     /// At the start, in degrees Celsius. Absent: that of a drive that was idle for long.
     #[serde(default)]
     pub start: Option<f64>,
-    /// From so many degrees Celsius on the lower limit holds (NVMe's TMT1), ...
+    /// From so many degrees Celsius on the lower limit holds (NVMe's TMT1).
     pub throttle: f64,
-    /// ... until it is cooler by so many kelvin.
+    /// The lower limit holds until it is cooler by so many kelvin.
     #[serde(default)]
     pub hysteresis: f64,
     /// The lower limit: `flash_limit_mw` of a drive that is too warm.

@@ -1,8 +1,8 @@
 //! The starvation guard of FlashShare: urgent queues come strictly first (NVMe 1.4 section 4.13), so that
 //! without it the others may wait for ever.
 //!
-//! While urgent queues have commands, any other queue in which too many commands wait, or whose oldest
-//! has waited for too long, is drained: until what brought the guard in is below half its threshold, or
+//! While urgent queues have commands, the guard drains any other queue in which too many commands wait, or
+//! whose oldest has waited for too long. It goes on until what brought it in is below half its threshold, or
 //! `drain` commands are taken. Then urgent queues have as many commands before the guard looks again, so
 //! that a queue that is always full cannot turn the order round. Queues take turns in being drained.
 //!

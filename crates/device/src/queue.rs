@@ -78,8 +78,9 @@ pub(crate) struct SubmissionQueue {
     /// The next slot the controller fetches.
     head: u32,
     pub fetched: u64,
-    /// Urgent commands fetched since, while it had commands, and when one of its own was fetched last.
+    /// Urgent commands fetched since a command of its own was, while it had some.
     pub passed: u32,
+    /// When a command of its own was fetched last.
     taken: Time,
 }
 
@@ -166,9 +167,9 @@ pub(crate) struct CompletionQueue {
     phase: bool,
     /// Created with interrupts (Create I/O Completion Queue, IEN).
     pub interrupts: bool,
-    /// Its vector is masked (MSI-X, PCI Express base specification, section 6.1.4): no message is sent, and one
-    /// that was due is pending.
+    /// Its vector is masked (MSI-X, PCI Express base specification, section 6.1.4): no message is sent.
     pub masked: bool,
+    /// A message was due while the vector was masked.
     pub pending: bool,
     /// Entries posted.
     pub posted: u64,

@@ -1,7 +1,7 @@
 //! Read-ahead: recognises sequential streams among the read commands and says what to fetch.
 //!
-//! A stream is a next expected sector. A read that starts there continues the stream; after
-//! `trigger` such reads in a row (the first included) that have brought `ratio` of a write unit,
+//! A stream is a next expected sector. A read that starts there continues the stream. After `trigger` such
+//! reads in a row (the first included) that have brought `ratio` of a write unit,
 //! everything up to `bytes` beyond the end of the read is wanted. A read that continues no stream
 //! replaces the stream used longest ago. Reads backwards and strides are not recognised.
 //!
@@ -56,8 +56,9 @@ pub(crate) struct ReadAhead {
     least: u64,
     reach: Reach,
     streams: Vec<Stream>,
-    /// The sector that each expects, and the order in which they were used last.
+    /// The sector that each stream expects.
     next: Vec<u32>,
+    /// The order in which streams were used last.
     used: Vec<Used>,
     ghosts: Option<Ghosts>,
     /// By stream and ghost: everything before it was asked for.

@@ -25,14 +25,17 @@
 
 use crate::dist::{ZetanCache, ZoneTable};
 use crate::error::GeneratorError;
-use crate::job::{Distribution, Job, Prio, RandomGenerator, ZoneMode};
+use crate::io::{Check, FileId, Io};
+use crate::job::{Distribution, Job, RandomGenerator, ZoneMode};
 use crate::pacer::{Gate, Pacer};
-use crate::plan::{Plan, Thread};
-use crate::rand::{SeedUse, Seeds, Taus};
+use crate::plan::Plan;
+use crate::rand::Taus;
 use crate::readback::ReadBack;
+use crate::seeds::{SeedUse, Seeds};
+use crate::thread::Thread;
 use crate::units::Size;
 use std::collections::BTreeSet;
-use wordline_base::{Ddir, Time};
+use wordline_base::{Ddir, IdVec, Time};
 
 mod files;
 mod passes;
@@ -53,38 +56,6 @@ const NEVER: u64 = u64::MAX;
 const FILE_SERVICE_SHIFT: u32 = 10;
 /// A skewed choice of files never marks one done: after so many misses in a row the job ends.
 const MISSES_MAX: u32 = 1 << 14;
-/// One I/O.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Io {
-    /// Read, write, trim or one of the syncs.
-    pub ddir: Ddir,
-    /// Byte on the drive; zero for a sync.
-    pub offset: u64,
-    /// Bytes; zero for a sync.
-    pub len: u64,
-    /// Index of the job's file.
-    pub file: u32,
-    /// What the I/O is issued with; `cmdprio` is in it.
-    pub prio: Prio,
-    /// A `DataSync` that is sync_file_range: it writes back cached pages and sends no flush.
-    pub range_only: bool,
-    /// A `Sync` of `end_fsync` or `fsync_on_close`, which fio leaves out of its statistics.
-    pub closing: bool,
-    /// A read of `verify=`, of what the job wrote.
-    pub check: Check,
-}
-
-/// Which part of `verify=` an I/O is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Check {
-    /// It is no read of `verify=`.
-    #[default]
-    None,
-    /// Between the writes, as `verify_backlog` has it.
-    Backlog,
-    /// In the pass that reads all back.
-    Pass,
-}
 
 /// What [`Generator::next_paced`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,16 +139,16 @@ pub struct Generator {
     streams: Streams,
     /// Zones of `random_distribution=zoned`, by direction.
     zones: [Option<ZoneTable>; 3],
-    files: Vec<File>,
+    files: IdVec<FileId, File>,
     /// Files that may be open at the same time.
     open_files: usize,
     /// Draws files of a skewed `file_service_type`.
     file_picker: Option<(SkewedStart, Skewed)>,
 
     /// The file whose turn is next.
-    next_file: usize,
+    next_file: FileId,
     /// The file at hand.
-    service_file: Option<usize>,
+    service_file: Option<FileId>,
     /// I/Os that it has left before the next one.
     service_left: u32,
     /// Files that are open; `openfiles` bounds them.
@@ -185,7 +156,7 @@ pub struct Generator {
     /// Files that this pass has no more of.
     done_now: usize,
     /// File whose I/O waits for the pacer.
-    held_file: Option<usize>,
+    held_file: Option<FileId>,
     /// The direction of that I/O, once it is decided.
     held_ddir: Option<Ddir>,
 
@@ -228,7 +199,7 @@ pub struct Generator {
     /// Bytes to queue in this pass.
     pass_limit: u64,
     /// Files that still get the sync at the end of the pass.
-    end_syncs: usize,
+    end_syncs: u32,
     /// No pass follows.
     finished: bool,
 
@@ -322,7 +293,7 @@ impl Generator {
             wide,
             streams,
             zones,
-            files,
+            files: files.into(),
             open_files,
             file_picker,
             next_file: 0,
@@ -500,7 +471,7 @@ impl Generator {
             back.completed(number, ok);
         }
         self.after_read = ddir == Ddir::Read;
-        let file = &mut self.files[io.file as usize];
+        let file = &mut self.files[io.file];
         file.in_flight -= 1;
         if file.closing && file.in_flight == 0 {
             (file.open, file.closing) = (false, false);
@@ -555,13 +526,13 @@ impl Generator {
 
     /// First byte of a file of the job on the drive, and the length it has to have.
     pub fn region(&self, file: u32) -> (u64, u64) {
-        let file = &self.files[file as usize];
+        let file = &self.files[file];
         (file.base, file.limit().min(file.real))
     }
 
     /// Whether the job still has I/O for a file it began with.
     pub fn is_open(&self, file: u32) -> bool {
-        self.files[file as usize].open
+        self.files[file].open
     }
 
     /// The seeds of the thread: the pacer's streams start from them too.
@@ -701,7 +672,7 @@ impl Generator {
         if io.ddir == Ddir::Write
             && let Some(back) = &mut self.back
         {
-            let file = &self.files[io.file as usize];
+            let file = &self.files[io.file];
             let (offset, mapped) = (io.offset - file.base, file.map.is_some());
             // Where the pass never ends nothing is ever read back.
             let endless = self.job.time_based && sync && self.files.len() == 1;
@@ -711,7 +682,7 @@ impl Generator {
             }
         }
         let Io { ddir, file, offset, len, check, .. } = *io;
-        self.files[file as usize].in_flight += 1;
+        self.files[file].in_flight += 1;
         self.in_flight.push(InFlight { ddir, file, offset, len, number, check });
         if sync {
             self.completed(ddir, offset, len, true);
@@ -743,7 +714,7 @@ impl Generator {
                 continue;
             }
             file.open = false;
-            self.opened.remove(&(index as u32));
+            self.opened.remove(&index);
             if self.file_picker.is_some() {
                 if misses > MISSES_MAX {
                     return Err(Miss::All);

@@ -1,10 +1,10 @@
-//! The table of every option fio 3.33 lists (`fio --cmdhelp=all`), the four it accepts without
-//! listing, one of our own (`workload_attr`), and the options of the engines that have a model here: its
-//! value and what becomes of it.
+//! The table of options, with the value of each and what becomes of it. It has every option that fio 3.33
+//! lists (`fio --cmdhelp=all`), the four that fio accepts without listing, one of our own (`workload_attr`),
+//! and the options of the engines that have a model here.
 //!
-//! Nothing is ignored in silence. An option either shapes the I/O, or is kept for the caller, or is
-//! accepted with a note that says why it has no meaning, or is refused because it would shape the
-//! I/O in a way that is not modelled.
+//! Nothing is ignored in silence. An option shapes the I/O, or it is kept for the caller. Others are accepted
+//! with a note that says why they have no meaning. An option that would shape the I/O in a way that is not
+//! modelled is refused.
 
 use crate::choice::{Choice, unknown};
 use crate::error::{ParseFault, ValueError};

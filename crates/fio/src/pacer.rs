@@ -9,9 +9,10 @@
 //! fio looks at think time only after an I/O, and lets all I/Os in flight finish before it sleeps
 //! for either reason.
 
-use crate::generator::{Check, Io};
+use crate::io::{Check, Io};
 use crate::job::{Job, RateProcess, ThinktimeBlocks};
-use crate::rand::{SeedUse, Seeds, Taus};
+use crate::rand::Taus;
+use crate::seeds::{SeedUse, Seeds};
 use wordline_base::{Ddir, Span, Time};
 
 /// No least rate is enforced in the first two seconds.

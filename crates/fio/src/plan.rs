@@ -6,8 +6,10 @@ use crate::error::{ParseError, ParseFault, Place, ValueError};
 use crate::grammar::{self, RawOption, Section, fail};
 use crate::job::{Distribution, Job};
 use crate::options::{Class, Value, find, unknown_option};
-use crate::rand::{SeedUse, Seeds, Taus};
-use wordline_base::Span;
+use crate::rand::Taus;
+use crate::seeds::{SeedUse, Seeds};
+use crate::thread::{JobId, Thread};
+use wordline_base::{IdVec, Span};
 
 /// fio's REAL_MAX_JOBS.
 const THREADS_MAX: u64 = 4096;
@@ -37,28 +39,12 @@ pub struct Note {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// One a section, in order, before `numjobs` clones them. Never empty as parsed.
-    pub jobs: Vec<Job>,
+    pub jobs: IdVec<JobId, Job>,
     /// Options that were taken and have no meaning here.
     pub notes: Vec<Note>,
     /// Options of all `[global]` sections in order, canonical names: "global options" of fio's
     /// JSON. A flag without a value has an empty one; fio leaves those out of its JSON.
     pub globals: Vec<(String, String)>,
-}
-
-/// One of the threads a job runs as.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Thread {
-    /// Index of the job in [`Plan::jobs`].
-    pub job: u32,
-    /// 0 for the job itself, then 1, 2, ... for its clones, in the order they start.
-    pub clone: u32,
-    /// fio's own number of the clone, which `offset_increment` and `$jobnum` use: 0 for the job
-    /// itself; fio numbers the clones downwards from `numjobs - 1`.
-    pub subjob: u32,
-    /// Over all jobs, from 1: seeds and log files are named by it.
-    pub thread_number: u32,
-    /// Reporting group.
-    pub group: u32,
 }
 
 impl Thread {
@@ -78,11 +64,11 @@ impl Thread {
 impl Plan {
     /// No jobs: the load is something else.
     pub fn none() -> Plan {
-        Plan { jobs: Vec::new(), notes: Vec::new(), globals: Vec::new() }
+        Plan { jobs: IdVec::new(), notes: Vec::new(), globals: Vec::new() }
     }
     /// The section that a thread is of.
     pub fn job_of(&self, thread: &Thread) -> &Job {
-        &self.jobs[thread.job as usize]
+        &self.jobs[thread.job]
     }
     /// The threads of all jobs, in fio's order.
     pub fn threads(&self) -> Vec<Thread> {
@@ -157,7 +143,7 @@ impl Builder {
         Builder {
             strict,
             global: (Job::new("", Place::default()), Draft::default()),
-            plan: Plan { jobs: Vec::new(), notes: Vec::new(), globals: Vec::new() },
+            plan: Plan { jobs: IdVec::new(), notes: Vec::new(), globals: Vec::new() },
         }
     }
 
@@ -255,7 +241,8 @@ impl Builder {
         }
         for (i, job) in self.plan.jobs.iter().enumerate() {
             if let Some(waitee) = &job.wait_for {
-                let found = self.plan.jobs[..i].iter().filter(|j| j.name == *waitee).count();
+                let found =
+                    self.plan.jobs.as_slice()[..i].iter().filter(|j| j.name == *waitee).count();
                 if found != 1 {
                     let (name, other) = (job.name.clone(), waitee.clone());
                     return fail(&job.place, ParseFault::WaitsFor { job: name, other, found });
@@ -347,7 +334,7 @@ mod tests {
             "; head\n[global]\nbs=4k\nrw = randread # mode\n\n[a]\n[global]\nsize=1g\n[b]\nstonewall\nbs=${BS}\n",
         )
         .expect("a plan");
-        let [a, b] = &plan.jobs[..] else { panic!("{plan:?}") };
+        let [a, b] = plan.jobs.as_slice() else { panic!("{plan:?}") };
         assert_eq!(
             (a.name.as_str(), a.rw, a.size, a.min_bs[0]),
             ("a", crate::Rw::RandRead, None, 4096)
@@ -437,12 +424,12 @@ mod tests {
             "--bs=8k --name=a --rw=randread --iodepth 4 --time_based --name b -rw=write --numj=3",
         )
         .expect("a plan");
-        let [a, b] = &plan.jobs[..] else { panic!("{plan:?}") };
+        let [a, b] = plan.jobs.as_slice() else { panic!("{plan:?}") };
         assert_eq!((a.min_bs[0], a.iodepth, b.numjobs, b.min_bs[1]), (8192, 4, 3, 8192));
         assert_eq!(a.options[0], ("name".to_string(), "a".to_string()));
         assert!(!a.time_based && plan.notes.iter().any(|n| n.option == "time_based"));
         let plan = args("--bs=16k one.fio two.fio --section=one --section=two").expect("a plan");
-        let [one, two] = &plan.jobs[..] else { panic!("{plan:?}") };
+        let [one, two] = plan.jobs.as_slice() else { panic!("{plan:?}") };
         assert_eq!((one.min_bs[0], one.stonewall, two.stonewall), (16384, false, true));
         let refused = |text: &str| args(text).expect_err(text).to_string();
         assert!(refused("--name=a --iodepth").contains("a value is missing"));

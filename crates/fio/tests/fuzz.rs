@@ -152,7 +152,7 @@ fn mutate(rng: &mut Rng, text: &mut String, separator: char) {
 fn exercise(plan: &Plan) -> usize {
     let mut taken = 0;
     for thread in plan.threads().iter().take(3) {
-        let job = &plan.jobs[thread.job as usize];
+        let job = &plan.jobs[thread.job];
         let Ok(mut generator) = Generator::new(job, thread, DRIVE, 1) else { continue };
         for _ in 0..60 {
             let Some(io) = generator.next() else { break };

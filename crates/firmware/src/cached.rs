@@ -32,8 +32,9 @@ const WANTED: u8 = 8;
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     tag: u32,
-    /// The page waited for, and the last one.
+    /// The page waited for.
     page: u32,
+    /// The last page to wait for.
     last: u32,
     /// It is a trim, which changes them.
     trims: bool,

@@ -118,8 +118,9 @@ impl Default for FirmwareConfig {
 pub(crate) struct Plan {
     /// User capacity.
     pub sectors: u64,
-    /// Sectors of users' buffer, and of the collector's.
+    /// Sectors of users' buffer.
     pub slots: u32,
+    /// Sectors of the collector's buffer.
     pub gc_slots: u32,
     /// Free superblocks that users do not open.
     pub reserve: u32,
@@ -151,8 +152,9 @@ pub(crate) struct Plan {
     pub beside: u64,
     /// Superblocks of pages of the map that are not collected.
     pub map_blocks: u64,
-    /// Lines whose superblocks are always written with a bit a cell, and whether others may be.
+    /// Lines whose superblocks are always written with a bit a cell.
     pub slc_lines: u32,
+    /// Other superblocks may be written with a bit a cell, too.
     pub borrows: bool,
 }
 

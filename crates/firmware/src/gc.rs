@@ -19,11 +19,11 @@ pub(crate) struct Gc {
     /// Units of them.
     drained_units: u64,
     erasing: u32,
-    /// What the collector owes users for the space that they took, ...
+    /// What the collector owes users for the space that they took.
     debt: u64,
-    /// ... what it owes for each sector, ...
+    /// What the collector owes for each sector now.
     owed: u64,
-    /// ... and the most that it owed for one since the start.
+    /// The most that the collector owed for one sector since the start.
     pub most: u64,
     /// Sectors in use, and all, of the victim chosen last.
     share: (u64, u64),
@@ -35,8 +35,9 @@ pub(crate) struct Gc {
     pub held: bool,
     /// No superblock gains a unit.
     pub barren: bool,
-    /// There may be closed superblocks with a bit a cell, and of them some with nothing in use.
+    /// There may be closed superblocks with a bit a cell.
     pub fold: bool,
+    /// There may be closed superblocks with a bit a cell and nothing in use.
     pub empty: bool,
 }
 

@@ -110,8 +110,9 @@ pub struct Firmware {
     /// There is no space for what has to be moved: writes fail.
     read_only: bool,
     stamps_unknown: bool,
-    /// The last command of a user, and whether the timer runs.
+    /// The last command of a user.
     last_command: Time,
+    /// The timer runs.
     timer: bool,
 }
 

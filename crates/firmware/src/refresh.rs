@@ -29,9 +29,9 @@ pub(crate) struct Refresh {
     limit: u32,
     /// Reads of each block since its erasure.
     reads: IdVec<BlockId, u32>,
-    /// Superblocks with a block that was read too often, in the order in which they are moved, and whether each still
-    /// has one: it may have been collected meanwhile.
+    /// Superblocks with a block that was read too often, in the order in which they are moved.
     due: VecDeque<SuperblockId>,
+    /// Whether each superblock still has such a block: it may have been collected meanwhile.
     is_due: IdVec<SuperblockId, bool>,
     /// Ticks in `refresh_days`; 0: there is no clock.
     period: i64,

@@ -91,8 +91,9 @@ pub(crate) struct Space {
     pub erases: IdVec<BlockId, u32>,
     /// Pages given out since the last erasure.
     pub pages: IdVec<BlockId, u32>,
-    /// Superblocks opened so far, and those by users.
+    /// Superblocks opened so far.
     pub opened: u64,
+    /// Superblocks opened by users.
     pub users: u64,
 }
 

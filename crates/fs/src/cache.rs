@@ -1,9 +1,9 @@
 //! The page cache: 4 KiB pages of files and of metadata by inode and index, on the active and
 //! inactive lists of mm/vmscan.c, with what is dirty and under write-back kept in order.
 //!
-//! Invariants: a page is on exactly one list; `dirty` holds exactly the keys of pages with `dirty`
-//! set, `writing` those under write-back, `reading` those not yet read; a page written to while it is
-//! under write-back is dirty and writing.
+//! A page is on exactly one list. `dirty` holds exactly the keys of pages with `dirty` set, `writing` those
+//! under write-back, `reading` those not yet read. A page written to while it is under write-back is dirty
+//! and writing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;

@@ -158,8 +158,9 @@ pub struct Dir {
     pub leaves: BTreeMap<u32, Leaf>,
     /// Blocks of the index over the leaves, the root first.
     pub index: Vec<u64>,
-    /// XFS: data blocks, and what the last of them holds.
+    /// Data blocks (XFS).
     pub data: Vec<u64>,
+    /// What the last of the data blocks holds (XFS).
     pub data_used: u32,
 }
 

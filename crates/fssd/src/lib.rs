@@ -91,9 +91,9 @@ pub struct Fssd {
     plan: Plan,
     tree: Tree,
     space: Space,
-    /// What flash and buffer hold, by physical sector: the logical one, counted from 1, ...
+    /// The logical sector that flash or buffer hold, counted from 1, by physical sector.
     oob: Held,
-    /// ... and its version.
+    /// The version that flash or buffer hold, by physical sector.
     stamps: Option<Held>,
     points: [Point; 2],
     units: Units,

@@ -67,8 +67,9 @@ struct Repair {
     first: u32,
     n: u32,
     left: u32,
-    /// Rows of units that were read, and that could not be.
+    /// Rows of units that were read.
     read: u32,
+    /// Rows of units that could not be read.
     missing: u32,
     /// One of those asked for last.
     failed: bool,

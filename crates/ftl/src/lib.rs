@@ -28,6 +28,7 @@ mod age;
 mod bytes;
 mod check;
 pub mod config;
+mod derived;
 mod gc;
 mod line;
 mod lock;
@@ -215,7 +216,7 @@ impl Ftl {
     ) -> Result<Ftl, BadValue> {
         let g = *geometry;
         let mut lines = Lines::new(&g, config, bad)?;
-        let plan = config::Plan::new(&g, config, &mut lines, sectors)?;
+        let plan = derived::Plan::new(&g, config, &mut lines, sectors)?;
         let unit = g.sectors_per_unit;
         Ok(Ftl {
             g,
@@ -258,7 +259,7 @@ impl Ftl {
     }
     /// Sectors of data that all lines in use can hold, metadata taken off.
     pub fn data_sectors(&self) -> u64 {
-        config::data_sectors(&self.lines)
+        derived::data_sectors(&self.lines)
     }
     /// Readies the machine for timed inputs.
     pub fn start(&mut self, ctx: &mut Ctx) {

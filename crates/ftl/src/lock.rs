@@ -26,8 +26,9 @@ pub(crate) struct Lock {
 #[derive(Clone, Default)]
 struct Lun {
     program: bool,
-    /// Operations that hold the stride, and the stride.
+    /// Operations that hold the stride.
     holds: u32,
+    /// The stride.
     stride: Option<StrideId>,
     marks: u32,
     /// User reads on their way.

@@ -24,17 +24,19 @@ use crate::stride::{StrideId, Strides};
 pub(crate) struct Partition {
     rule: PartitionRule,
     interval: u64,
-    /// Counters at the last look: users', and all data.
+    /// Counter of users' data at the last look.
     user: u64,
+    /// Counter of all data at the last look.
     all: u64,
-    /// The same since the beginning, older intervals counted less.
+    /// Users' data since the beginning, older intervals counted less.
     users: u64,
+    /// All data since the beginning, older intervals counted less.
     written: u64,
     /// What the collector had written when users fell silent.
     silent: Option<u64>,
-    /// Partitions that moved the border, ...
+    /// Times that the border moved.
     pub moves: u64,
-    /// ... so that old strides may have more than one LUN busy.
+    /// The border has moved, so that old strides may have more than one LUN busy.
     pub moved: bool,
 }
 

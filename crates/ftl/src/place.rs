@@ -11,7 +11,8 @@
 //! anything. What is overwritten while it waits is written once. A program waits for reads of what it
 //! overwrites, so that they find what was newest when they were looked up.
 
-use crate::config::{self, FtlConfig};
+use crate::config::FtlConfig;
+use crate::derived;
 use crate::line::Lines;
 use crate::map::{EMPTY, LOST, Map, Where};
 use crate::state::shape;
@@ -39,8 +40,9 @@ struct Places {
     good: Vec<(u32, IdVec<u32, LunId>)>,
     /// Places that are not the unit's own.
     moved: BTreeMap<u32, u32>,
-    /// The next spare, and how many good units there are.
+    /// The next spare.
     spare: u32,
+    /// How many good units there are.
     units: u32,
 }
 
@@ -123,8 +125,9 @@ pub struct InPlace {
     slots: IdVec<SlotId, Slot>,
     free: Vec<SlotId>,
     order: Order,
-    /// By LUN: logical units that wait to be written, and the write under way.
+    /// By LUN: logical units that wait to be written.
     queues: IdVec<LunId, VecDeque<u32>>,
+    /// By LUN: the write under way.
     stores: IdVec<LunId, Store>,
     /// LUNs to look at.
     ready: Vec<LunId>,
@@ -163,8 +166,8 @@ impl InPlace {
         }
         // The capacity is that of the same medium in lines.
         let lines = Lines::new(g, config, bad)?;
-        let buffer = config::Buffer::new(g, config)?;
-        let most = config::data_sectors(&lines);
+        let buffer = derived::Buffer::new(g, config)?;
+        let most = derived::data_sectors(&lines);
         let made = (most as f64 * (1.0 - config.over_provisioning / 100.0)) as u64;
         let sectors = sectors.unwrap_or(made);
         if sectors == 0 || sectors > most {

@@ -1,7 +1,7 @@
 //! The firmware of a conventional drive rebuilt from what a driver keeps: each sector with its version.
 
 use crate::{FtlConfig, Translation, Translator};
-use wordline_base::{BadValue, BitMap, Lpn, Stamps};
+use wordline_base::{BadValue, BitMap, IdVec, Lpn, Stamps};
 use wordline_firmware::{Firmware, FirmwareConfig, Kept, Media, Spare};
 use wordline_fssd::KeptVersions;
 use wordline_nand::{BlockId, Geometry, Ppa};
@@ -12,7 +12,7 @@ struct Newest<'a> {
     g: &'a Geometry,
     kept: &'a KeptVersions<'a>,
     /// By logical sector its newest version, the order and the place of that.
-    newest: Vec<(u32, u64, Ppa)>,
+    newest: IdVec<Lpn, (u32, u64, Ppa)>,
     /// Orders of units that can be read, ascending.
     orders: Vec<u64>,
     /// Blocks of which something can be read.
@@ -27,7 +27,7 @@ impl Newest<'_> {
         self.g.line_of(ppa) * self.g.luns + self.g.lun_of(ppa)
     }
     fn is_newest(&self, ppa: Ppa, (lpn, stamp, _): (Lpn, u32, u64)) -> bool {
-        self.newest[lpn.0 as usize].2 == ppa && !(self.kept.trimmed)(lpn, stamp)
+        self.newest[lpn].2 == ppa && !(self.kept.trimmed)(lpn, stamp)
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn firmware(
     let mut media = Newest {
         g,
         kept,
-        newest: vec![(0, 0, Ppa(u32::MAX)); kept.sectors as usize],
+        newest: IdVec::filled((0, 0, Ppa(u32::MAX)), kept.sectors as u32),
         orders: Vec::new(),
         read: BitMap::new((g.lines * g.luns) as usize),
     };
@@ -84,7 +84,7 @@ pub(crate) fn firmware(
         let block = media.block_of(ppa);
         media.read.set(block as usize);
         media.orders.push(order);
-        let best = &mut media.newest[lpn.0 as usize];
+        let best = &mut media.newest[lpn];
         if best.2.0 == u32::MAX || (best.0, best.1) < (stamp, order) {
             *best = (stamp, order, ppa);
         }

@@ -116,13 +116,14 @@ pub(crate) struct Disk {
     pub queues: u16,
     /// Those of them that come before those that are only polled.
     pub unpolled: u16,
-    /// Hardware queue by core, for requests that wait for an interrupt and for polled ones. With
-    /// user-space drivers every job has one of its own.
+    /// Hardware queue by core, for requests that wait for an interrupt. With user-space drivers every job has
+    /// one of its own.
     pub map: IdVec<CoreId, HctxId>,
+    /// Hardware queue by core, for polled requests.
     pub poll_map: IdVec<CoreId, HctxId>,
-    /// The same for latency-critical requests, if they have queues of their own, and the queue that tasks
-    /// look at for them.
+    /// Hardware queue by core for latency-critical requests, if they have queues of their own.
     pub critical_map: IdVec<CoreId, HctxId>,
+    /// Hardware queue by core that tasks look at for latency-critical requests.
     pub look_map: IdVec<CoreId, HctxId>,
     /// Polling a request is possible.
     pub polls: bool,

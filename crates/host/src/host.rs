@@ -165,8 +165,9 @@ pub struct Host<S> {
     pub(crate) marked_by_tool: bool,
     /// The kernel's driver has the disks: jobs of one core share its queues.
     pub(crate) shared: bool,
-    /// By hardware queue, and by disk.
+    /// By hardware queue.
     pub(crate) priorities: Vec<QueuePriority>,
+    /// Entries of a submission queue, by disk.
     pub(crate) depths: Vec<u32>,
 }
 

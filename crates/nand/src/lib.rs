@@ -2,18 +2,22 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod class;
 pub mod config;
 mod errors;
 pub mod geometry;
 pub mod machine;
+mod op;
 mod script;
 mod variation;
 
+pub use class::{Class, PerClass};
 pub use config::{
     Cell, ErrorConfig, ErrorModel, NandConfig, PerPage, SlcMode, Suspend, VariationConfig,
 };
 pub use errors::Reread;
 pub use geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa, UnitId};
 pub use machine::gang::Joined;
-pub use machine::{Class, Counters, Nand, Op, OpKind, Outcome, PerClass, Record};
+pub use machine::{Counters, Nand};
+pub use op::{Op, OpKind, Outcome, Record};
 pub use script::{ScriptError, ScriptFault, check_script};

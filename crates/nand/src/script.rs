@@ -11,7 +11,7 @@
 //! succeed again.
 
 use crate::geometry::{Geometry, LineId, LunId, Ppa};
-use crate::machine::OpKind;
+use crate::op::OpKind;
 
 /// A line of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,7 @@
 use crate::config::NandConfig;
 use crate::errors::normal;
 use crate::geometry::Geometry;
-use crate::machine::{Op, OpKind};
+use crate::op::{Op, OpKind};
 use wordline_base::{BadValue, IdVec, Rng, Seed, Span};
 
 /// The most of a spread, chosen: at four deviations the shortest time is a fifth, and not zero.
@@ -37,8 +37,9 @@ pub(crate) struct Variation {
     bits: u32,
     program_wear: f64,
     erase_wear: f64,
-    /// Cycles that a block is rated for, and those that each had before.
+    /// Cycles that a block is rated for.
     rated: f64,
+    /// Cycles that each block had before.
     cycles: u32,
     planes: u32,
     seed: u64,

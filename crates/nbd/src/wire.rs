@@ -173,14 +173,14 @@ pub mod errno {
     pub const ESHUTDOWN: u32 = 108;
 }
 
-/// `base:allocation`: not allocated; reads as zeroes.
+/// `base:allocation`: a range that is not allocated.
 pub const STATE_HOLE: u32 = 1;
-/// ... and reads as zeroes.
+/// `base:allocation`: a range that reads as zeroes.
 pub const STATE_ZERO: u32 = 2;
 
-/// The one metadata context, and its number on a connection.
+/// The one metadata context.
 pub const ALLOCATION: &str = "base:allocation";
-/// ... its number.
+/// The number of that context on a connection.
 pub const ALLOCATION_ID: u32 = 1;
 
 /// Longest string of the protocol.

@@ -184,9 +184,9 @@ pub fn fifo_write_amplification(alpha: f64) -> f64 {
     1.0 / (1.0 - u).max(1e-4)
 }
 
-/// The same under the rate limiter, which keeps lines free: users get (free - reserve) / (start -
-/// reserve) of the buffer, and in the steady state that share is 1 / WA; so many lines are no spare of
-/// the closed ones, nor are the open line and the next. A reserve that is not given is a small one. A
+/// The same under the rate limiter, which keeps lines free. Users get (free - reserve) / (start - reserve) of
+/// the buffer, and in the steady state that share is 1 / WA. The lines kept free are no spare of the closed
+/// ones, nor are the open line and the next. A reserve that is not given is a small one. A
 /// drive's firmware keeps the lines free that its pace leaves.
 fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64) -> f64 {
     if let Some(firmware) = &config.ftl.firmware {

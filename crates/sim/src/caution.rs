@@ -21,13 +21,15 @@ pub(crate) struct Seen<'a> {
     pub refused_memory: u64,
     /// Bytes of users' that were programmed.
     pub to_flash: u64,
-    /// Sectors that the collector moved, and lines that became free.
+    /// Sectors that the collector moved.
     pub gc: u64,
+    /// Lines that became free.
     pub lines_freed: u64,
     /// Lines that were written anew because they were read often or had lain long.
     pub refreshed: u64,
-    /// Sectors read, and of them those that held nothing.
+    /// Sectors read.
     pub read: u64,
+    /// Sectors read that held nothing.
     pub unmapped: u64,
     /// Something writes in another order than front to back, whose speed hangs on the drive's state.
     pub scattered: bool,

@@ -489,8 +489,8 @@ impl Drive {
         }
     }
 
-    /// To write it once takes longer than to read what that comes to from a file: its map has no runs that stand
-    /// for a drive that was filled in order, and it is large.
+    /// Writing it once takes longer than reading the outcome from a file. Its map has no runs that stand for
+    /// a drive that was filled in order, and it is large.
     pub fn fills_slowly(&self) -> bool {
         self.config.ftl.fssd.is_some() && self.sectors() >= 1 << 26
     }

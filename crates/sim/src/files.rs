@@ -24,8 +24,9 @@ struct OneFile {
     name: String,
     /// Number in the file system.
     id: u32,
-    /// Where the generator has it, and its length.
+    /// Where the generator has it.
     base: u64,
+    /// Its length.
     size: u64,
 }
 

@@ -16,13 +16,15 @@ type ByOwner = [u64; CPU_OWNERS.len()];
 struct CoreThen {
     user: u64,
     busy: u64,
-    /// What its functions took, and of this what is in no row yet; negative: it is in one already.
+    /// What its functions took.
     owned: ByOwner,
+    /// What its functions took and is in no row yet. Negative: it is in one already.
     left: [i64; CPU_OWNERS.len()],
 }
 
-/// The host over time, as far as it is told. A core's time counts as it passes, a function's when it is
-/// called, or a loop's when it ends: a row has no more of a core than it is long, and the next one the rest.
+/// The host over time, as far as it is told. A core's time counts as it passes. A function's time counts when
+/// it is called, a loop's when it ends. A row has no more of a core than it is long, and the next one has the
+/// rest.
 #[derive(Default)]
 pub struct HostSeries {
     totals: [u64; HOST_SERIES],

@@ -38,8 +38,9 @@ pub struct JobSource {
     issued: u64,
     /// Whether each sync in flight closes a file, in order of issue.
     syncs: VecDeque<bool>,
-    /// On a file system: the job's files, and calls that go before the next I/O.
+    /// On a file system: the job's files.
     files: Option<Files>,
+    /// On a file system: calls that go before the next I/O.
     before: VecDeque<Next>,
     ending: bool,
     /// Of the I/Os in flight on files or rounded: what goes out, and the offset and length that the
@@ -47,8 +48,9 @@ pub struct JobSource {
     calls: Vec<(Went, (u64, u64))>,
     /// Times the generator had gone back to the start when files were last closed.
     rounds: u64,
-    /// Since the ramp: time spent reading back (`verify=`), and when the present part of it began.
+    /// Time spent reading back since the ramp (`verify=`).
     read_back: Span,
+    /// When the present part of reading back began.
     reading_back: Option<Time>,
     /// I/Os go out in whole blocks of so many bytes.
     lba: u64,

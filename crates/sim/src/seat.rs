@@ -18,8 +18,9 @@ use wordline_nand::machine::{CLASSES, Class, HOLDERS};
 pub(crate) struct DriveSeat {
     pub name: String,
     pub controller: Controller,
-    /// The host that it is in, and its number there.
+    /// The host that it is in.
     pub host: usize,
+    /// Its number in that host.
     pub disk: u16,
     /// The bridge in front of it, and its number there: then it is no disk.
     pub bridge: Option<(usize, u16)>,

@@ -189,7 +189,7 @@ fn start_rule(plan: &Plan, threads: &[Thread], index: usize, entropy: u64) -> St
         (0..threads.len()).filter(|&i| wanted(&threads[i])).map(|i| i as u32).collect()
     };
     // A stonewall holds for its own job and for all that follow it.
-    let wall = (0..=thread.job).rev().find(|&j| plan.jobs[j as usize].stonewall && j > 0);
+    let wall = (0..=thread.job).rev().find(|&j| plan.jobs[j].stonewall && j > 0);
     let mut before = match wall {
         Some(wall) => of(&|t| t.job < wall),
         None => Vec::new(),
@@ -212,7 +212,7 @@ fn exit_rule(plan: &Plan, threads: &[Thread], index: usize) -> ExitRule {
         return ExitRule::default();
     }
     let group = threads[index].group;
-    let walls = |t: &Thread| (0..=t.job).filter(|&j| plan.jobs[j as usize].stonewall).count();
+    let walls = |t: &Thread| (0..=t.job).filter(|&j| plan.jobs[j].stonewall).count();
     let same = |t: &Thread| match job.exit_what {
         ExitWhat::All => true,
         ExitWhat::Group => t.group == group,
@@ -523,9 +523,9 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
         let scheduler = stack.nbd.as_ref().map_or(stack.scheduler, |nbd| nbd.scheduler);
         let heeds = scheduler.heeds_jobs() && !job.has_cmdprio();
         if stack.kernel && !heeds && (job.prio.class != 0 || job.has_cmdprio()) {
-            say("prio, prioclass and cmdprio are in the logs and in the results by class, and nothing acts \
-                 on them: of the schedulers bfq and sfq heed a job's (with stack.kernel=false they choose \
-                 the class of the job's queue)"
+            say("prio, prioclass and cmdprio are in the logs and in the results by class. Nothing else acts on \
+                 them here. The schedulers bfq and sfq heed a job's. With stack.kernel=false they choose \
+                 the class of the job's queue"
                 .into());
         }
         // A job that asks for the scheduler which the stack has anyway gets what it wants.

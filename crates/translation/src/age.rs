@@ -22,12 +22,12 @@ pub struct Pace {
 pub struct WindowLimits {
     /// User sectors of a window, as a share of the capacity.
     pub window: f64,
-    /// Steady when the mean write amplification of this many windows ...
+    /// Windows whose mean write amplification is compared with that of as many before them.
     pub windows: usize,
-    /// ... and that of as many before them differ by no more than this share: a single span can be
-    /// level by chance while a skewed distribution still climbs, ...
+    /// Share by which the two means differ at most in the steady state. A single span can be level by chance
+    /// while a skewed distribution still climbs.
     pub within: f64,
-    /// ... and this share of the capacity was overwritten.
+    /// Share of the capacity that is overwritten at least.
     pub least: f64,
     /// Give up after this many capacities.
     pub most: f64,

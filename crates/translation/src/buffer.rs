@@ -39,8 +39,9 @@ pub struct Filled {
 #[derive(Clone)]
 pub struct MappedBuffer {
     g: Geometry,
-    /// By logical sector where it is; by physical one the sector and stamp that it holds.
+    /// Where each logical sector is.
     map: IdVec<u32, u32>,
+    /// The sector and stamp that each physical sector holds.
     oob: IdVec<u32, (u32, u32)>,
     /// Sectors of each block that the map points to.
     valid: IdVec<BlockId, u32>,

@@ -25,11 +25,11 @@ wordline_base::counters! {
         trimmed_sectors,
         /// Overwritten or trimmed in the buffer before they were written in place.
         absorbed_sectors,
-        /// Read by users from flash, ...
+        /// Sectors read by users from flash.
         read_flash,
-        /// ... from the buffer, ...
+        /// Sectors read by users from the buffer.
         read_buffer,
-        /// ... and where nothing is mapped.
+        /// Sectors read by users where nothing is mapped.
         read_unmapped,
         /// Data read by the collector.
         gc_read_sectors,
@@ -47,9 +47,9 @@ wordline_base::counters! {
         erases_sync,
         /// Lines opened to be written.
         lines_opened,
-        /// Lines made free, ...
+        /// Lines made free.
         lines_freed,
-        /// ... of them without moving anything.
+        /// Lines made free without moving anything.
         lines_freed_empty,
         /// Lines moved to even out wear.
         lines_levelled,
@@ -63,9 +63,9 @@ wordline_base::counters! {
         program_errors,
         /// Erasures that failed.
         erase_errors,
-        /// Reads of the collector that failed: of data, ...
+        /// Reads of data by the collector that failed.
         gc_read_errors,
-        /// ... and of sector lists.
+        /// Reads of sector lists by the collector that failed.
         meta_read_errors,
         /// Blocks that are used no more.
         blocks_retired,
@@ -74,33 +74,33 @@ wordline_base::counters! {
         /// Sectors whose only copy could not be read.
         lost_sectors,
         /// Writes refused because no space can be made any more, or because the map would have passed the
-        /// limit of the host's memory, ...
+        /// limit of the host's memory.
         writes_refused,
-        /// ... and the latter of them.
+        /// Writes refused because the map would have passed the limit of the host's memory.
         writes_refused_memory,
-        /// Runs read from the rest of their stride because their LUN was busy, ...
+        /// Runs read from the rest of their stride because their LUN was busy.
         rebuilt_reads,
-        /// ... their sectors, ...
+        /// Sectors of runs read from the rest of their stride.
         rebuilt_sectors,
-        /// ... and the sectors read for that.
+        /// Sectors read in order to rebuild others.
         member_sectors,
         /// Sectors added to parity sums, written or rebuilt.
         xor_sectors,
-        /// Runs read from a busy LUN because they were cold data, ...
+        /// Runs read from a busy LUN because they were cold data.
         waits_cold,
-        /// ... had no parity (a bad block, metadata), ...
+        /// Runs read from a busy LUN because they had no parity (a bad block, metadata).
         waits_no_parity,
-        /// ... or a write error, ...
+        /// Runs read from a busy LUN because their line had a write error.
         waits_write_error,
-        /// ... had one neighbour only, ...
+        /// Runs read from a busy LUN because they had one neighbour only.
         waits_one_neighbour,
-        /// ... had neighbours that were busy, ...
+        /// Runs read from a busy LUN because their neighbours were busy too.
         waits_busy,
-        /// ... the same while writes were not throttled, ...
+        /// The same while writes were not throttled.
         waits_unthrottled,
-        /// ... had more sectors than a request takes, ...
+        /// Runs read from a busy LUN because they had more sectors than a request takes.
         waits_too_long,
-        /// ... and because a sector to rebuild from could not be read.
+        /// Runs read from a busy LUN because a sector to rebuild from could not be read.
         waits_rebuild_error,
         /// Flash reads of users that failed.
         read_errors,
@@ -116,21 +116,21 @@ wordline_base::counters! {
         parity_errors,
         /// Sectors of the collector written to hot lines because there was no cold one.
         hot_gc_sectors,
-        /// Moved from superblocks that were written with a bit a cell to others, ...
+        /// Sectors moved from superblocks that were written with a bit a cell to others.
         folded_sectors,
-        /// ... and those superblocks.
+        /// Superblocks written with a bit a cell whose sectors were moved to others.
         lines_folded,
-        /// Of a map that memory holds a part of: pages that commands of users found there, ...
+        /// Pages of a map in part in memory that commands of users found there.
         map_hits,
-        /// ... those that they did not find, ...
+        /// Pages of the map that commands of users did not find in memory.
         map_misses,
-        /// ... those that gave way, ...
+        /// Pages of the map that gave way to others.
         map_evictions,
-        /// ... of them those that had changed, ...
+        /// Pages of the map that gave way and had changed.
         map_dirty_evictions,
-        /// ... pages read from flash, ...
+        /// Pages of the map read from flash.
         map_read_sectors,
-        /// ... and pages written to it, moved ones too.
+        /// Pages of the map written to flash, moved ones too.
         map_sectors,
     }
 }

@@ -12,11 +12,11 @@ use wordline_nand::{Class, OpKind, Ppa};
 pub struct FtlCost {
     /// Translating a read, per command.
     pub read_command: Span,
-    /// ... and per sector.
+    /// Translating a read, per sector.
     pub read_sector: Span,
     /// Admitting a write to the buffer, per command.
     pub write_command: Span,
-    /// ... and per sector, with its copy.
+    /// Admitting a write to the buffer, per sector, with its copy.
     pub write_sector: Span,
     /// Mapping and issuing one unit (write thread).
     pub program_unit: Span,

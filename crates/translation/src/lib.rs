@@ -2,9 +2,9 @@
 //!
 //! An FTL is a machine without clock or I/O. Inputs are the commands of users, the ends of flash
 //! operations that it asked for, and timers; after each input [`Translation::poll`] is drained of what
-//! the FTL wants done. Who drives it, a drive's controller or a kernel's driver, does the flash
-//! operations and pays for the FTL's work in processor time: [`Action::work`] says what an action asks
-//! for and [`Action::cost`] what it costs, the same for both.
+//! the FTL wants done. Who drives it, a drive's controller or a kernel's driver, does the flash operations
+//! and pays for the FTL's work in processor time. [`Action::work`] says what an action asks for, and
+//! [`Action::cost`] what it costs. Both are the same for either driver.
 //!
 //! A read is split into pieces ([`Translation::read`]). Pieces on flash are read by the driver; what the
 //! end of such a read means is told by [`read_ended`], the same for every FTL and every driver. Writes,
@@ -15,8 +15,9 @@
 //! it is served from flash.
 //!
 //! What every FTL repeats is here for all of them: commands that wait ([`Commands`]), what is durable
-//! ([`Order`]), the pieces of a read ([`split`]), these with a map of sectors ([`MappedBuffer`]), and that with blocks
-//! that are opened, programmed, collected and erased ([`BlockLog`]). A policy makes an FTL of the last ([`LogFtl`]).
+//! ([`Order`]), the pieces of a read ([`split`]). [`MappedBuffer`] is these three with a map of sectors.
+//! [`BlockLog`] is that with blocks, which are opened, programmed, collected and erased. A policy makes an
+//! FTL of the last ([`LogFtl`]).
 //!
 //! `examples/ftl` is a complete small one, and `docs/extend.md` says how to write another. Drivers ask for
 //! sectors within [`Translation::sectors`] only.

@@ -108,9 +108,9 @@ pub trait Ordered {
     fn take_report(&mut self) -> Option<GcReport>;
 }
 
-/// What a collector owes users who took so many sectors of space, in parts of sectors: what it takes to
-/// free as much, at the victim's share of sectors in use (of so many); none where it begins, twice that
-/// at the reserve. `free` is in parts.
+/// What a collector owes users who took so many sectors of space, in parts of sectors. It is what it takes to
+/// free as much, at the victim's share of sectors in use. The collector owes none of that where it begins,
+/// and twice that at the reserve. `free` is in parts.
 pub fn owed(sectors: u32, (used, all): (u32, u32), free: u64, start: u32, reserve: u32) -> u64 {
     let range = u64::from(start - reserve) * PARTS;
     let below = (u64::from(start) * PARTS).saturating_sub(free).min(range);

@@ -6,8 +6,9 @@
 //! wait behind it; those of other LUNs pass.
 
 use crate::cache::{LineId, Wait, Woken, runs};
-use crate::controller::execute::{LOOK_UP, OWNER_FTL, OWNER_KIND, OWNER_VECTOR, WRITE_BACK};
-use crate::controller::read::LookUp;
+use crate::controller::execute::{
+    LOOK_UP, LookUp, OWNER_FTL, OWNER_KIND, OWNER_VECTOR, WRITE_BACK,
+};
 use crate::controller::{Controller, Stage};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, IdVec, IoId, Kind, Layer, Lpn, Span, Time, Why};

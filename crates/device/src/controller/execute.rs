@@ -12,7 +12,7 @@
 //! Commands in flight are not ordered among each other (NVMe 1.4 section 6.2): a read returns what
 //! was newest when it was looked up.
 
-use crate::cache::{Wait, bits};
+use crate::cache::{Fill, Wait, bits};
 use crate::controller::{Command, Controller, Stage, touch_of};
 use std::ops::Range;
 use wordline_base::{Ctx, Layer, Lpn, Why};
@@ -29,6 +29,24 @@ pub(crate) const OWNER_KIND: u32 = 3 << 30;
 /// A tag of the FTL that is a write-back and not a command; and one that is a look-up.
 pub(crate) const WRITE_BACK: u32 = 1 << 31;
 pub(crate) const LOOK_UP: u32 = 1 << 30;
+
+/// What waits until the FTL knows where sectors are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LookUp {
+    /// A part of a command, or a read ahead of one.
+    Read {
+        cmd: u32,
+        lpn: u32,
+        sectors: u32,
+        fill: Fill,
+    },
+    Write {
+        cmd: u32,
+    },
+    WriteBack {
+        key: u32,
+    },
+}
 
 impl Controller {
     /// Firmware is done with a command.

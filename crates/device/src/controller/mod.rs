@@ -31,7 +31,8 @@ mod write;
 use crate::cache::{Cache, CacheStats, Fill, LineId, Woken};
 use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig, SasConfig};
 use crate::controller::background::{Background, WriteBack};
-use crate::controller::read::{Flight, LookUp, OnCore, Sum};
+use crate::controller::execute::LookUp;
+use crate::controller::read::{Flight, OnCore, Sum};
 use crate::controller::staging::Staging;
 use crate::controller::stream::Stream;
 use crate::dram::Dram;
@@ -99,8 +100,9 @@ pub(crate) struct Command {
     pub sq: u16,
     pub stage: Stage,
     pub status: Status,
-    /// The sectors touched, partly touched ones included.
+    /// The first sector touched.
     pub lpn: u32,
+    /// Sectors touched, partly touched ones included.
     pub sectors: u32,
     /// Whose part of the cache it uses.
     pub partition: u8,

@@ -2,31 +2,13 @@
 
 use crate::cache::{Cache, Fill, LineId, Wait, bits};
 use crate::controller::background::Job;
-use crate::controller::execute::{LOOK_UP, OWNER_READ};
+use crate::controller::execute::{LOOK_UP, LookUp, OWNER_READ};
 use crate::controller::{Command, Controller, NONE, Stage};
 use crate::firmware::Grant;
 use wordline_base::{Ctx, IoId, Kind, Layer, Lpn, Span, Why};
 use wordline_ftl::{FlashRead, MapWork, Piece, Place, ReadEnd, Translation, read_ended};
 use wordline_nand::{Op, OpKind, Outcome, Record};
 use wordline_nvme::Status;
-
-/// What waits until the FTL knows where sectors are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum LookUp {
-    /// A part of a command, or a read ahead of one.
-    Read {
-        cmd: u32,
-        lpn: u32,
-        sectors: u32,
-        fill: Fill,
-    },
-    Write {
-        cmd: u32,
-    },
-    WriteBack {
-        key: u32,
-    },
-}
 
 /// A flash read for a command, or ahead of one.
 #[derive(Clone, Copy, Debug)]

@@ -41,16 +41,18 @@ pub(crate) struct Stream {
     bytes: u32,
     /// Bytes of a read that have come from the flash.
     ready: u32,
-    /// What has had its turn, and the turn at hand.
+    /// Bytes that have had their turn.
     sent: u32,
+    /// Bytes of the turn at hand.
     turn: u32,
     next: Next,
     /// Of the next turn, when its copy out of the memory begins and ends, if it was asked for.
     copy: Option<(Time, Time)>,
     /// When the turn at hand begins on the link, or the limits let it pass.
     begins: Time,
-    /// All data of a read are there, and since when.
+    /// All data of a read are there.
     whole: bool,
+    /// Since when all data of a read are there.
     since: Time,
     /// What the command waited for from then on. The rest of the time its data moved.
     waited: [Span; 4],

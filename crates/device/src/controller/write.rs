@@ -1,7 +1,7 @@
 //! Writes: their turn, the rest of sectors that they write in part, and their way into the cache or the FTL.
 
 use crate::cache::{Fill, LineId, Wait, Woken};
-use crate::controller::read::LookUp;
+use crate::controller::execute::LookUp;
 use crate::controller::{Command, Controller, Stage, touch_of};
 use wordline_base::{Ctx, Layer, Lpn, Span, Why};
 use wordline_ftl::{Source, Translation};

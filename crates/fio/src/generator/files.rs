@@ -6,8 +6,9 @@ use crate::dist::{Gauss, Pareto, ZetanCache, Zipf, ZoneTable};
 use crate::error::GeneratorError;
 use crate::hash;
 use crate::job::{Distribution, FileServiceKind, Job, RandomGenerator, ZoneMode};
-use crate::plan::Thread;
-use crate::rand::{Lfsr, SeedUse, Seeds, Taus};
+use crate::rand::{Lfsr, Taus};
+use crate::seeds::{SeedUse, Seeds};
+use crate::thread::Thread;
 use crate::units::Size;
 
 const FILES_MAX: u32 = 1 << 24;

@@ -1,6 +1,7 @@
 //! Passes over the data, and `verify=` that reads back what one wrote.
 
-use super::{Check, Generator, Io, MISSES_MAX, Miss, Phase, READ, Streams, TRIM, WRITE};
+use super::{Generator, MISSES_MAX, Miss, Phase, READ, Streams, TRIM, WRITE};
+use crate::io::{Check, Io};
 use crate::readback::{Piece, ReadBack};
 use wordline_base::Ddir;
 
@@ -93,7 +94,7 @@ impl Generator {
             self.busy_slot = Some(in_flight);
         }
         if self.may_sync() && (self.job.end_fsync || self.job.fsync_on_close) {
-            self.end_syncs = self.files.len();
+            self.end_syncs = self.files.count();
         }
         // A pass without a byte: nothing will ever come.
         self.finished |= self.pass_bytes == 0;
@@ -121,7 +122,7 @@ impl Generator {
         if self.end_syncs == 0 {
             return None;
         }
-        let file = self.files.len() - self.end_syncs;
+        let file = self.files.count() - self.end_syncs;
         self.end_syncs -= 1;
         self.last_was_sync = true;
         Some(Io { closing: true, ..self.sync(Ddir::Sync, file) })
@@ -189,7 +190,7 @@ impl Generator {
     }
 
     pub(super) fn of_piece(&mut self, piece: Piece, ddir: Ddir, check: Check) -> Io {
-        let file = piece.file as usize;
+        let file = piece.file;
         if !self.files[file].open {
             // Whatever `openfiles` says, and though the file may be done.
             self.reset_file(file);

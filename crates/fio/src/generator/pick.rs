@@ -1,12 +1,13 @@
 //! Which of its files a thread goes to next (`file_service_type`, `openfiles`).
 
 use super::{FILE_SERVICE_SHIFT, Generator, Miss, NEVER};
+use crate::io::FileId;
 use crate::job::FileServiceKind;
-use crate::rand::SeedUse;
+use crate::seeds::SeedUse;
 
 impl Generator {
     #[inline]
-    pub(super) fn pick_file(&mut self) -> Result<usize, Miss> {
+    pub(super) fn pick_file(&mut self) -> Result<FileId, Miss> {
         if self.done_now >= self.files.len() {
             return Err(Miss::All);
         }
@@ -34,7 +35,7 @@ impl Generator {
     }
 
     #[inline]
-    pub(super) fn next_in_turn(&mut self) -> Result<usize, Miss> {
+    pub(super) fn next_in_turn(&mut self) -> Result<FileId, Miss> {
         let first = self.next_file;
         loop {
             let mut index = self.next_file;
@@ -42,7 +43,7 @@ impl Generator {
                 // fio asks each of them in turn, in vain, until it comes to one that is open.
                 index = self.open_from(index);
             }
-            self.next_file = if index + 1 == self.files.len() { 0 } else { index + 1 };
+            self.next_file = if index + 1 == self.files.count() { 0 } else { index + 1 };
             if !self.files[index].done {
                 return self.open(index);
             }
@@ -52,8 +53,8 @@ impl Generator {
         }
     }
 
-    pub(super) fn next_at_random(&mut self) -> Result<usize, Miss> {
-        let count = self.files.len();
+    pub(super) fn next_at_random(&mut self) -> Result<FileId, Miss> {
+        let count = self.files.count();
         // fio draws for ever where all files wait to be closed.
         if self.files.iter().all(|f| f.done || f.closing) {
             return Err(Miss::Held);
@@ -61,42 +62,42 @@ impl Generator {
         loop {
             let drawn = match &mut self.file_picker {
                 Some((_, picker)) => picker.draw() >> FILE_SERVICE_SHIFT,
-                None => (count as f64 * self.streams.file.fraction()) as u64,
+                None => (f64::from(count) * self.streams.file.fraction()) as u64,
             };
-            let index = (drawn as usize).min(count - 1);
+            let index = drawn.min(u64::from(count - 1)) as FileId;
             if !self.files[index].done && !self.files[index].closing {
                 return self.open(index);
             }
         }
     }
 
-    pub(super) fn may_open(&self, index: usize) -> bool {
+    pub(super) fn may_open(&self, index: FileId) -> bool {
         self.files[index].open || self.opened.len() < self.open_files
     }
 
     /// The first open file from `index` on, round the end.
-    pub(super) fn open_from(&self, index: usize) -> usize {
+    pub(super) fn open_from(&self, index: FileId) -> FileId {
         let opened = &self.opened;
         // A file that is done is open again where a backlog reads it.
-        let usable = |&&file: &&u32| !self.files[file as usize].done;
-        let next = opened.range(index as u32..).find(usable).or(opened.iter().find(usable));
-        next.map_or(index, |&file| file as usize)
+        let usable = |&&file: &&u32| !self.files[file].done;
+        let next = opened.range(index..).find(usable).or(opened.iter().find(usable));
+        next.copied().unwrap_or(index)
     }
 
-    pub(super) fn open(&mut self, index: usize) -> Result<usize, Miss> {
+    pub(super) fn open(&mut self, index: FileId) -> Result<FileId, Miss> {
         if !self.files[index].open {
             if !self.may_open(index) {
                 return Err(Miss::Busy);
             }
             self.reset_file(index);
             self.files[index].open = true;
-            self.opened.insert(index as u32);
+            self.opened.insert(index);
         }
         Ok(index)
     }
 
     /// Positions back to the start, and a fresh map.
-    pub(super) fn reset_file(&mut self, index: usize) {
+    pub(super) fn reset_file(&mut self, index: FileId) {
         let file = &mut self.files[index];
         file.last_pos = [file.offset; 3];
         file.last_start = [NEVER; 3];

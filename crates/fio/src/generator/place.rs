@@ -1,7 +1,8 @@
 //! The next I/O in a file: its direction, place, length and priority.
 
 use super::files::{Skewed, share_of};
-use super::{Check, Generator, Io, Miss, NEVER, READ, TRIM, WRITE};
+use super::{Generator, Miss, NEVER, READ, TRIM, WRITE};
+use crate::io::{Check, FileId, Io};
 use crate::job::{Distribution, Engine, Prio, RwSequencer, ZoneMode};
 use wordline_base::Ddir;
 
@@ -16,8 +17,8 @@ pub(super) struct Place {
 }
 
 impl Generator {
-    pub(super) fn sync(&self, ddir: Ddir, file: usize) -> Io {
-        let (file, prio) = (file as u32, self.job.prio);
+    pub(super) fn sync(&self, ddir: Ddir, file: FileId) -> Io {
+        let prio = self.job.prio;
         let check = Check::None;
         Io { ddir, offset: 0, len: 0, file, prio, range_only: false, closing: false, check }
     }
@@ -28,7 +29,7 @@ impl Generator {
 
     /// The sync that is due after the writes so far. The counts are of writes issued, so that in a
     /// mix a sync repeats after every read until the next write, as in fio 3.33.
-    pub(super) fn due_sync(&self, file: usize) -> Option<Io> {
+    pub(super) fn due_sync(&self, file: FileId) -> Option<Io> {
         let writes = self.issues[WRITE];
         if writes == 0 || !self.may_sync() {
             return None;
@@ -48,7 +49,7 @@ impl Generator {
     #[inline]
     pub(super) fn fill_from(
         &mut self,
-        index: usize,
+        index: FileId,
         gate: &mut impl FnMut(Ddir) -> Option<Ddir>,
     ) -> Result<Io, Miss> {
         let rw = self.job.rw;
@@ -129,7 +130,7 @@ impl Generator {
         file.last_pos[d] = offset + len;
         let base = file.base;
         let prio = self.prio(d, len);
-        let (offset, file) = (base + offset, index as u32);
+        let (offset, file) = (base + offset, index);
         let check = Check::None;
         Ok(Io { ddir, offset, len, file, prio, range_only: false, closing: false, check })
     }
@@ -151,7 +152,7 @@ impl Generator {
     }
 
     /// Moves to the next zone once the current one has had its bytes.
-    pub(super) fn stride(&mut self, index: usize, d: usize) {
+    pub(super) fn stride(&mut self, index: FileId, d: usize) {
         let (size, range, skip) = (self.job.zonesize, self.job.zonerange, self.job.zoneskip);
         let file = &mut self.files[index];
         if self.zone_bytes >= size {
@@ -172,7 +173,7 @@ impl Generator {
 
     /// Where the next I/O goes, relative to the file's start (or its zone's).
     #[inline]
-    pub(super) fn place(&mut self, index: usize, d: usize) -> Option<Place> {
+    pub(super) fn place(&mut self, index: FileId, d: usize) -> Option<Place> {
         let job = &self.job;
         self.seq_countdown -= 1;
         let fresh = self.seq_countdown == 0;
@@ -221,7 +222,7 @@ impl Generator {
     }
 
     #[inline]
-    pub(super) fn sequential(&mut self, index: usize, d: usize) -> Option<u64> {
+    pub(super) fn sequential(&mut self, index: FileId, d: usize) -> Option<u64> {
         let add = self.job.seq_add;
         let single = self.files.len() == 1;
         let file = &mut self.files[index];
@@ -248,7 +249,7 @@ impl Generator {
 
     /// A random block; at the end of the data a time-based job gets a fresh map and another try.
     #[inline]
-    pub(super) fn random_block(&mut self, index: usize, d: usize) -> Option<u64> {
+    pub(super) fn random_block(&mut self, index: FileId, d: usize) -> Option<u64> {
         if let Some(block) = self.draw_block(index, d) {
             return Some(block);
         }
@@ -260,7 +261,7 @@ impl Generator {
     }
 
     #[inline]
-    pub(super) fn draw_block(&mut self, index: usize, d: usize) -> Option<u64> {
+    pub(super) fn draw_block(&mut self, index: FileId, d: usize) -> Option<u64> {
         let last = self.files[index].last_block[d];
         match &self.job.distribution {
             Distribution::Random if last == 0 => None,
@@ -296,7 +297,7 @@ impl Generator {
 
     /// Uniform below `last`, then the next block free in the map.
     #[inline]
-    pub(super) fn uniform(&mut self, index: usize, last: u64) -> Option<u64> {
+    pub(super) fn uniform(&mut self, index: FileId, last: u64) -> Option<u64> {
         let file = &mut self.files[index];
         let block = match &mut file.lfsr {
             Some(lfsr) => lfsr.draw()?,
@@ -310,7 +311,7 @@ impl Generator {
 
     /// Bytes of the I/O at `offset`; zero if none fits there.
     #[inline]
-    pub(super) fn length(&mut self, index: usize, d: usize, offset: u64, random: bool) -> u64 {
+    pub(super) fn length(&mut self, index: FileId, d: usize, offset: u64, random: bool) -> u64 {
         let job = &self.job;
         let file = &self.files[index];
         if job.rw.is_trimwrite() && job.rw.is_random() && d == WRITE {

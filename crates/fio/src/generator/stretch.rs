@@ -1,6 +1,7 @@
 //! Stretches of I/Os that are alike: the common job's way through a pass.
 
-use super::{Check, Generator, Io, Phase, READ, TRIM, WRITE};
+use super::{Generator, Phase, READ, TRIM, WRITE};
+use crate::io::{Check, Io};
 use crate::job::{Distribution, Engine, FileServiceKind, Job, Prio, RandomGenerator, ZoneMode};
 use wordline_base::Ddir;
 

@@ -111,12 +111,13 @@ pub(crate) struct Line {
     pub left: u32,
     /// Sectors of unit `cur` that ageing has used.
     pub fill: u32,
-    /// First unit of emeta: from here on all data units are, ...
+    /// First unit of emeta: all data units from here on are emeta.
     pub emeta: u32,
-    /// ... and from this page on the parity units too.
+    /// First page whose parity units are emeta too, as all later ones.
     pub whole: u32,
-    /// Next emeta unit to write, and how many are being written.
+    /// Next emeta unit to write.
     pub emeta_cur: u32,
+    /// Emeta units that are being written.
     pub emeta_out: u32,
     /// emeta can be read back.
     pub emeta_ok: bool,
@@ -182,8 +183,9 @@ pub(crate) struct Lines {
     good_at_open: Vec<u64>,
     /// By line: LUNs that hold parity.
     parity: Vec<u64>,
-    /// Per block: erasures, and pages programmed since the last.
+    /// Erasures, by block.
     pub erases: IdVec<BlockId, u32>,
+    /// Pages programmed since the last erasure, by block.
     pub programmed: IdVec<BlockId, u32>,
     /// Times a block id was opened.
     opened: IdVec<u32, u32>,
@@ -195,8 +197,9 @@ pub(crate) struct Lines {
     pub retired: u32,
     /// LUNs of the hot side; all of them if there is one side only.
     pub hot: u32,
-    /// With two sides: blocks that are in a line, by block id and LUN, and unused line numbers.
+    /// With two sides: blocks that are in a line, by block id and LUN.
     taken: Vec<u64>,
+    /// With two sides: unused line numbers.
     unused: Vec<u32>,
 }
 

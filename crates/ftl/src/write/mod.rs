@@ -82,8 +82,9 @@ pub(crate) struct Writer {
     erase: Option<(u32, Lock)>,
     /// An emeta unit chosen, waiting for its LUN.
     meta: Option<(u32, u32)>,
-    /// The line whose smeta is being written, or waits for its LUN.
+    /// The line whose smeta is being written.
     smeta_out: bool,
+    /// The line whose smeta waits for its LUN.
     smeta_wanted: Option<u32>,
     /// Failed units: entries to write again.
     resubmit: VecDeque<(u64, u32)>,
@@ -94,8 +95,9 @@ pub(crate) struct Writer {
     /// pblk-rail's table from parity to buffer: for each LUN of the open stripe with data, their first
     /// ring position and how many there are.
     p2b: IdVec<LunId, Option<(u64, u32)>>,
-    /// Stripes in the order they were begun, the first of number `first_stripe`.
+    /// Stripes in the order they were begun.
     stripes: VecDeque<Stripe>,
+    /// Number of the first of these stripes.
     first_stripe: u32,
     max_units: u32,
     meta_lines: usize,

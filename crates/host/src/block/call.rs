@@ -34,8 +34,9 @@ pub(crate) struct Call {
     pub(super) over: Step,
     /// The I/Os have not begun yet.
     pub(super) fresh: bool,
-    /// The current part passes by merges and queues, and another request went before it.
+    /// The current part passes by merges and queues.
     pub(super) bypass: bool,
+    /// Another request went before the current part.
     pub(super) ordered: bool,
     /// A tag handed over while the thread slept.
     granted: u16,

@@ -58,17 +58,21 @@ pub(crate) struct Node {
     pub ok: bool,
     /// The FTL on the host found no room for it.
     pub no_space: bool,
-    /// The disk, and the place there.
+    /// The disk.
     pub disk: u16,
+    /// Bytes.
     pub len: u32,
+    /// The place on the disk.
     pub offset: u64,
-    /// For an I/O: when the application issued it, and when the submission call returned.
+    /// Of an I/O: when the application issued it.
     pub issued: Time,
+    /// Of an I/O: when the submission call returned.
     pub submitted: Time,
     /// In a batch: what the application took to prepare it.
     pub prepared: u64,
-    /// A bio of the file system: its number there, and whether it is on the medium when it ends.
+    /// Of a bio of the file system: its number there.
     pub bio: u32,
+    /// Of a bio of the file system: it is on the medium when it ends.
     pub fua: bool,
     /// A write for pblk: the rest of sectors that it writes in part is being read.
     pub merges: bool,
@@ -112,11 +116,13 @@ pub(crate) struct Request {
     pub sched_tag: bool,
     pub offset: u64,
     pub bytes: u64,
-    /// When it went to the driver, and whether hybrid polling wants to know (RQF_STATS).
+    /// When it went to the driver.
     pub issued: Time,
+    /// Hybrid polling wants to know how long it takes (RQF_STATS).
     pub sampled: bool,
-    /// The nodes served, first and last.
+    /// The first of the nodes served.
     pub first: u32,
+    /// The last of the nodes served.
     pub last: u32,
     pub purpose: Purpose,
     /// The thread that looks for its completion, if one does by Select-ISR.
@@ -157,8 +163,9 @@ pub(crate) struct Hctx {
     dispatch: VecDeque<u32>,
     /// Requests for what could not be read, without a tag.
     repairs: VecDeque<u32>,
-    /// The flush at the drive, and the nodes that wait for the next.
+    /// The flush at the drive.
     flush: u32,
+    /// Nodes that wait for the next flush.
     flush_pending: Vec<u32>,
     pub cqes: Completions,
     /// The hardware queue whose completion queue its own commands complete in.
@@ -281,6 +288,7 @@ pub(crate) struct BlockLayer {
     pub merge: bool,
     /// The thread that changes the map of an FTL now, and is to act on what comes of it.
     pub changes: u32,
+    /// FlashShare's settings.
     pub flashshare: FlashShareConfig,
     /// Latency-critical requests have a way of their own.
     pub tells_classes: bool,

@@ -240,8 +240,9 @@ pub(crate) struct PollStats {
     /// The first request that may sleep switches them on.
     pub on: bool,
     end: Option<Time>,
-    /// Sum and number in this window, and the last mean of each bucket.
+    /// Sum and number of latencies in this window, by bucket.
     sums: [(u64, u64); BUCKETS],
+    /// The last mean of each bucket.
     means: [Option<u64>; BUCKETS],
 }
 

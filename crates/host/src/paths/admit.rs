@@ -23,8 +23,9 @@ pub(crate) struct Bios {
     pub kyber: Kyber,
     /// By node: when it got its token.
     issued: IdVec<u32, Time>,
-    /// The kernel thread, and the bios that have a token and are still to enter pblk.
+    /// The kernel thread.
     pub thread: u32,
+    /// Bios that have a token and are still to enter pblk.
     ready: VecDeque<u32>,
     stats: BioStats,
 }

@@ -58,8 +58,9 @@ pub(crate) struct Array {
     /// A member that is to be lost, and when.
     fail: Option<(u32, Span)>,
     parity: Option<Box<Parity>>,
-    /// Requests, and those that met a member that makes room for writes.
+    /// Requests that came.
     requests: u64,
+    /// Requests that met a member that makes room for writes.
     met: u64,
     /// Members that make room for writes now.
     busy: IdVec<MemberId, bool>,
@@ -67,8 +68,9 @@ pub(crate) struct Array {
     most_busy: u32,
     /// Times a member began without the token.
     forced: u64,
-    /// Who has the token, and whether it is to be passed on.
+    /// Who has the token.
     holder: u32,
+    /// The token is to be passed on.
     passes: bool,
 }
 
@@ -83,11 +85,13 @@ struct Parity {
     summed: bool,
     /// Bios that wait for it.
     waiting: Vec<u32>,
-    /// Handled since I/O was last submitted, and the row after the last.
+    /// Stripes handled since I/O was last submitted.
     handled: u32,
+    /// The row after the last one handled.
     row: u64,
-    /// I/O of these stripes, to be submitted; I/Os that came back since the thread last paid for some.
+    /// I/O of these stripes, to be submitted.
     batch: VecDeque<Io>,
+    /// I/Os that came back since the thread last paid for some.
     came_back: u64,
     /// Threads that wait for a stripe.
     sleepers: VecDeque<u32>,
@@ -238,11 +242,13 @@ impl Array {
 /// What a thread is about in an array.
 #[derive(Debug, Default)]
 pub(crate) struct InMd {
-    /// Parts of a bio that are still to be submitted, and the bio.
+    /// Parts of a bio that are still to be submitted.
     parts: VecDeque<u32>,
+    /// The bio whose parts these are.
     outer: Option<Outer>,
-    /// Pages of the bio that are still to be added to stripes, and rows that it trims.
+    /// Pages of the bio that are still to be added to stripes.
     pages: VecDeque<PageOf>,
+    /// Rows that the bio trims.
     rows: VecDeque<u64>,
     /// The array that it is a thread of.
     pub array: Option<u16>,

@@ -125,11 +125,13 @@ pub(crate) struct End {
     config: NbdConfig,
     /// The host's disk: the network block device itself, or the one that is served.
     disk: u16,
-    /// Received and not taken up; and still behind the network card's interrupt.
+    /// Received and not taken up.
     inbox: VecDeque<Message>,
+    /// Arrived, and still behind the network card's interrupt.
     arrived: VecDeque<Message>,
-    /// The thread that receives, and what it is at.
+    /// The thread that receives.
     receiver: u32,
+    /// What the receiver is at.
     at: Option<(Message, Stage)>,
     /// Client: kblockd's worker of each core.
     workers: IdVec<CoreId, ThreadId>,
@@ -137,8 +139,9 @@ pub(crate) struct End {
     run: VecDeque<u32>,
     /// Client: the request being sent.
     sending: Option<u32>,
-    /// nbd-server: requests for the pool, its threads and what each is at.
+    /// Of nbd-server: requests for the pool.
     queue: VecDeque<Message>,
+    /// Of nbd-server: the threads of the pool, and what each is at.
     pool: BTreeMap<u32, Option<(Message, Stage)>>,
     /// SPDK: requests at the drive.
     at_drive: BTreeMap<u32, Message>,

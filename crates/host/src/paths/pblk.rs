@@ -108,20 +108,23 @@ impl Pblk {
 /// What a thread is about in pblk.
 #[derive(Debug, Default)]
 pub(crate) struct InPblk {
-    /// Flash reads of the bio at hand, and how many of them are out.
+    /// Flash reads of the bio at hand.
     pieces: Vec<Piece>,
+    /// Flash reads of it that are out.
     piece: usize,
     /// pblk's kernel thread: what it is to issue.
     work: Option<Work>,
-    /// Its write's data that go to the drive ahead of their program, and completions, until it is through
-    /// with the map.
+    /// Data of its write that go to the drive ahead of their program, until it is through with the map.
     pub stages: Vec<Stage>,
+    /// Completions, until it is through with the map.
     completions: Vec<(u32, bool)>,
-    /// It has the lock of the map; and what asking for it cost, if it slept.
+    /// It has the lock of the map.
     pub hold: Option<Hold>,
+    /// What asking for the lock cost, if it slept.
     pub owed: u64,
-    /// Of the time that it owes for the FTL, that of the map; and what the thread is to the FTL.
+    /// Part of the time that it owes for the FTL that is the map's.
     of_map: u64,
+    /// What the thread is to the FTL.
     role: Role,
 }
 

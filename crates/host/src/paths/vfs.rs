@@ -58,8 +58,9 @@ pub(crate) struct Vfs {
     /// Task by bio.
     owners: IdVec<BioId, TaskId>,
     timer: Time,
-    /// Tasks for the worker, and its thread.
+    /// Tasks for the worker.
     late: VecDeque<u32>,
+    /// The worker's thread.
     worker: u32,
     /// By inode: the workload attribute of who used its pages last (FlashShare keeps it in the address
     /// space). Empty if no task has an attribute.
@@ -72,11 +73,13 @@ pub(crate) struct Vfs {
 pub(crate) struct InVfs {
     /// Its task, NONE outside of calls.
     pub task: u32,
-    /// A flush is on its way, and the bio behind it.
+    /// A flush is on its way.
     gated: bool,
+    /// The bio behind the flush.
     behind: Option<Bio>,
-    /// It submits a bio, and will wait for it.
+    /// It submits a bio.
     pub submits: bool,
+    /// It will wait for the bio.
     pub waits: bool,
 }
 

@@ -44,9 +44,9 @@ pub(crate) enum Step {
     NextIo,
     /// The next part of the current I/O.
     Part,
-    /// A part needs a request (no scheduler).
+    /// A part needs a request (without a scheduler).
     Place,
-    /// ... and with a scheduler.
+    /// A part needs a request (with a scheduler).
     Elevate,
     /// No tag: sleep for one.
     TagWait,
@@ -76,7 +76,7 @@ pub(crate) enum Step {
     CallEnd,
     /// A synchronous call waits.
     SyncWait,
-    /// ... and is back.
+    /// A synchronous call is back.
     SyncReturn,
     NullDone,
     Getevents,
@@ -200,8 +200,9 @@ pub(crate) struct Thread<S> {
     pub spec: ThreadSpec,
     pub source: Option<S>,
     pub core: u32,
-    /// The disk of the I/O at hand, and the hardware queue for it.
+    /// The disk of the I/O at hand.
     pub disk: u16,
+    /// The hardware queue for the I/O at hand.
     pub hctx: u16,
     pub step: Step,
     pub(super) asleep: Asleep,

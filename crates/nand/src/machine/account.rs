@@ -1,8 +1,8 @@
 //! What LUNs and channels did so far: time, energy, wear.
 
+use crate::class::{CLASSES, Class, HOLDERS, PerClass, WAITS};
 use crate::errors::Reread;
 use crate::geometry::{ChannelId, LunId};
-use crate::machine::class::{CLASSES, Class, HOLDERS, PerClass, WAITS};
 use crate::machine::{Nand, Op, OpKind, Outcome, State};
 use serde::Serialize;
 use wordline_base::{Ctx, Span, Time};

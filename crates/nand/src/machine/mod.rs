@@ -20,17 +20,15 @@
 //! Not modelled: cache programs.
 
 mod account;
-mod class;
 pub(crate) mod gang;
-mod op;
 pub(crate) mod suspend;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use crate::class::SUSPENSION;
+pub use crate::class::{CLASSES, Class, HOLDERS, PerClass, WAITS};
+pub use crate::op::{Op, OpKind, Outcome, Record};
 pub use account::{Counters, Wear};
-pub(crate) use class::SUSPENSION;
-pub use class::{CLASSES, Class, HOLDERS, PerClass, WAITS};
-pub use op::{Op, OpKind, Outcome, Record};
 
 use crate::config::{NandConfig, SlcMode};
 use crate::errors::{Errors, Page};

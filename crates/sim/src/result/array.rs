@@ -11,31 +11,31 @@ pub struct ArrayResult {
     pub name: String,
     /// As mdadm names it.
     pub level: String,
-    /// Its members.
+    /// Drives that it is made of.
     pub members: u64,
     /// Bytes that it has.
     pub bytes: u64,
     /// Bios that came to it.
     pub requests: u64,
-    /// Those that went to a member while it made room for writes, and their share.
+    /// Bios that went to a member while it made room for writes.
     pub met_collecting: u64,
-    /// ... as a share.
+    /// Share of its bios that met a member making room.
     pub met_share: f64,
     /// Members that made room at a time, at most.
     pub most_collecting: u64,
-    /// Times one had to begin without the token.
+    /// Times that a member had to begin making room without the token.
     pub forced_collections: u64,
     /// Processor time of parity sums.
     pub xor_ns: u64,
-    /// Host memory: pages of stripes, the bitmap, the journal's block of metadata.
+    /// Host memory of pages of stripes.
     pub stripe_bytes: u64,
-    /// ... of the bitmap.
+    /// Host memory of the bitmap.
     pub bitmap_bytes: u64,
-    /// ... of the journal.
+    /// Host memory of the journal's block of metadata.
     pub journal_bytes: u64,
-    /// Look-ups that were held against the newest writes, and those and rows of parity that were wrong.
+    /// Look-ups that were held against the newest writes.
     pub checked: u64,
-    /// ... wrong ones.
+    /// Look-ups, and rows of parity, that were wrong.
     pub wrong: u64,
     /// Memory of that check.
     pub check_bytes: u64,
@@ -46,7 +46,7 @@ pub struct ArrayResult {
     /// Nothing closes the write hole: after a power cut parity may be wrong, and a drive lost then takes what it
     /// rebuilds with it.
     pub write_hole: bool,
-    /// What the stripe cache counted.
+    /// What the stripe cache counted, by name: times that it happened.
     pub counters: Vec<(String, u64)>,
 }
 
@@ -85,9 +85,9 @@ pub struct LayerTable {
     pub ddir: String,
     /// I/Os.
     pub count: u64,
-    /// Mean latency, and its split over `Layer::ALL` in ns.
+    /// Mean latency.
     pub mean_ns: f64,
-    /// In the order of `Layer::ALL`.
+    /// The mean latency split over `Layer::ALL`.
     pub mean_by_layer_ns: Vec<f64>,
     /// At a percentile: the latency, and the mean split of the I/Os in that histogram bucket.
     pub at: Vec<LayerRow>,
@@ -96,10 +96,10 @@ pub struct LayerTable {
 /// Where the time of the I/Os at a percentile went.
 #[derive(Clone, Debug, Serialize)]
 pub struct LayerRow {
-    /// From 0 to 100.
+    /// Percent of the I/Os that are as fast or faster.
     pub percentile: f64,
-    /// The latency there.
+    /// Latency there.
     pub latency_ns: u64,
-    /// Its split over `Layer::ALL`.
+    /// The latency split over `Layer::ALL`.
     pub by_layer_ns: Vec<f64>,
 }

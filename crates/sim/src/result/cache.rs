@@ -22,13 +22,13 @@ pub struct CacheUse {
     pub read_hits: u64,
     /// Sectors of reads that were not.
     pub read_misses: u64,
-    /// Fetched ahead.
+    /// Sectors fetched ahead.
     pub read_ahead: u64,
-    /// ... and read before they were evicted.
+    /// Sectors fetched ahead that were read before they were evicted.
     pub read_ahead_used: u64,
     /// Lines given up for others.
     pub evictions: u64,
-    /// Written to the FTL.
+    /// Sectors written to the FTL.
     pub write_backs: u64,
     /// By partition, where the cache is split or its read-ahead adapts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -42,7 +42,7 @@ pub struct CachePartitionUse {
     pub name: String,
     /// Sectors read that were there.
     pub read_hits: u64,
-    /// Being read already, for another command or ahead.
+    /// Sectors read that were on their way already, for another command or ahead.
     pub read_joins: u64,
     /// Sectors read that came from flash.
     pub read_misses: u64,
@@ -54,7 +54,7 @@ pub struct CachePartitionUse {
     pub read_ahead: u64,
     /// Sectors read ahead that a command asked for later.
     pub read_ahead_used: u64,
-    /// Replaced, written or trimmed before anybody asked.
+    /// Sectors read ahead that were replaced, written or trimmed before anybody asked.
     pub read_ahead_useless: u64,
     /// Lines replaced.
     pub evictions: u64,
@@ -62,7 +62,7 @@ pub struct CachePartitionUse {
     pub write_backs: u64,
     /// Waits for a line to be written back.
     pub write_stalls: u64,
-    /// At the end.
+    /// Lines at the end.
     pub lines: u64,
     /// Ways of each set that are its own, at the end.
     pub ways: u32,

@@ -9,13 +9,13 @@ use wordline_base::{Histogram, IoClass, Span};
 pub struct SampleStats {
     /// Samples.
     pub n: u64,
-    /// The least; 0 without samples.
+    /// The least, in the unit of the samples; 0 without samples.
     pub min: f64,
-    /// The greatest; 0 without samples.
+    /// The greatest, in the unit of the samples; 0 without samples.
     pub max: f64,
-    /// 0 without samples.
+    /// The mean, in the unit of the samples; 0 without samples.
     pub mean: f64,
-    /// Sum of squared differences from the mean (Welford).
+    /// Sum of squared differences from the mean, in the unit of the samples squared (Welford).
     pub m2: f64,
 }
 
@@ -97,11 +97,11 @@ pub struct ClassRow {
     pub count: u64,
     /// Mean latency.
     pub mean_ns: f64,
-    /// Percentiles, to within 1/128: half of all, ...
+    /// Half of all are as fast or faster, to within 1/128.
     pub p50_ns: u64,
-    /// ... 99 of 100, ...
+    /// 99 of 100 are as fast or faster, to within 1/128.
     pub p99_ns: u64,
-    /// ... 999 of 1,000.
+    /// 999 of 1,000 are as fast or faster, to within 1/128.
     pub p99_9_ns: u64,
     /// The slowest.
     pub max_ns: u64,

@@ -11,13 +11,13 @@ use wordline_base::IoClass;
 pub struct DriveClass {
     /// The class.
     pub class: IoClass,
-    /// Commands.
+    /// Read commands.
     pub reads: u64,
-    /// Commands.
+    /// Write commands.
     pub writes: u64,
-    /// Commands.
+    /// Flush commands.
     pub flushes: u64,
-    /// Commands.
+    /// Trim commands.
     pub trims: u64,
     /// Erase commands of an open-channel drive.
     pub resets: u64,
@@ -58,7 +58,7 @@ pub struct DriveTotals {
     pub partial_writes: PartialWrites,
     /// Reads of users that waited, by what they waited for longest.
     pub reads_blocked: Vec<(String, u64)>,
-    /// Those of them that waited for anything at all.
+    /// Reads of users from flash that waited for anything at all.
     pub user_reads_waited: u64,
     /// Reads of users that came from flash, in pieces.
     pub user_flash_reads: u64,
@@ -86,11 +86,12 @@ pub struct DriveTotals {
     pub energy_by_state_j: Vec<(String, f64)>,
     /// Mean watts.
     pub total_w: f64,
-    /// Further counters of FTL, flash and device, by name.
+    /// Further counters of FTL, flash and device, by name: times that it happened, or a sum in the unit that the
+    /// name ends in.
     pub counters: Vec<(String, u64)>,
     /// Memory of the mapping.
     pub mapping_bytes: u64,
-    /// The same by sector of 4 KiB.
+    /// Bytes of the mapping for each sector of 4 KiB.
     pub mapping_bytes_per_sector: f64,
     /// Memory of the check of versions.
     pub stamp_bytes: u64,
@@ -105,9 +106,9 @@ pub struct DriveResult {
     pub name: String,
     /// The name of its profile.
     pub device: String,
-    /// Its size.
+    /// Its size in sectors.
     pub sectors: u64,
-    /// ... in bytes.
+    /// Its size in bytes.
     pub bytes: u64,
     /// How it came to be as the run found it.
     pub prepared: String,
@@ -248,17 +249,17 @@ impl DriveClass {
 /// What strides do: of reads, by flash read.
 #[derive(Clone, Debug, Serialize)]
 pub struct StrideReport {
-    /// Runs whose LUN was busy and that were rebuilt, their sectors, and the sectors read for that.
+    /// Runs of sectors that were rebuilt because their LUN was busy.
     pub rebuilt_reads: u64,
-    /// ... their sectors, ...
+    /// Sectors of runs that were rebuilt.
     pub rebuilt_sectors: u64,
-    /// ... and sectors read for them.
+    /// Sectors read in order to rebuild others.
     pub member_sectors: u64,
     /// Runs read from a busy LUN, by what stood in the way.
     pub waits: Vec<(String, u64)>,
-    /// Reads that failed, and those of them repaired from the stride.
+    /// Reads that failed.
     pub read_errors: u64,
-    /// ... of them repaired.
+    /// Reads that failed and were repaired from the stride.
     pub repaired_reads: u64,
     /// Rebuilds that failed.
     pub rebuild_errors: u64,
@@ -266,27 +267,26 @@ pub struct StrideReport {
     pub deferred: u64,
     /// Times that too few reads ended throttling.
     pub throttling_ended: u64,
-    /// Sectors added to sums, and the host's processor time for it.
+    /// Sectors added to sums.
     pub xor_sectors: u64,
-    /// ... processor time of the host.
+    /// The host's processor time for sums.
     pub xor_ns: u64,
     /// Memory of where parity is.
     pub parity_table_bytes: u64,
-    /// LUNs with hot data at the end, times the border moved, and the collector's sectors that had
-    /// to go to hot lines.
+    /// LUNs with hot data at the end.
     pub hot_luns: u32,
-    /// ... times the border moved, ...
+    /// Times that the border between hot and cold moved.
     pub partitions: u64,
-    /// ... sectors of the collector in hot lines.
+    /// The collector's sectors that had to go to hot lines.
     pub hot_gc_sectors: u64,
 }
 
 /// Shares of the time that the link was in use.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LinkUse {
-    /// Towards the drive.
+    /// Share of the time that the link was in use towards the drive.
     pub to_device: f64,
-    /// Towards the host.
+    /// Share of the time that the link was in use towards the host.
     pub to_host: f64,
 }
 
@@ -297,7 +297,7 @@ pub struct Integrity {
     pub on: bool,
     /// Sectors compared.
     pub checked: u64,
-    /// Those that did not return the newest write.
+    /// Sectors that did not return the newest write.
     pub wrong: u64,
 }
 
@@ -310,7 +310,7 @@ pub struct WearSummary {
     pub erases_max: u32,
     /// Erasures of a block in the mean.
     pub erases_mean: f64,
-    /// That a block is rated for.
+    /// Erasures that a block is rated for.
     pub rated: u32,
     /// The medium is written in place: these are writes of a unit, not erasures of a block.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -41,7 +41,7 @@ pub struct HostReport {
 /// What the host did in an interval.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct HostRow {
-    /// Where it ends.
+    /// Where the interval ends.
     pub end_ns: u64,
     /// User, system, interrupt and idle nanoseconds of all cores, looks, interrupts, context switches,
     /// loads, stores.
@@ -62,9 +62,9 @@ pub struct CpuOwner {
     pub name: String,
     /// Nanoseconds of all cores.
     pub ns: u64,
-    /// Share of all cores in an interval: median and most.
+    /// Median share of all cores in an interval.
     pub share_p50: f64,
-    /// ... most.
+    /// Greatest share of all cores in an interval.
     pub share_max: f64,
 }
 
@@ -75,9 +75,9 @@ pub struct MemoryOwner {
     pub name: String,
     /// Bytes at the end of the run.
     pub end_bytes: u64,
-    /// By intervals: median and most.
+    /// Median of the intervals.
     pub p50_bytes: u64,
-    /// ... most.
+    /// Greatest of the intervals.
     pub max_bytes: u64,
 }
 
@@ -102,11 +102,11 @@ pub struct FunctionUse {
     pub name: String,
     /// Times that it was called.
     pub calls: u64,
-    /// In it, of all cores.
+    /// Nanoseconds in it, of all cores.
     pub ns: u64,
     /// Its share of the time that cores were busy.
     pub share: f64,
-    /// Per I/O that was served, and so those below.
+    /// Nanoseconds in it per I/O that was served.
     pub ns_per_io: f64,
     /// Load instructions.
     pub loads: u64,
@@ -121,12 +121,12 @@ pub struct FunctionUse {
 /// Shares of the elapsed time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CoreUse {
-    /// In applications.
+    /// Share of the time in applications.
     pub user: f64,
-    /// In the kernel for them.
+    /// Share of the time in the kernel for them.
     pub system: f64,
-    /// In interrupt handlers.
+    /// Share of the time in interrupt handlers.
     pub interrupt: f64,
-    /// Doing nothing.
+    /// Share of the time doing nothing.
     pub idle: f64,
 }

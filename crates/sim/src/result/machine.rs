@@ -54,15 +54,15 @@ pub struct Machine {
 /// each interval.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Intervals {
-    /// Where each ends.
+    /// Where each interval ends.
     pub end_ns: Vec<u64>,
     /// By direction, those that had I/Os.
     pub latency: Vec<DirectionOverTime>,
-    /// Reads of users that came from flash, in pieces, ...
+    /// Reads of users that came from flash, in pieces.
     pub flash_reads: Vec<u64>,
-    /// ... those of them that waited, ...
+    /// Reads of users that came from flash and waited, in pieces.
     pub flash_reads_waited: Vec<u64>,
-    /// ... and by what they waited for longest.
+    /// Reads of users that came from flash and waited, by what they waited for longest, in pieces.
     pub reads_blocked: Vec<(String, Vec<u64>)>,
     /// None where an FTL has no lines.
     pub free_lines: Option<FreeLines>,
@@ -75,15 +75,16 @@ pub struct DirectionOverTime {
     pub ddir: String,
     /// I/Os that came back after the ramp.
     pub ios: Vec<u64>,
-    /// Their bytes.
+    /// Bytes of I/Os that came back after the ramp.
     pub bytes: Vec<u64>,
-    /// Percentiles, to within 1/128; none where fewer than one I/O lies beyond.
+    /// Half of all are as fast or faster, to within 1/128; none where fewer than one I/O lies
+    /// beyond.
     pub p50_ns: Vec<Option<u64>>,
-    /// ... 99 of 100, ...
+    /// 99 of 100 are as fast or faster, as above.
     pub p99_ns: Vec<Option<u64>>,
-    /// ... 999 of 1,000, ...
+    /// 999 of 1,000 are as fast or faster, as above.
     pub p99_9_ns: Vec<Option<u64>>,
-    /// ... 9,999 of 10,000.
+    /// 9,999 of 10,000 are as fast or faster, as above.
     pub p99_99_ns: Vec<Option<u64>>,
     /// The slowest, to within 1/128.
     pub slowest_ns: Vec<Option<u64>>,
@@ -96,10 +97,10 @@ pub struct DirectionOverTime {
 /// Free lines of all drives.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FreeLines {
-    /// At the end of each interval; of intervals that were put together the fewest.
+    /// Free lines at the end of each interval; of intervals that were put together the fewest.
     pub lines: Vec<u32>,
-    /// The collector begins below so many, ...
+    /// Free lines below which the collector begins.
     pub collecting_below: f64,
-    /// ... and users' writes wait.
+    /// Free lines below which users' writes wait.
     pub writers_wait_below: f64,
 }

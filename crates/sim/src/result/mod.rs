@@ -114,9 +114,9 @@ pub enum Refused {
     No,
     /// Most are none that the drive could serve.
     Misplaced,
-    /// Writes for which there is no room on the drive, ...
+    /// Writes for which there is no room on the drive.
     Full,
-    /// ... and those for which the host had no memory.
+    /// Writes for which the host had no memory.
     Memory,
 }
 
@@ -125,13 +125,13 @@ pub enum Refused {
 pub struct Provenance {
     /// The version of this program.
     pub version: String,
-    /// Names of the profiles: device, ...
+    /// Name of the device profile.
     pub device: String,
-    /// ... FTL, ...
+    /// Name of the FTL profile.
     pub ftl: String,
-    /// ... stack, ...
+    /// Name of the stack profile.
     pub stack: String,
-    /// ... and testbed.
+    /// Name of the testbed profile.
     pub testbed: String,
     /// What ran, in words, with the options that change a result.
     pub workload: String,

@@ -91,11 +91,12 @@ pub struct SteadyResult {
     pub duration: u64,
     /// The rate kept still for long enough.
     pub attained: bool,
-    /// What was compared with the limit last.
+    /// What was compared with the limit last: I/Os a second, bytes a second or percent, as the
+    /// limit is.
     pub criterion: f64,
-    /// Greatest distance of a rate from their mean.
+    /// Greatest distance of a rate from the mean, in I/Os or bytes a second.
     pub max_deviation: f64,
-    /// Slope of the line through the rates.
+    /// Slope of the line through the rates, in I/Os or bytes a second per second.
     pub slope_value: f64,
     /// I/Os a second.
     pub iops: Vec<u64>,
@@ -156,27 +157,27 @@ pub struct ThreadResult {
     /// Latency of fsync and fdatasync.
     #[serde(rename = "sync_ns")]
     pub sync: Histogram,
-    /// Processor time of the application, and of the kernel for it.
+    /// Processor time of the application.
     #[serde(rename = "user_ns", serialize_with = "serialize_ns")]
     pub user: Span,
-    /// ... of the kernel.
+    /// Processor time of the kernel for it.
     #[serde(rename = "system_ns", serialize_with = "serialize_ns")]
     pub system: Span,
     /// Times that its core went on with another thread.
     pub context_switches: u64,
     /// Reads, writes and trims issued since the ramp.
     pub depth_ios: u64,
-    /// fio's depth distributions, counts: 1, 2, 4, 8, 16, 32, >=64.
+    /// I/Os by how many were in flight, in fio's buckets: 1, 2, 4, 8, 16, 32, >=64.
     pub depth_level: [u64; 7],
-    /// 0, 4, 8, 16, 32, 64, >=64 (fio's buckets).
+    /// Calls by I/Os submitted together: 0, 4, 8, 16, 32, 64, >=64 (fio's buckets).
     pub depth_submit: [u64; 7],
-    /// I/Os that came back together.
+    /// Calls by I/Os that came back together, in the same buckets.
     pub depth_complete: [u64; 7],
-    /// Reports show percentiles of completion latency, ...
+    /// Reports show percentiles of completion latency.
     pub clat_percentiles: bool,
-    /// ... of total latency, ...
+    /// Reports show percentiles of total latency.
     pub lat_percentiles: bool,
-    /// ... of submission latency.
+    /// Reports show percentiles of submission latency.
     pub slat_percentiles: bool,
     /// Percentages to report.
     pub percentile_list: Vec<f64>,
@@ -186,7 +187,7 @@ pub struct ThreadResult {
     pub reported: bool,
     /// What `steadystate` found, if the job looks for it.
     pub steady: Option<SteadyResult>,
-    /// I/Os the workload generated, and I/Os that came back. Equal unless the run was interrupted.
+    /// I/Os that the workload generated: as many as came back, unless the run was interrupted.
     pub generated: u64,
     /// I/Os that came back.
     pub served: u64,

@@ -82,16 +82,15 @@ pub struct WriteAmplification {
     pub metadata_sectors: u64,
     /// Parity of strides.
     pub parity_sectors: u64,
-    /// (user + gc + folded + map + padding + metadata) / user; none when users wrote nothing.
+    /// Factor: (user + gc + folded + map + padding + metadata) / user; none when users wrote nothing.
     pub factor: Option<f64>,
-    /// The same with parity.
+    /// The same factor with parity.
     pub factor_with_parity: Option<f64>,
-    /// Data of write commands that the FTL's side took from users, and bytes programmed for each of
-    /// them, parity included: a sector written in part is programmed whole.
+    /// Data of write commands that the FTL's side took from users.
     pub host_bytes: u64,
-    /// Bytes programmed for them, parity included.
+    /// Bytes programmed for them, parity included: a sector written in part is programmed whole.
     pub flash_bytes: u64,
-    /// Their ratio; none when users wrote nothing.
+    /// Ratio of bytes programmed to bytes of users; none when users wrote nothing.
     pub factor_in_bytes: Option<f64>,
     /// The factor in each third of what users wrote; none if too little was written to tell.
     pub by_third: Option<[f64; 3]>,
@@ -99,7 +98,7 @@ pub struct WriteAmplification {
     /// metadata, folded, pages of the map.
     #[serde(serialize_with = "causes_that_are")]
     pub over_time: Vec<(u64, [u64; CAUSES])>,
-    /// While ageing: write amplification window by window.
+    /// While ageing: the factor window by window.
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit, before write amplification was steady.
     pub ageing_unsteady: bool,
@@ -108,7 +107,7 @@ pub struct WriteAmplification {
 /// Sectors of 4 KiB that were written in part: read, modified and written by the FTL's side.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct PartialWrites {
-    /// How many.
+    /// Sectors that were written in part.
     pub sectors: u64,
     /// What of them came from flash; the rest was in a buffer or never written.
     pub read_bytes: u64,

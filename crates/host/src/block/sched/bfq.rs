@@ -67,11 +67,13 @@ struct Queue {
     /// 0 real-time, 1 best effort, 2 idle.
     class: u8,
     weight: u64,
-    /// Weight raising, and until when.
+    /// Its weight is raised.
     raised: u64,
+    /// When weight raising ends.
     raised_until: Time,
-    /// Waiting, by position and by age.
+    /// Waiting requests by position.
     sorted: BTreeSet<(u64, u64, u32)>,
+    /// Waiting requests by age.
     fifo: BTreeSet<(u64, u32)>,
     /// Sectors that its next budget may have.
     max_budget: u64,
@@ -79,8 +81,9 @@ struct Queue {
     budget: u64,
     /// Sectors that it has had of that.
     service: u64,
-    /// Virtual start and finish.
+    /// Virtual start.
     start: u64,
+    /// Virtual finish.
     finish: u64,
     busy: bool,
     dispatched: u32,

@@ -67,7 +67,7 @@ impl Class {
     pub fn goes_ahead(self) -> bool {
         matches!(self, Class::UserRead | Class::RebuildRead)
     }
-    pub(super) fn behind(self) -> Why {
+    pub(crate) fn behind(self) -> Why {
         match self {
             Class::UserRead | Class::RebuildRead => Why::BehindRead,
             Class::GcRead | Class::MetaRead => Why::BehindGcRead,

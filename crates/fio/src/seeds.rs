@@ -2,7 +2,7 @@
 //! number; every stream of the thread is seeded from its own entry.
 
 use crate::job::Job;
-use crate::plan::Thread;
+use crate::thread::Thread;
 
 /// fio's fixed seed of random offsets under `randrepeat=1`.
 const FIO_RANDSEED: u64 = 0xB189_9BED;

@@ -1,7 +1,7 @@
 //! An operation, and what became of it.
 
+use crate::class::{Class, HOLDERS, SUSPENSION};
 use crate::geometry::{ChannelId, LunId, Ppa};
-use crate::machine::class::{Class, HOLDERS, SUSPENSION};
 use wordline_base::{Ddir, IoId, Layer, Lives, Span, Time, Why};
 
 /// What the array does.
