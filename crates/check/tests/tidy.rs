@@ -357,7 +357,7 @@ fn circles_of_files_have_a_reason() {
 fn files_are_of_one_subject() {
     for file in sources(&root().join("crates")) {
         let lines = std::fs::read_to_string(&file).unwrap().lines().count();
-        assert!(lines <= 1_100, "{} has {lines} lines: divide it by subject", file.display());
+        assert!(lines <= 1_200, "{} has {lines} lines: divide it by subject", file.display());
     }
 }
 
