@@ -1,6 +1,8 @@
 //! The `[nand]` section of a device profile.
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, IntoDeserializer};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
 use wordline_base::{SectorSize, Span};
 
 /// Bits stored in a cell.
@@ -31,13 +33,43 @@ impl Cell {
 
 /// A time for each page type of the cell (lower, upper, …), or one for all. Page `p` of a block has
 /// type `p mod bits`: paired pages follow each other, as in a shared word line.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum PerPage {
     /// The same for all page types.
     One(Span),
     /// One for each page type, the fastest first.
     Each(Vec<Span>),
+}
+
+/// By hand, so that an error tells what is wrong with the time.
+impl<'de> Deserialize<'de> for PerPage {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<PerPage, D::Error> {
+        struct Times;
+        impl<'de> de::Visitor<'de> for Times {
+            type Value = PerPage;
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a time such as \"65us\", or an array of times")
+            }
+            fn visit_str<E: de::Error>(self, v: &str) -> Result<PerPage, E> {
+                Span::deserialize(v.into_deserializer()).map(PerPage::One)
+            }
+            fn visit_i64<E: de::Error>(self, v: i64) -> Result<PerPage, E> {
+                Span::deserialize(v.into_deserializer()).map(PerPage::One)
+            }
+            fn visit_u64<E: de::Error>(self, v: u64) -> Result<PerPage, E> {
+                Span::deserialize(v.into_deserializer()).map(PerPage::One)
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<PerPage, A::Error> {
+                let mut spans = Vec::new();
+                while let Some(span) = seq.next_element()? {
+                    spans.push(span);
+                }
+                Ok(PerPage::Each(spans))
+            }
+        }
+        d.deserialize_any(Times)
+    }
 }
 
 impl PerPage {

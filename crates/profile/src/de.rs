@@ -7,7 +7,7 @@ use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeSeed, Expected, IntoDeserializer, Unexpected, Visitor};
 use std::cell::RefCell;
 use std::fmt;
-use wordline_base::{Span, nearest};
+use wordline_base::nearest;
 
 /// An error on its way up; the innermost node and key it passes become its place and path.
 #[derive(Debug)]
@@ -200,18 +200,6 @@ impl<'t> De<'t> {
     /// A fault of the value of a key.
     fn of_value(self, fault: Fault) -> Fault {
         let mut fault = self.place(fault);
-        // Serde forgets why no variant matched. The one untagged setting is a time, or several.
-        if fault.message.starts_with("data did not match any variant") {
-            fault.message = match &self.node.value {
-                Value::Text(s) => Span::parse(s).err().map_or(String::new(), |e| e.to_string()),
-                Value::Integer(n @ ..0) => format!("a time cannot be negative: {n}"),
-                Value::Integer(n) => {
-                    Span::parse(&n.to_string()).err().map_or(String::new(), |e| e.to_string())
-                }
-                Value::Array(_) => "expected an array of times such as \"65us\"".into(),
-                _ => "expected a time such as \"65us\", or an array of times".into(),
-            };
-        }
         fault.path.get_or_insert_with(|| self.path.into());
         fault
     }

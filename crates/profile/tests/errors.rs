@@ -127,8 +127,7 @@ fn wrong_types_and_values() {
         ("t_erase", "-6", "a time cannot be negative: -6"),
         ("t_erase", "true", "expected a time such as \"65us\", found true"),
         ("t_read", "\"65uss\"", "unknown time unit 'uss': use ns, us, ms or s"),
-        ("t_read", "[1, true]", "expected an array of times such as \"65us\""),
-        ("t_read", "true", "expected a time such as \"65us\", or an array of times"),
+        ("t_read", "true", "expected a time such as \"65us\", or an array of times, found true"),
         (
             "cell",
             "\"mcl\"",
@@ -141,6 +140,14 @@ fn wrong_types_and_values() {
             [format!("{}: {message}", at(key))],
             "{key} = {value}"
         );
+    }
+    // A time of several is named by its own place.
+    for (times, column, message) in [
+        ("[1, true]", 11, "1 has no unit: write 1ns, 1us, 1ms or 1s"),
+        ("[\"1us\", true]", 18, "expected a time such as \"65us\", found true"),
+    ] {
+        let place = format!("my.toml:{}:{column}", line_of(preset, "t_read"));
+        assert_eq!(device(|t| with(t, "t_read", times)), [format!("{place}: {message}")]);
     }
     let line = line_of(preset, "burst") + 1;
     let weights = |w: &str| device(|t| with(t, "burst", &format!("8\nweights = {w}")));
