@@ -624,6 +624,28 @@ fn settings_of_drives_go_to_all_of_them() {
     assert_eq!(bytes(&part), bytes(&whole) / 4);
 }
 
+/// What an aged machine is kept by has what a file behind a bridge says in it.
+#[test]
+fn the_key_of_an_aged_machine_holds_a_files_content() {
+    let top = "[device]\nname = \"own\"\nbase = \"bssd-small\"\n[bridge]\ndrives = [\"x.toml\"]\n";
+    let key = |own: &'static str| {
+        let read = move |_: &str| Ok(own.to_string());
+        let device = Source::File { name: "own.toml", text: top };
+        let files: wordline::ReadFile<'_> = &read;
+        let sources =
+            Sources { device, files: Some(files), ..Sources::presets("bssd-small", "none") };
+        let system = System::assemble(sources, &[]).unwrap_or_else(|e| panic!("{e}"));
+        let mut plan =
+            Plan::new(system, jobs("t.fio", "[a]\nrw=randread\nnumber_ios=1\n").unwrap());
+        plan.state = Precondition::Random;
+        plan.ageing_key()
+    };
+    let plain = "[device]\nname = \"x\"\nbase = \"bssd-controller\"\n";
+    let other = "[device]\nname = \"x\"\nbase = \"bssd-controller\"\n[ftl]\ngc_lines = 2\n";
+    assert_eq!(key(plain), key(plain));
+    assert_ne!(key(plain), key(other));
+}
+
 /// Every setting of a bridge moves something.
 #[test]
 fn every_setting_of_a_bridge_counts() {

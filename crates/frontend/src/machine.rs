@@ -2,7 +2,9 @@
 
 use crate::{Failure, InputError, files};
 use std::path::Path;
-use wordline::{Common, Error, Named, Profiles, Scale, Source, Sources, System, Topology};
+use wordline::{
+    Common, Error, Named, Profiles, ReadFile, Scale, Source, Sources, System, Topology,
+};
 
 /// What a device is combined with, by the names that users have for it.
 #[derive(Clone, Debug)]
@@ -79,6 +81,9 @@ impl Profiles for Files {
     fn open(&mut self, name: &str) -> Result<Named, Error> {
         open(name).map_err(|e| Error::Open(Box::new(e)))
     }
+    fn files(&self) -> Option<ReadFile<'_>> {
+        Some(&|path| files::read_text(path).map_err(std::io::Error::other))
+    }
 }
 
 impl Machine {
@@ -124,6 +129,7 @@ pub fn from_text(
         app: None,
         with: &[],
         fs: None,
+        files: Files.files(),
     };
     Ok(System::assemble(sources, overrides)?)
 }

@@ -7,12 +7,15 @@
 //! bytes = 1_048_576
 //! ```
 //!
-//! `nand` and `ftl` of a bridge, which has no flash, are those of all drives behind it.
+//! A drive is a preset or a file (its path is relative to the profile that names it), with bases of its own, and
+//! may be a bridge. `nand` and `ftl` of a bridge, which has no flash, are those of all drives behind it.
 
-use crate::config::{Inside, load, place_parts, swap_media, without_firmware};
+use crate::config::{
+    Inside, Loaded, Opened, ReadFile, load, open, place_parts, swap_media, without_firmware,
+};
 use crate::de::read;
 use crate::error::{ConfigError, Place, Problems};
-use crate::preset::{Kind, find, find_or};
+use crate::preset::Kind;
 use crate::tree::{Entry, Node, Table, Value};
 use wordline_device::DeviceConfig;
 use wordline_ftl::FtlConfig;
@@ -69,16 +72,23 @@ fn put(node: &mut Node, key: String, new: Node) {
 
 /// Resolves the drives behind the bridge that `tree` is, if it is one. Their trees are left in it at
 /// `members`; its `nand` and `ftl` are then those of the first of them.
+///
+/// `top`: the file that the bridge is of.
 pub(crate) fn members(
     tree: &mut Node,
+    top: Option<String>,
+    files: Option<ReadFile<'_>>,
     problems: &mut Problems,
 ) -> Result<Vec<Member>, ConfigError> {
-    resolve(tree, 0, problems)
+    resolve(tree, 0, &mut Vec::from_iter(top), files, problems)
 }
 
+/// `chain`: the files of the bridges that it is behind, and its own.
 fn resolve(
     tree: &mut Node,
     depth: usize,
+    chain: &mut Vec<String>,
+    files: Option<ReadFile<'_>>,
     problems: &mut Problems,
 ) -> Result<Vec<Member>, ConfigError> {
     if !is_bridge(tree) {
@@ -126,26 +136,32 @@ fn resolve(
         return Err(broken(problems));
     }
     let (mut found, mut kept) = (Vec::with_capacity(names.len()), Table::new());
+    let mut paths = Vec::with_capacity(names.len());
     for (i, (name, at)) in names.into_iter().enumerate() {
-        let instead = "no file can stand behind a bridge: lay its settings over a preset, in [bridge.members]";
-        let preset = match find_or(Kind::Device, &name, instead) {
-            Ok(preset) => crate::Source::Preset(preset.name),
-            Err(error) => {
-                problems.add(at, error.to_string());
-                continue;
-            }
-        };
-        let Some(mut own) = load(Kind::Device, preset, problems)?.map(|loaded| loaded.tree) else {
+        let named = (name, at);
+        let Some(opened) = open(Kind::Device, &named, "drives", files, chain, problems) else {
             continue;
         };
+        let loaded = load(Kind::Device, opened.source(), files, problems)?;
+        let Some(Loaded { name, tree: mut own, .. }) = loaded else { continue };
+        let before = chain.len();
+        let path = match opened {
+            Opened::Preset(name) => name.to_string(),
+            Opened::File { path, .. } => {
+                chain.push(path.clone());
+                path
+            }
+        };
+        paths.push(Node { value: Value::Text(path), at });
         own.merge(over.clone());
         let mut swapped = false;
         if !is_bridge(&own) {
-            swapped = swap_media(&mut own, problems)?;
+            swapped = swap_media(&mut own, files, problems)?;
             let whole = own.clone();
             place_parts(&mut own, &whole, problems);
         }
-        let members = resolve(&mut own, depth + 1, problems)?;
+        let members = resolve(&mut own, depth + 1, chain, files, problems)?;
+        chain.truncate(before);
         kept.insert(i.to_string(), Entry { key_at: at, node: own });
         found.push(Member { name, number: i, swapped, members, at, over: told(&over) });
     }
@@ -155,6 +171,10 @@ fn resolve(
             put(tree, key.into(), node.clone());
         }
     }
+    // As they are found from where the program runs.
+    if let Some(bridge) = table_mut(tree, "device").and_then(|d| table_mut(d, "bridge")) {
+        put(bridge, "drives".into(), Node { value: Value::Array(paths), at: place });
+    }
     put(tree, "members".into(), Node { value: Value::Table(kept), at });
     if found.is_empty() {
         return Err(broken(problems));
@@ -163,26 +183,39 @@ fn resolve(
 }
 
 /// Whether the drive, or each behind the bridge, has this kind of FTL.
-pub(crate) fn has_kind(tree: &Node, kind: &str, depth: usize) -> bool {
+pub(crate) fn has_kind(
+    tree: &Node,
+    kind: &str,
+    files: Option<ReadFile<'_>>,
+    problems: &Problems,
+) -> bool {
+    has_kind_in(tree, kind, 0, files, problems)
+}
+
+fn has_kind_in(
+    tree: &Node,
+    kind: &str,
+    depth: usize,
+    files: Option<ReadFile<'_>>,
+    problems: &Problems,
+) -> bool {
     if tree.get("ftl").and_then(|ftl| ftl.get(kind)).is_some_and(|k| k.as_table().is_some()) {
         return true;
     }
     let drives = tree.get("device").and_then(|d| d.get("bridge")?.get("drives"));
     // More bridges behind each other than this are told there.
     let Some(drives) = drives.filter(|_| depth <= DEEPEST) else { return false };
+    let Value::Array(items) = &drives.value else { return true };
     // A name that is none, and a profile that cannot be read, are told where the drives are put in.
-    let of = |item: &Node| match &item.value {
-        Value::Text(name) => find(Kind::Device, name).ok().and_then(|preset| {
-            load(Kind::Device, crate::Source::Preset(preset.name), &mut Problems::default()).ok()?
-        }),
-        _ => None,
-    };
-    match &drives.value {
-        Value::Array(items) => items
-            .iter()
-            .all(|item| of(item).is_none_or(|drive| has_kind(&drive.tree, kind, depth + 1))),
-        _ => true,
-    }
+    items.iter().all(|item| {
+        let Value::Text(name) = &item.value else { return true };
+        let (named, mut aside) = ((name.clone(), item.at), problems.aside());
+        let opened = open(Kind::Device, &named, "drives", files, &[], &mut aside);
+        let drive = opened.and_then(|opened| {
+            load(Kind::Device, opened.source(), files, &mut aside).ok().flatten()
+        });
+        drive.is_none_or(|drive| has_kind_in(&drive.tree, kind, depth + 1, files, &aside))
+    })
 }
 
 /// Sections as they stand in a profile, as the tree of a drive has them.

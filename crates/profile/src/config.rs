@@ -7,6 +7,7 @@ use crate::flashshare::SYSTEM;
 use crate::preset::{Kind, find};
 use crate::tree::{Entry, Node, Table, Value, parse, parse_override, shorten};
 use serde::{Deserialize, Serialize};
+use std::path::{Component, Path, PathBuf};
 use wordline_app::AppConfig;
 use wordline_base::{Span, nearest};
 use wordline_device::DeviceConfig;
@@ -122,8 +123,11 @@ pub enum Source<'a> {
     },
 }
 
+/// Reads the files that profiles name, by the way to them from where the program runs.
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> std::io::Result<String>;
+
 /// What a configuration is put together from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// The device.
     pub device: Source<'a>,
@@ -140,6 +144,8 @@ pub struct Sources<'a> {
     pub with: &'a [(Source<'a>, &'a str)],
     /// A file system on the drive; without one jobs address the drive itself.
     pub fs: Option<Source<'a>>,
+    /// Absent: profiles may name presets alone.
+    pub files: Option<ReadFile<'a>>,
 }
 
 impl<'a> Sources<'a> {
@@ -153,6 +159,7 @@ impl<'a> Sources<'a> {
             app: None,
             with: &[],
             fs: None,
+            files: None,
         }
     }
 }
@@ -195,24 +202,23 @@ pub fn assemble_with_places(
     sources: Sources<'_>,
     overrides: &[String],
 ) -> Result<(Config, Places), ConfigError> {
-    let mut problems = Problems::default();
-    let device = load(Kind::Device, sources.device, &mut problems)?;
-    let ftl = sources.ftl.map(|s| load(Kind::Ftl, s, &mut problems)).transpose()?;
-    let stack = load(Kind::Stack, sources.stack, &mut problems)?;
+    let (mut problems, files) = (Problems::default(), sources.files);
+    let device = load(Kind::Device, sources.device, files, &mut problems)?;
+    let ftl = sources.ftl.map(|s| load(Kind::Ftl, s, files, &mut problems)).transpose()?;
+    let stack = load(Kind::Stack, sources.stack, files, &mut problems)?;
     let own_testbed = stack.as_ref().and_then(|s| s.testbed.clone());
     let testbed = match (sources.testbed, &own_testbed) {
-        (Some(source), _) => load(Kind::Testbed, source, &mut problems)?,
-        (None, Some((name, at))) => match find(Kind::Testbed, name) {
-            Ok(preset) => load(Kind::Testbed, Source::Preset(preset.name), &mut problems)?,
-            Err(error) => {
-                problems.add(*at, error.to_string());
-                None
+        (Some(source), _) => load(Kind::Testbed, source, files, &mut problems)?,
+        (None, Some(named)) => {
+            match open(Kind::Testbed, named, "testbed", files, &[], &mut problems) {
+                Some(opened) => load(Kind::Testbed, opened.source(), files, &mut problems)?,
+                None => None,
             }
-        },
-        (None, None) => load(Kind::Testbed, Source::Preset(DEFAULT_TESTBED), &mut problems)?,
+        }
+        (None, None) => load(Kind::Testbed, Source::Preset(DEFAULT_TESTBED), files, &mut problems)?,
     };
-    let app = sources.app.map(|s| load(Kind::App, s, &mut problems)).transpose()?;
-    let fs = sources.fs.map(|s| load(Kind::Fs, s, &mut problems)).transpose()?;
+    let app = sources.app.map(|s| load(Kind::App, s, files, &mut problems)).transpose()?;
+    let fs = sources.fs.map(|s| load(Kind::Fs, s, files, &mut problems)).transpose()?;
     // Without all the text there is no telling what is missing from it.
     let (Some(device), Some(stack), Some(testbed)) = (device, stack, testbed) else {
         return Err(problems.into_result().expect_err("an unreadable source is a problem"));
@@ -232,6 +238,7 @@ pub fn assemble_with_places(
     ];
     let testbed_source = testbed.source;
     let mut tree = device.tree;
+    let top = problems.file_of(device.source).map(String::from);
     // An FTL that is asked for is that one, whatever kind the device has.
     let chosen = ftl.is_some();
     if chosen {
@@ -250,7 +257,7 @@ pub fn assemble_with_places(
     // Those of drives behind a bridge are done drive by drive.
     let mut swapped = false;
     if !bridge::is_bridge(&tree) {
-        swapped = swap_media(&mut tree, &mut problems)?;
+        swapped = swap_media(&mut tree, files, &mut problems)?;
         // What is set beside the word says what it divides; an error in that is told below.
         let (mut whole, mut aside) = (tree.clone(), Problems::default());
         others.iter().for_each(|text| apply(text, &mut whole, &mut aside));
@@ -297,7 +304,7 @@ pub fn assemble_with_places(
             path.strip_prefix("ftl.")
                 .and_then(|p| p.strip_prefix(kind))
                 .is_some_and(|p| p.starts_with('.'))
-                && !bridge::has_kind(&tree, kind, 0)
+                && !bridge::has_kind(&tree, kind, files, &problems)
         });
         match foreign {
             None => apply(text, &mut tree, &mut problems),
@@ -308,7 +315,8 @@ pub fn assemble_with_places(
             }
         }
     }
-    for text in others.iter().filter(|_| bridge::has_kind(&tree, "firmware", 0)) {
+    let of_firmware = bridge::has_kind(&tree, "firmware", files, &problems);
+    for text in others.iter().filter(|_| of_firmware) {
         let path = text.split_once('=').map_or("", |(path, _)| path.trim());
         let key = path.strip_prefix("ftl.").map_or("", |key| key.split('.').next().unwrap_or(""));
         if fields_of::<FtlConfig>().contains(&key) && !OF_FIRMWARE.contains(&key) {
@@ -324,11 +332,11 @@ pub fn assemble_with_places(
     let asked = chosen || others.iter().any(|text| text.trim().starts_with("ftl.firmware"));
     // Numbers that no type holds stand as 0 in the tree: nothing to judge.
     let mut whole = problems.is_empty();
-    let members = bridge::members(&mut tree, &mut problems)?;
+    let members = bridge::members(&mut tree, top, files, &mut problems)?;
     whole &= problems.is_empty();
 
     let first = if has_app { names[4].clone() } else { String::new() };
-    let beside = beside(sources.with, &first, &mut problems)?;
+    let beside = beside(sources.with, &first, files, &mut problems)?;
     let naming = |path: &str, at: Place| {
         let path = path.strip_prefix("device.").unwrap_or(path);
         match path.strip_prefix("stack") {
@@ -441,12 +449,13 @@ struct Program {
 fn beside(
     with: &[(Source<'_>, &str)],
     first: &str,
+    files: Option<ReadFile<'_>>,
     problems: &mut Problems,
 ) -> Result<Vec<Program>, ConfigError> {
     let mut names = vec![first.to_string()];
     let mut programs = Vec::with_capacity(with.len());
     for &(source, options) in with {
-        let Some(Loaded { name, mut tree, .. }) = load(Kind::App, source, problems)? else {
+        let Some(Loaded { name, mut tree, .. }) = load(Kind::App, source, files, problems)? else {
             let problems = std::mem::take(problems);
             return Err(problems.into_result().expect_err("an unreadable source is a problem"));
         };
@@ -549,7 +558,7 @@ const STAGING: &str = "staging_bytes";
 /// The keys of that cache are those of `--fs bdev`.
 fn cache_served(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigError> {
     let &Node { value: Value::Switch(true), at } = tree.deepest(SERVED) else { return Ok(()) };
-    let Some(bdev) = load(Kind::Fs, Source::Preset("bdev"), problems)? else { return Ok(()) };
+    let Some(bdev) = load(Kind::Fs, Source::Preset("bdev"), None, problems)? else { return Ok(()) };
     let Some(fs) = bdev.tree.get("stack").and_then(|stack| stack.get("fs")).cloned() else {
         return Ok(());
     };
@@ -565,7 +574,11 @@ fn cache_served(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigEr
 /// Puts the medium named by `nand.media` in place of the drive's own, with as many pages a block as
 /// keep its bytes: what the FTL counts in lines keeps its meaning, and the drive its capacity. False: none
 /// is named.
-pub(crate) fn swap_media(tree: &mut Node, problems: &mut Problems) -> Result<bool, ConfigError> {
+pub(crate) fn swap_media(
+    tree: &mut Node,
+    files: Option<ReadFile<'_>>,
+    problems: &mut Problems,
+) -> Result<bool, ConfigError> {
     let Some(named) = tree.get("nand").and_then(|nand| nand.get("media")).cloned() else {
         return Ok(false);
     };
@@ -574,14 +587,11 @@ pub(crate) fn swap_media(tree: &mut Node, problems: &mut Problems) -> Result<boo
         problems.add(named.at, "'media' must be the name of a medium".into());
         return Ok(true);
     };
-    let preset = match find(Kind::Media, name) {
-        Ok(preset) => preset,
-        Err(error) => {
-            problems.add(named.at, error.to_string());
-            return Ok(true);
-        }
+    let name = (name.clone(), named.at);
+    let Some(opened) = open(Kind::Media, &name, "media", files, &[], problems) else {
+        return Ok(true);
     };
-    let Some(media) = load(Kind::Media, Source::Preset(preset.name), problems)? else {
+    let Some(media) = load(Kind::Media, opened.source(), files, problems)? else {
         return Ok(true);
     };
     let unit_and_pages = |tree: &Node| {
@@ -680,24 +690,110 @@ pub(crate) fn place_parts(tree: &mut Node, whole: &Node, problems: &mut Problems
 /// One source: what it calls itself, and its settings below `nand`, `ftl`, `device`, `stack`.
 pub(crate) struct Loaded {
     pub name: String,
-    source: u32,
+    pub source: u32,
     pub tree: Node,
     /// A stack's own choice.
     testbed: Option<(String, Place)>,
-    /// The preset of its kind that it changes.
+    /// The profile of its kind that it changes.
     base: Option<(String, Place)>,
 }
 
 pub(crate) fn load(
     kind: Kind,
     source: Source<'_>,
+    files: Option<ReadFile<'_>>,
     problems: &mut Problems,
 ) -> Result<Option<Loaded>, ConfigError> {
-    let (file, text) = match source {
-        Source::Preset(name) => (format!("{name}.toml"), find(kind, name)?.text),
-        Source::File { name, text } => (name.to_string(), text),
+    let chain = match source {
+        Source::Preset(_) => Vec::new(),
+        Source::File { name, .. } => vec![name.to_string()],
     };
-    let source = problems.source(file);
+    load_in(kind, source, files, chain, problems)
+}
+
+/// What the value of a key names.
+pub(crate) enum Opened {
+    Preset(&'static str),
+    File { path: String, text: String },
+}
+
+impl Opened {
+    pub fn source(&self) -> Source<'_> {
+        match self {
+            Opened::Preset(name) => Source::Preset(name),
+            Opened::File { path, text } => Source::File { name: path, text },
+        }
+    }
+}
+
+/// The profile that the value of `key` names: a preset, or a file whose path is relative to the profile that
+/// names it. `chain` are the files that led here. None: a problem was added.
+pub(crate) fn open(
+    kind: Kind,
+    (name, at): &(String, Place),
+    key: &str,
+    files: Option<ReadFile<'_>>,
+    chain: &[String],
+    problems: &mut Problems,
+) -> Option<Opened> {
+    let is_path = name.ends_with(".toml") || name.contains('/');
+    let preset = find(kind, name);
+    let Some(read) = files.filter(|_| is_path && preset.is_err()) else {
+        return match preset {
+            Ok(preset) => Some(Opened::Preset(preset.name)),
+            Err(error) => {
+                problems.add(*at, error.to_string());
+                None
+            }
+        };
+    };
+    let path = beside_file(problems.file_of(at.source), name);
+    if let Some(first) = chain.iter().position(|file| *file == path) {
+        let circle = chain[first..].join(" -> ");
+        let message =
+            format!("'{key}' leads in a circle: {circle} -> {path}. Name another profile");
+        problems.add(*at, message);
+        return None;
+    }
+    match read(&path) {
+        Ok(text) => Some(Opened::File { path, text }),
+        Err(why) => {
+            problems
+                .add(*at, format!("'{key}' names the profile {path}, which cannot be read: {why}"));
+            None
+        }
+    }
+}
+
+/// The way to a file named in another, without steps back and forth.
+fn beside_file(file: Option<&str>, name: &str) -> String {
+    let folder = file.and_then(|file| Path::new(file).parent()).unwrap_or(Path::new(""));
+    let mut path = PathBuf::new();
+    for part in folder.join(name).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir
+                if matches!(path.components().next_back(), Some(Component::Normal(_))) =>
+            {
+                path.pop();
+            }
+            part => path.push(part),
+        }
+    }
+    path.display().to_string()
+}
+
+fn load_in(
+    kind: Kind,
+    source: Source<'_>,
+    files: Option<ReadFile<'_>>,
+    mut chain: Vec<String>,
+    problems: &mut Problems,
+) -> Result<Option<Loaded>, ConfigError> {
+    let (source, text) = match source {
+        Source::Preset(name) => (problems.source(format!("{name}.toml")), find(kind, name)?.text),
+        Source::File { name, text } => (problems.file(name.to_string()), text),
+    };
     let Some(mut file) = parse(text, source, problems) else { return Ok(None) };
     let top = file.at;
     let Value::Table(sections) = &mut file.value else { unreachable!("a file is a table") };
@@ -792,21 +888,20 @@ pub(crate) fn load(
         }
     }
     loaded.tree.value = Value::Table(tree);
-    if let Some((name, at)) = loaded.base.take() {
-        // Presets end in one without a base.
-        match find(kind, &name).and_then(|p| load(kind, Source::Preset(p.name), problems)) {
-            Ok(Some(mut base)) => {
-                base.tree.merge(loaded.tree);
-                loaded.tree = base.tree;
-                loaded.testbed = loaded.testbed.or(base.testbed);
-            }
-            Ok(None) => {}
-            // What is missing from the rest cannot be told.
-            Err(error) => {
-                problems.add(at, error.to_string());
-                return Ok(None);
-            }
+    if let Some(named) = loaded.base.take() {
+        // What is missing from the rest cannot be told.
+        let Some(opened) = open(kind, &named, "base", files, &chain, problems) else {
+            return Ok(None);
+        };
+        if let Opened::File { path, .. } = &opened {
+            chain.push(path.clone());
         }
+        let Some(mut base) = load_in(kind, opened.source(), files, chain, problems)? else {
+            return Ok(None);
+        };
+        base.tree.merge(loaded.tree);
+        loaded.tree = base.tree;
+        loaded.testbed = loaded.testbed.or(base.testbed);
     }
     Ok(Some(loaded))
 }

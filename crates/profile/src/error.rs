@@ -65,6 +65,8 @@ impl ConfigError {
 pub(crate) struct Problems {
     /// Names of the sources.
     pub sources: Vec<String>,
+    /// Those that are files.
+    files: Vec<u32>,
     found: Vec<(Place, String)>,
 }
 
@@ -72,6 +74,18 @@ impl Problems {
     pub fn source(&mut self, name: String) -> u32 {
         self.sources.push(name);
         self.sources.len() as u32 - 1
+    }
+
+    /// A source that is a file.
+    pub fn file(&mut self, path: String) -> u32 {
+        let source = self.source(path);
+        self.files.push(source);
+        source
+    }
+
+    /// The path of a source that is a file.
+    pub fn file_of(&self, source: u32) -> Option<&str> {
+        self.files.contains(&source).then(|| &*self.sources[source as usize])
     }
 
     pub fn add(&mut self, at: Place, message: String) {
@@ -88,9 +102,15 @@ impl Problems {
         self.found.is_empty()
     }
 
+    /// For problems that are told elsewhere, in the same sources.
+    pub fn aside(&self) -> Problems {
+        let Problems { sources, files, .. } = self;
+        Problems { sources: sources.clone(), files: files.clone(), found: Vec::new() }
+    }
+
     /// For further problems in sources known already.
     pub fn of(sources: Vec<String>) -> Problems {
-        Problems { sources, found: Vec::new() }
+        Problems { sources, ..Problems::default() }
     }
 
     pub fn into_result(mut self) -> Result<(), ConfigError> {

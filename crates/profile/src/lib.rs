@@ -1,7 +1,8 @@
 //! Profiles: device, FTL, stack and testbed files in TOML, the presets among them, and one
 //! [`Config`] assembled from four such sources and overrides from the command line.
 //!
-//! Nothing here opens a file: callers hand in text and the name to report errors under.
+//! Nothing here opens a file: callers hand in text and the name to report errors under, and what reads the files
+//! that this text names.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -17,8 +18,9 @@ mod flashshare;
 mod preset;
 mod tree;
 
-pub use config::{Beside, Config, Inside, Places, Source, Sources, assemble, assemble_with_places};
+pub use config::{Beside, Config, Inside, Places, assemble, assemble_with_places};
 pub use config::{PathKind, host_memory, paths, settings, value_at};
+pub use config::{ReadFile, Source, Sources};
 pub use config::{resolved_device, resolved_stack, resolved_toml};
 pub use derive::{
     Bound, Capacity, Derived, Peak, SlcBuffer, Stage, derive, fifo_write_amplification,

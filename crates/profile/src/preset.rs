@@ -134,15 +134,6 @@ pub fn presets() -> &'static [Preset] {
 
 /// The preset of a name, or an error with the nearest ones.
 pub fn find(kind: Kind, name: &str) -> Result<&'static Preset, ConfigError> {
-    find_or(kind, name, "or give a .toml file")
-}
-
-/// The same, where something else can be done instead.
-pub(crate) fn find_or(
-    kind: Kind,
-    name: &str,
-    instead: &str,
-) -> Result<&'static Preset, ConfigError> {
     let of_kind = || PRESETS.iter().filter(|p| p.kind == kind);
     of_kind().find(|p| p.name == name).ok_or_else(|| {
         let hint = nearest(name, of_kind().map(|p| p.name))
@@ -150,7 +141,7 @@ pub(crate) fn find_or(
         let names: Vec<_> = of_kind().map(|p| p.name).collect();
         let word = crate::tree::shorten(name);
         ConfigError::plain(format!(
-            "unknown {} '{word}'{hint} Presets: {}; {instead}",
+            "unknown {} '{word}'{hint} Presets: {}; or give a .toml file",
             kind.name(),
             names.join(", ")
         ))

@@ -160,6 +160,7 @@ fn mutated_profiles_do_not_panic() {
             app: None,
             with: &[],
             fs: None,
+            files: None,
         };
         let sources = match victim {
             0 | 1 => Sources { device: file, ..base },
@@ -190,6 +191,7 @@ fn mutated_overrides_do_not_panic() {
         app: None,
         with: &[],
         fs: None,
+        files: None,
     };
     let config = assemble(base, &[]).unwrap();
     let paths: Vec<String> = paths(&config).into_iter().map(|(path, _)| path).collect();

@@ -237,6 +237,7 @@ fn a_resolved_configuration_loads_back_to_itself() {
                 app: None,
                 with: &[],
                 fs: None,
+                files: None,
             };
             let mut again = assemble(sources, &[]).unwrap_or_else(|e| panic!("{e}\n{device}"));
             again.testbed_name.clone_from(&config.testbed_name);

@@ -12,7 +12,7 @@ use wordline::Level;
 use wordline_cache::digest;
 use wordline_fio::{Env, ParseOptions};
 use wordline_nand::Geometry;
-use wordline_profile::{Config, ConfigError, Source, Sources};
+use wordline_profile::{Config, ConfigError, ReadFile, Source, Sources};
 use wordline_sim::{Precondition, setup};
 
 /// Drives of a point at most.
@@ -130,9 +130,6 @@ pub struct Plan {
 
 /// `--point NAME=VALUE`: only points with one of the values given for an axis.
 pub type Only = BTreeMap<String, Vec<String>>;
-
-/// Reads a profile file for a study.
-pub type ReadFile<'a> = &'a dyn Fn(&str) -> io::Result<String>;
 
 impl Plan {
     /// `read` reads profiles that the study names by file.
@@ -298,6 +295,7 @@ impl Builder<'_> {
             app: app.as_ref().map(source),
             with: &with,
             fs: fs.as_ref().map(source),
+            files: Some(self.read),
         };
         Ok(wordline_profile::assemble(sources, set)?)
     }

@@ -82,7 +82,7 @@ pub use wordline_base::{BadValue, Seed, Span, SpanError, StateSource, Time};
 pub use wordline_fio::{Job, Plan as Jobs, ZetanCache};
 pub use wordline_huge::MappedFile;
 pub use wordline_md::{Level, MdConfig};
-pub use wordline_profile::{Config, ConfigError, Source, Sources};
+pub use wordline_profile::{Config, ConfigError, ReadFile, Source, Sources};
 pub use wordline_sim::{BuildError, JobError, JobFault, LoadError};
 pub use wordline_sim::{Drive, Options, Precondition, RunError, RunResult, StoppedBy, ThreadSetup};
 pub use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap, open as open_trace};

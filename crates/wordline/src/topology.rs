@@ -41,7 +41,7 @@ use wordline_base::Span;
 use wordline_device::{DriveConfig, SwitchConfig};
 use wordline_host::config::Transport;
 use wordline_md::{Collect, Level, MdConfig};
-use wordline_profile::{Config, ConfigError, Inside, Kind, Places, Source, Sources};
+use wordline_profile::{Config, ConfigError, Inside, Kind, Places, ReadFile, Source, Sources};
 use wordline_sim::{
     ArrayNode, BridgeNode, DriveNode, HostConfig, NetworkConfig, Part, SystemConfig,
 };
@@ -325,6 +325,10 @@ pub trait Profiles {
     ///
     /// [`Error::Config`]: nothing has the name, or the file cannot be read.
     fn open(&mut self, name: &str) -> Result<Named, Error>;
+    /// What reads the files that profiles name; without it they may name presets alone.
+    fn files(&self) -> Option<ReadFile<'_>> {
+        None
+    }
 }
 
 /// A preset, or the text of a file.
@@ -905,6 +909,7 @@ fn assemble(
         app: app.as_ref().map(Named::source),
         with: &with,
         fs: fs.as_ref().map(Named::source),
+        files: profiles.files(),
     };
     let set: Vec<String> = common.set.iter().chain(&host.set).chain(set).cloned().collect();
     match common.scale {

@@ -468,3 +468,43 @@ path = "wordline.machine.simulated_ns"
     place.file("arrays.toml", &wrong);
     place.run("study run arrays.toml --out r").fails(2, &["arrays.toml:", "from 3 to 64"]);
 }
+
+/// A drive's file behind a bridge is read from beside the file that names it, by a run and by a study, whose
+/// points are run anew when it changes.
+#[test]
+fn files_behind_a_bridge_are_part_of_a_point() {
+    const OWN: &str = "[device]\nname = \"own\"\nbase = \"bssd-controller\"\n";
+    let place = Place::new();
+    let bridge = "[device]\nname = \"b\"\nbase = \"bssd-small\"\n[bridge]\n\
+                  drives = [\"drives/own.toml\", \"drives/own.toml\"]\n";
+    std::fs::create_dir_all(place.path("lab/drives")).expect("a folder");
+    place.file("lab/b.toml", bridge);
+    place.file("lab/drives/own.toml", OWN);
+    let job = "--name=a --rw=randread --bs=4k --number_ios=100 --norandommap --precondition fill";
+    let ns = |device: &str| {
+        let result = place.json(&format!("{job} --device {device}"));
+        int(&result, "/wordline/machine/simulated_ns")
+    };
+    let before = ns("lab/b.toml");
+    assert_eq!(before, ns("bssd-small"));
+    let study = "[study]\ntitle = \"Files\"\nshows = \"a test\"\n[base]\ndevice = \"lab/b.toml\"\n\
+                 precondition = \"fill\"\njob = \"\"\"\n[a]\nrw=randread\nbs=4k\nnumber_ios=100\n\
+                 norandommap\n\"\"\"\n[[axis]]\nname = \"seed\"\n[[axis.value]]\nname = \"one\"\n\
+                 [[metric]]\nname = \"ns\"\npath = \"wordline.machine.simulated_ns\"\n";
+    place.file("s.toml", study);
+    let of_study = || {
+        place.run("study run s.toml --out r").ok();
+        let table = place.text("r/s.csv");
+        let row = table.lines().nth(1).expect("a row").to_string();
+        row.rsplit(',').next().expect("a column").parse::<u64>().expect("nanoseconds")
+    };
+    assert_eq!(of_study(), before);
+    place.file("lab/drives/own.toml", OWN.to_string() + "[nand]\nt_read = \"300us\"\n");
+    let after = ns("lab/b.toml");
+    assert!(after > before, "{after} {before}");
+    assert_eq!(of_study(), after);
+    std::fs::remove_file(place.path("lab/drives/own.toml")).expect("a file");
+    let told = "lab/b.toml:5:11: 'drives' names the profile lab/drives/own.toml, which cannot be read: No such file";
+    place.run(&format!("run {job} --device lab/b.toml")).fails(2, &[told, "check the path"]);
+    place.run("study run s.toml --out r").fails(2, &[told]);
+}

@@ -1,0 +1,148 @@
+//! Profiles in files that name each other: bases, and drives behind bridges.
+
+use std::collections::BTreeMap;
+use std::io;
+use wordline_profile::{Config, ConfigError, Source, Sources, assemble, resolved_device};
+
+/// The device `top` of some files.
+fn of(files: &[(&str, &str)], top: &str, set: &[&str]) -> Result<Config, ConfigError> {
+    let files: BTreeMap<&str, &str> = files.iter().copied().collect();
+    let read = |path: &str| match files.get(path) {
+        Some(text) => Ok(text.to_string()),
+        None => Err(io::Error::other("it is not there")),
+    };
+    let device = match files.get(top) {
+        Some(text) => Source::File { name: top, text },
+        None => Source::Preset(top),
+    };
+    let set: Vec<String> = set.iter().map(ToString::to_string).collect();
+    assemble(Sources { device, files: Some(&read), ..Sources::presets(top, "none") }, &set)
+}
+
+fn told(files: &[(&str, &str)], top: &str) -> String {
+    match of(files, top, &[]) {
+        Ok(_) => panic!("{top} is not refused"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn bridge(name: &str, base: &str, drives: &str) -> String {
+    format!("[device]\nname = \"{name}\"\nbase = \"{base}\"\n[bridge]\ndrives = [{drives}]\n")
+}
+
+const OWN: &str =
+    "[device]\nname = \"own\"\nbase = \"../controller.toml\"\n[nand]\nt_erase = \"9ms\"\n";
+const CONTROLLER: &str = "[device]\nname = \"controller\"\nbase = \"bssd-controller\"\n[ftl]\nover_provisioning = 20.0\n";
+
+/// A path is relative to the profile that names it, whoever names that.
+#[test]
+fn files_stand_behind_bridges_and_under_bases() {
+    let inner = bridge("inner", "bssd-400g", "\"drives/own.toml\", \"./drives/own.toml\"");
+    let outer = bridge("outer", "bssd-400g", "\"lab/inner.toml\", \"bssd-400g\"");
+    let outer = outer + "[bridge.members.ftl]\nover_provisioning = 20.0\n";
+    let files = [
+        ("my/outer.toml", &*outer),
+        ("my/lab/inner.toml", &*inner),
+        ("my/lab/drives/own.toml", OWN),
+        ("my/lab/controller.toml", CONTROLLER),
+    ];
+    let config = of(&files, "my/outer.toml", &[]).unwrap_or_else(|e| panic!("{e}"));
+    let [inner, preset] = &*config.members else { panic!("two bridges") };
+    let [own, other] = &*inner.members else { panic!("two drives") };
+    assert_eq!((&*inner.name, &*own.name, &*preset.name), ("inner", "own", "bssd-400g"));
+    assert_eq!(own, other);
+    assert_eq!(own.nand.t_erase.to_string(), "9ms");
+    assert_ne!(preset.members[0].nand.t_erase, own.nand.t_erase);
+    // What is carried elsewhere holds all of it.
+    assert_eq!(Config::from_text(&config.to_text()).unwrap(), config);
+    // As a profile it names them from where the program runs.
+    let text = resolved_device(&config);
+    let mut again = files.to_vec();
+    again.push(("again.toml", &text));
+    let again = of(&again, "again.toml", &[]).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_eq!((again.members, again.device), (config.members, config.device));
+}
+
+/// An override's path is relative to where the program runs.
+#[test]
+fn an_override_names_files_too() {
+    let files = [("lab/drives/own.toml", OWN), ("lab/controller.toml", CONTROLLER)];
+    let drives = "bridge.drives=[\"lab/drives/own.toml\"]";
+    let config = of(&files, "bssd-small", &[drives]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(config.members[0].name, "own");
+    // Settings of one kind of FTL are taken where the drive of the file has it.
+    let fssd = "[device]\nname = \"host\"\nbase = \"fssd-small\"\n[ftl]\non_host = \"none\"\n";
+    let top = bridge("top", "bssd-400g", "\"host.toml\"");
+    let top = top + "[bridge.members]\ncache = \"none\"\n";
+    let files = [("d/host.toml", fssd), ("d/top.toml", &*top)];
+    let alone = of(&files, "d/host.toml", &["ftl.fssd.gc_units=9"]).unwrap();
+    assert_eq!(alone.ftl.fssd.expect("FSSD").gc_units, 9);
+    let error = of(&files, "d/top.toml", &["ftl.firmware.streams=3"]).unwrap_err().to_string();
+    assert!(error.contains("the drive's FTL is not 'firmware'"), "{error}");
+    if let Err(error) = of(&files, "d/top.toml", &["ftl.fssd.gc_units=9"]) {
+        assert!(!error.to_string().contains("FTL is not 'fssd'"), "{error}");
+    }
+}
+
+/// Files that lead back to one of them are told with the way round.
+#[test]
+fn a_circle_of_files_is_refused_with_the_way() {
+    let a = bridge("a", "bssd-small", "\"sub/b.toml\"");
+    let b = bridge("b", "bssd-small", "\"z-ssd-small\", \"../a.toml\"");
+    let error = told(&[("a.toml", &a), ("sub/b.toml", &b)], "a.toml");
+    let way = "sub/b.toml:5:26: 'drives' leads in a circle: a.toml -> sub/b.toml -> a.toml";
+    assert!(error.contains(way), "{error}");
+    let own = bridge("own", "bssd-small", "\"x/../own.toml\"");
+    let error = told(&[("own.toml", &own)], "own.toml");
+    let way = "own.toml:5:11: 'drives' leads in a circle: own.toml -> own.toml";
+    assert!(error.contains(way), "{error}");
+    // A base's circle has nothing of the way to it.
+    let (top, one, two) = (
+        bridge("top", "bssd-small", "\"one.toml\""),
+        "[device]\nname = \"one\"\nbase = \"two.toml\"\n",
+        "[device]\nname = \"two\"\nbase = \"one.toml\"\n",
+    );
+    let error = told(&[("top.toml", &top), ("one.toml", one), ("two.toml", two)], "top.toml");
+    let way = "two.toml:3:8: 'base' leads in a circle: one.toml -> two.toml -> one.toml";
+    assert!(error.contains(way), "{error}");
+    // A drive that is made of the bridge that it is behind, with drives of its own, is none.
+    let a = bridge("a", "bssd-400g", "\"b.toml\"");
+    let b = bridge("b", "a.toml", "\"bssd-controller\"");
+    let config = of(&[("a.toml", &a), ("b.toml", &b)], "a.toml", &[]).unwrap();
+    assert_eq!(config.members[0].members[0].name, "bssd-controller");
+    // With those of its base it is behind itself.
+    let b = "[device]\nname = \"b\"\nbase = \"a.toml\"\n";
+    let error = told(&[("a.toml", &a), ("b.toml", b)], "a.toml");
+    assert!(error.contains("a.toml:5:11: 'drives' leads in a circle: b.toml -> b.toml"), "{error}");
+}
+
+/// What is not there is told with who names it, and by which key.
+#[test]
+fn a_missing_file_is_told_with_its_profile_and_key() {
+    let a = bridge("a", "bssd-small", "\"bssd-controller\", \"sub/none.toml\"");
+    let error = told(&[("lab/a.toml", &a)], "lab/a.toml");
+    let text = "lab/a.toml:5:30: 'drives' names the profile lab/sub/none.toml, which cannot be read: it is not there";
+    assert!(error.contains(text), "{error}");
+    let error = told(&[("a.toml", &bridge("a", "b.toml", "\"bssd-controller\""))], "a.toml");
+    let text = "a.toml:3:8: 'base' names the profile b.toml, which cannot be read: it is not there";
+    assert!(error.contains(text), "{error}");
+    // A word that is no path is the name of a preset.
+    let error = told(&[("a.toml", &bridge("a", "bssd-small", "\"bssd-controler\""))], "a.toml");
+    assert!(
+        error.contains("a.toml:5:11: unknown device 'bssd-controler', did you mean"),
+        "{error}"
+    );
+    // What is wrong in a file is told with its place there.
+    let own = "[device]\nname = \"own\"\nbase = \"bssd-controller\"\n[nand]\nplane = 3\n";
+    let a = bridge("a", "bssd-small", "\"own.toml\"");
+    let error = told(&[("x/a.toml", &a), ("x/own.toml", own)], "x/a.toml");
+    assert!(error.contains("x/own.toml:5:1: unknown key 'plane' in [nand] of own"), "{error}");
+    // Bridges are four deep at most, in files as well.
+    let names: Vec<String> = (0..7).map(|i| format!("{i}.toml")).collect();
+    let texts: Vec<String> =
+        (1..8).map(|i| bridge("x", "bssd-400g", &format!("\"{i}.toml\""))).collect();
+    let files: Vec<(&str, &str)> =
+        names.iter().zip(&texts).map(|(name, text)| (&**name, &**text)).collect();
+    let error = told(&files, "0.toml");
+    assert!(error.contains("more than 4 bridges are behind each other"), "{error}");
+}
