@@ -365,6 +365,24 @@ fn a_lost_drive_is_rebuilt_under_load() {
     assert!(of_drive(&result, 4, "device.bytes_written") >= 4 << 20);
 }
 
+/// The lost member, its spare and the journal may be bridges like the others.
+#[test]
+fn bridges_are_lost_and_take_the_place_of_others() {
+    let job =
+        "[a]\nrw=randrw\nbs=4k\niodepth=16\nruntime=200ms\ntime_based\nnorandommap\nsize=8m\n";
+    let more = "spare = \"nvme4n1\"\njournal = \"nvme3n1\"\nfail = { member = \"nvme1n1\", at = \"3ms\" }\n\
+                size = 4194304\nsync_speed_max = 2000000000";
+    let set = vec!["nand.blocks=48".to_string()];
+    let topology = drives("bssd-small", 5) + &array("raid5", 3, more);
+    let result = run(system(&topology, &Common { set, ..common("linux-libaio") }).unwrap(), job);
+    let array = &result.machine.arrays[0];
+    assert_eq!((array.missing, array.syncing, array.wrong), (0, false, 0), "{:?}", array.counters);
+    assert_eq!(of_array(&result, "rebuilt_pages"), 1024);
+    assert!(of_array(&result, "degraded_reads") > 0);
+    let written = |d: usize| of_drive(&result, d, "device.bytes_written");
+    assert!(written(3) > 0 && written(4) >= 4 << 20, "{} and {}", written(3), written(4));
+}
+
 /// A journal takes data and parity first.
 #[test]
 fn a_journal_has_all_that_is_written() {
@@ -421,6 +439,20 @@ fn reads_go_around_a_member_that_makes_room() {
     let (free, around) = (&free.machine.arrays[0], &around.machine.arrays[0]);
     assert!(around.met_share <= free.met_share, "{} {}", around.met_share, free.met_share);
     assert_eq!(around.wrong, 0);
+}
+
+/// With turns as well a read finds the others at rest: none is read where it makes room.
+#[test]
+fn with_turns_reads_go_around_the_member_that_has_one() {
+    let [free, around, both] =
+        ["uncoordinated", "around", "token-around"].map(|gc| collecting("raid5", 5, gc, "16k"));
+    assert!(of_array(&both, "around_reads") > of_array(&around, "around_reads"));
+    let [free, around, both] = [&free, &around, &both].map(|run| &run.machine.arrays[0]);
+    assert_eq!((both.most_collecting, both.forced_collections), (1, 0));
+    assert!(free.most_collecting > 1);
+    let shares = [both, around, free].map(|array| array.met_share);
+    assert!(shares[0] < shares[1] && shares[0] < shares[2], "{shares:?}");
+    assert_eq!(both.wrong, 0);
 }
 
 /// A member is a bridge: it makes room while a drive behind it does, and all of them wait for its turn.

@@ -44,6 +44,28 @@ pub enum Collect {
     Token,
     /// Each when it wants to. A read of one that does is rebuilt from the others, if none of them does.
     Around,
+    /// One at a time, in turn, and reads of that one are rebuilt from the others.
+    TokenAround,
+}
+
+impl Collect {
+    /// The word in a profile.
+    pub fn name(self) -> &'static str {
+        match self {
+            Collect::Uncoordinated => "uncoordinated",
+            Collect::Token => "token",
+            Collect::Around => "around",
+            Collect::TokenAround => "token-around",
+        }
+    }
+    /// Members have turns.
+    pub fn has_token(self) -> bool {
+        matches!(self, Collect::Token | Collect::TokenAround)
+    }
+    /// Reads go around a member that makes room.
+    pub fn goes_around(self) -> bool {
+        matches!(self, Collect::Around | Collect::TokenAround)
+    }
 }
 
 /// What arrays of a host have that say nothing else.

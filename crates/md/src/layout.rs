@@ -7,7 +7,7 @@ use wordline_base::BadValue;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum ArrayError {
-    #[error("{level} needs at least {least} drives and has {count}: add one (--drives, members){}", if *.least > 2 { ", or take raid0" } else { "" })]
+    #[error("{level} needs at least {least} drives and has {count}: add drives (--drives {least}, members){}", if *.least > 2 { ", or take raid0" } else { "" })]
     TooFew { level: &'static str, least: u32, count: u32 },
     #[error("chunk is {0} bytes and must be a power of two from 4096 on, as 65536")]
     Chunk(u64),

@@ -169,20 +169,20 @@ pub(crate) fn reads_in_order(waited: u64, reads: u64, unit_sectors: u32) -> Opti
 
 /// Members that make room for writes all the time leave nothing to take turns in, and no others to read instead.
 pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
-    let (word, why) = match gc {
-        Collect::Uncoordinated => return None,
-        Collect::Token => ("token", ""),
-        Collect::Around => ("around", ", and a read goes around one member, not two"),
-    };
+    if gc == Collect::Uncoordinated {
+        return None;
+    }
+    let word = gc.name();
+    let why = if gc.goes_around() { ", and a read goes around one member, not two" } else { "" };
     let around = array.counters.iter().find(|(name, _)| name == "around_reads").map_or(0, |c| c.1);
-    if gc == Collect::Around
+    if gc.goes_around()
         && array.met_collecting > 0
         && array.met_share > 0.01
         && around == 0
         && array.met_share <= 0.9
     {
         return Some(format!(
-            "{}: stack.md.gc=around had no effect: {:.0}% of the requests met a member that made room for writes, and no \
+            "{}: stack.md.gc={word} had no effect on reads: {:.0}% of the requests met a member that made room for writes, and no \
              read went around it: others made room at the same time, or it was written to",
             array.name,
             100.0 * array.met_share

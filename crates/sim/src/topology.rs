@@ -22,7 +22,7 @@ use wordline_base::{SectorSize, Span};
 use wordline_device::{DeviceConfig, DriveConfig, Stripes, SwitchConfig};
 use wordline_host::StackConfig;
 use wordline_host::config::NbdConfig;
-use wordline_md::{ArrayError, Collect, Layout, Level, MdConfig};
+use wordline_md::{ArrayError, Layout, Level, MdConfig};
 
 /// A computer: its cores and its software.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -509,7 +509,7 @@ impl SystemConfig {
                 ("a journal", array.journal.is_some()),
                 ("a drive that is lost", array.fail.is_some()),
                 ("a bitmap", array.config.bitmap > 0),
-                ("reads that go around a drive", array.config.gc == Collect::Around),
+                ("gc = around", array.config.gc.goes_around()),
             ];
             if let (0, Some((what, _))) =
                 (array.level.parities(), asks.iter().find(|(_, asks)| *asks))

@@ -18,7 +18,6 @@ use wordline_base::{Ctx, Ddir, Event, IdVec, Kind, Life, Span, Time};
 use wordline_device::Bridge;
 use wordline_ftl::{Translation, Translator};
 use wordline_host::config::{IdleConfig, PowerConfig};
-use wordline_host::md::Collect;
 use wordline_host::source::{Next, Source, ThreadSpec};
 use wordline_host::{Finished, Host, HostStats, Message, Output};
 use wordline_nvme::Sqe;
@@ -239,10 +238,7 @@ impl World {
         self.end_with_io();
         for (_, array) in &self.arrays {
             // Before they begin.
-            let held = match array.config.gc {
-                Collect::Token => &array.members[1..],
-                Collect::Uncoordinated | Collect::Around => &[],
-            };
+            let held = if array.config.gc.has_token() { &array.members[1..] } else { &[] };
             let drives = self.drives.len();
             for d in held.iter().flat_map(|&unit| flash_behind(&self.bridges, drives, unit)) {
                 self.ctx.enter_drive(d as u8);

@@ -190,8 +190,12 @@ impl Nodes {
             NetworkConfig { drive: number(&units[node.config.drive]), ..node.config.clone() }
         };
         let networks = self.networks.iter().map(network).collect();
+        let of_entry = |entry: usize| number(&units[entry]);
         let array = |node: &ArrayNode| ArrayNode {
-            members: node.members.iter().map(|&entry| number(&units[entry])).collect(),
+            members: node.members.iter().copied().map(of_entry).collect(),
+            spare: node.spare.map(of_entry),
+            journal: node.journal.map(of_entry),
+            fail: node.fail.map(|(entry, at)| (of_entry(entry), at)),
             ..node.clone()
         };
         let arrays = self.arrays.iter().map(array).collect();

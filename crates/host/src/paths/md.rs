@@ -22,8 +22,8 @@ use std::collections::VecDeque;
 use wordline_base::{Ctx, Ddir, IdVec, IoClass, IoId, Kind, Layer, Span, Time, Why};
 use wordline_ftl::Translation;
 use wordline_md::{
-    Added, Collect, Guards, Io, Layout, Level, MdConfig, Member, Out, PAGE, PageOf, Piece, Raid5,
-    Stats, To, What,
+    Added, Guards, Io, Layout, Level, MdConfig, Member, Out, PAGE, PageOf, Piece, Raid5, Stats, To,
+    What,
 };
 use wordline_nvme::Opcode;
 
@@ -666,7 +666,7 @@ impl<S: Source> Host<S> {
         let Some(spare) = array.spare.take() else { return };
         array.members[member] = spare;
         array.busy[member] = false;
-        let holds = array.config.gc == Collect::Token && array.holder != member;
+        let holds = array.config.gc.has_token() && array.holder != member;
         if let Some(p) = &mut array.parity {
             p.raid.replace(member);
             (p.since, p.rows_begun) = (ctx.now, 0);
@@ -816,7 +816,7 @@ impl<S: Source> Host<S> {
             if let Some((_, at)) = fail {
                 ctx.at(ctx.now + at, Kind::HostTimer, MD | u32::from(d) << 3 | FAIL);
             }
-            if array.config.gc == Collect::Token {
+            if array.config.gc.has_token() {
                 let (slot, members) = (array.config.gc_slot, array.members.clone());
                 ctx.at(ctx.now + slot, Kind::HostTimer, MD | u32::from(d) << 3 | TOKEN);
                 for &member in members.iter().skip(1) {
@@ -886,17 +886,13 @@ impl<S: Source> Host<S> {
             array.busy[m] = collects;
             let now = array.busy.iter().filter(|busy| **busy).count() as u32;
             array.most_busy = array.most_busy.max(now);
-            match array.config.gc {
-                Collect::Uncoordinated => {}
-                Collect::Token => {
-                    array.forced += u64::from(collects && m != array.holder);
-                    self.pass_token(ctx, d);
-                }
-                Collect::Around => {
-                    if let Some(p) = &mut array.parity {
-                        p.raid.set_busy(m, collects);
-                    }
-                }
+            let gc = array.config.gc;
+            if let (true, Some(p)) = (gc.goes_around(), &mut array.parity) {
+                p.raid.set_busy(m, collects);
+            }
+            if gc.has_token() {
+                array.forced += u64::from(collects && m != array.holder);
+                self.pass_token(ctx, d);
             }
         }
     }
