@@ -100,10 +100,12 @@ fn host_lines(host: &wordline_sim::HostReport, served: u64) -> Vec<String> {
         items.push(format!("{:.1} looks of polling loops", per(host.looks)));
     }
     lines.extend(section("an I/O costs", &items));
-    let files_or_ftl = |owner: &str| !matches!(owner, "driver" | "all");
-    if host.memory_by_owner.iter().any(|m| files_or_ftl(&m.name)) {
+    let owners = host.memory_by_owner.iter().filter(|m| m.name != "all").count();
+    if owners > 0 {
         let mib = |bytes: u64| format!("{:.1}", bytes as f64 / (1 << 20) as f64);
-        let items = host.memory_by_owner.iter().map(|m| {
+        // All of it is what one owner has.
+        let told = host.memory_by_owner.iter().filter(|m| owners > 1 || m.name != "all");
+        let items = told.map(|m| {
             let (name, p50, max) = (m.name.replace('_', " "), m.p50_bytes, m.max_bytes);
             format!("{name} {} MiB (at most {})", mib(p50), mib(max))
         });
