@@ -204,6 +204,7 @@ pub fn counted(kind: &str, ios: u64) -> bool {
         "selectisr" => (flashshare(MARKED, "selectisr"), false),
         "fssd-reads" => (on_host(SECTORS_READ), false),
         "fssd-writes" => (on_host(SECTORS_WRITTEN), false),
+        "fssd-volatile-writes" => (on_host(SECTORS_WRITTEN).set("ftl.fssd.volatile=true"), false),
         "fssd-pblk-reads" => (on_host(SECTORS_READ).set("ftl.fssd=none"), false),
         "fssd-pblk-writes" => (on_host(SECTORS_WRITTEN).set("ftl.fssd=none"), false),
         "bssd-reads" => (small(Case::new("bssd-400g", READS)), false),

@@ -1,5 +1,6 @@
 //! FSSD: flash software on the host, from the thread that writes to the drive.
 
+use wordline::{Plan, Precondition, System, jobs};
 use wordline_check::{Age, Case, Outcome};
 
 const WRITES: &str = "[a]\nioengine=libaio\nrw=randwrite\nbs=512\nnumber_ios=4000\nnorandommap\n";
@@ -72,6 +73,31 @@ fn workers_wait_for_the_lock_of_the_map() {
         of("lock_waits")
     };
     assert!(waits(4) > 1000 && waits(1) < waits(4) / 10, "nobody slept for the lock");
+}
+
+/// What a result says of memory is what the FTL holds, to the byte, and all of it is the sum of its owners.
+#[test]
+fn memory_reported_is_memory_held() {
+    for word in ["all", "map"] {
+        let case = Case::new("fssd-small", MIXED).set(&format!("ftl.on_host={word}"));
+        let mut plan = Plan::new(
+            System::from_config(case.config().unwrap(), &[]),
+            jobs("t.fio", MIXED).unwrap(),
+        );
+        plan.state = Precondition::Fill;
+        let mut run = plan.prepare().unwrap().start().unwrap();
+        while run.step(100_000) {}
+        let held = run.ftl().host_memory();
+        let result = run.finish();
+        let owners = &result.machine.host.as_ref().unwrap().memory_by_owner;
+        let end = |name: &str| owners.iter().find(|o| o.name == name).map_or(0, |o| o.end_bytes);
+        assert!(held.nodes > 0 && held.nodes.is_multiple_of(4096), "{held:?}");
+        assert_eq!(end("map_nodes"), held.nodes, "{word}");
+        assert_eq!(end("write_buffer"), held.buffer, "{word}");
+        assert_eq!(end("ftl_tables"), held.tables, "{word}");
+        let parts = owners.iter().filter(|o| o.name != "all").map(|o| o.end_bytes);
+        assert_eq!(end("all"), parts.sum::<u64>(), "{word}");
+    }
 }
 
 const MIXED: &str = "[a]\nioengine=libaio\nrw=randrw\nbsrange=512-32k\nblockalign=512\niodepth=16\n\

@@ -508,3 +508,30 @@ fn files_behind_a_bridge_are_part_of_a_point() {
     place.run(&format!("run {job} --device lab/b.toml")).fails(2, &[told, "check the path"]);
     place.run("study run s.toml --out r").fails(2, &[told]);
 }
+
+/// Little's law in each row of both tables: as many are in flight as come back in a second, each for so long.
+#[test]
+fn each_row_of_workers_and_of_modes_follows_littles_law() {
+    let place = Place::new();
+    for (name, rows) in [("workers", 16), ("modes", 8)] {
+        place.run(&format!("study run host-flash/{name} --out r")).ok();
+        let table = place.text(&format!("r/host-flash/{name}.csv"));
+        let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let head = lines.next().expect("names of columns");
+        let column = |name: &str| head.iter().position(|of| *of == name).expect("a column");
+        let (rate, latency) = (column("rate (K/s)"), column("latency (ms)"));
+        let mut seen = 0;
+        for row in lines {
+            let number = |at: usize| row[at].parse::<f64>().expect("a number");
+            let out = match row[2] {
+                "queue" => 128.0,
+                "legacy" => 1.0,
+                workers => 128.0 * workers.parse::<f64>().expect("workers"),
+            };
+            let flight = number(rate) * number(latency);
+            assert!((flight / out - 1.0).abs() < 0.01, "{name}: {row:?}: {flight} of {out}");
+            seen += 1;
+        }
+        assert_eq!(seen, rows, "{name}");
+    }
+}

@@ -548,6 +548,9 @@ fn blocks_of_512_bytes_are_kept_when_the_server_is_killed() {
     }
     let cached = format!("--device intel-750-small --set cache.bytes=2097152 {lba}");
     crash_by(&cached, kills(10), Between::default(), 512, 20);
+    // Its sectors of 512 bytes are whole ones of 4 KiB when it is served.
+    let between = Between { power_losses: true, flips: false };
+    crash_by("--device fssd-small", kills(10), between, 512, 24);
 }
 #[test]
 fn flipped_bits_are_never_taken_for_data_after_the_server_is_killed() {
