@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wordline::{Checked, Drive, Plan, Prepared, Run, RunResult, Step, Watch, ZetanCache};
 use wordline_cache::{Cache, Said};
-use wordline_frontend::{Failure, Origin, Settings, check_memory, state};
+use wordline_frontend::{Failure, MemoryWatch, Origin, Settings, check_memory, state};
 use wordline_sim::setup;
 
 /// Events between two looks at what Python says.
@@ -56,6 +56,13 @@ static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
 struct Shown<'a> {
     signals: &'a Signals,
     drive: String,
+    memory: MemoryWatch,
+}
+
+impl<'a> Shown<'a> {
+    fn of(plan: &Plan, signals: &'a Signals) -> Shown<'a> {
+        Shown { signals, drive: String::new(), memory: MemoryWatch::of(plan) }
+    }
 }
 
 impl Watch for Shown<'_> {
@@ -64,6 +71,9 @@ impl Watch for Shown<'_> {
     }
     fn begin(&mut self, step: Step) {
         self.signals.say(format!("{}{}", self.drive, state::doing(step)));
+    }
+    fn look(&mut self) -> Result<(), String> {
+        self.memory.look()
     }
 }
 
@@ -125,7 +135,7 @@ fn alone(
     if save.is_some() {
         checked.can_be_saved().map_err(wordline::Error::from)?;
     }
-    let mut watch = Shown { signals, drive: String::new() };
+    let mut watch = Shown::of(checked.plan(), signals);
     age(&mut checked, cache, &mut watch, signals)?;
     if let Some(path) = save {
         signals.say("saving the drive's state".into());
@@ -174,18 +184,20 @@ fn shared(
     let drives = kept(key, || {
         signals.say("preparing the drive".into());
         let mut checked = plan(todo, settings)?.check_to_share(&mut zetans)?;
-        let mut watch = Shown { signals, drive: String::new() };
+        let mut watch = Shown::of(checked.plan(), signals);
         age(&mut checked, cache, &mut watch, signals)?;
         Ok::<_, Failure>(checked.prepare(&mut watch)?.into_drives())
     })?;
-    Ok(plan(todo, settings)?.check_on(drives, &mut zetans)?.pace()?)
+    let checked = plan(todo, settings)?.check_on(drives, &mut zetans)?;
+    let mut watch = Shown::of(checked.plan(), signals);
+    Ok(checked.pace(&mut watch)?)
 }
 
 /// Steps the run. A stop drains what is in flight.
 fn to_end(run: &mut Run, signals: &Signals) -> Result<(), Failure> {
     signals.say(String::new());
     signals.running.store(true, Ordering::SeqCst);
-    let mut stopped = false;
+    let (mut stopped, mut memory) = (false, MemoryWatch::of(run.plan()));
     while run.step(CHUNK) {
         signals.now_ns.store(run.now().0, Ordering::Relaxed);
         signals.served.store(run.served(), Ordering::Relaxed);
@@ -193,6 +205,10 @@ fn to_end(run: &mut Run, signals: &Signals) -> Result<(), Failure> {
         if !stopped && signals.stop.load(Ordering::SeqCst) {
             stopped = true;
             run.stop();
+        }
+        if !stopped && let Some(short) = memory.short() {
+            stopped = true;
+            run.stop_for(short.to_string());
         }
         signals.abandoned()?;
     }

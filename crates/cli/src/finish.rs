@@ -4,16 +4,12 @@ use crate::args::CommonArgs;
 use crate::progress::{Progress, shown};
 use crate::{Failure, files, output, remark, signals};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 use wordline::{Checked, Prepared, Run, RunError, RunResult};
 use wordline_frontend::files::Consumed;
-use wordline_frontend::{Origin, Settings, nearly_used_up};
+use wordline_frontend::{MemoryWatch, Origin, Settings};
 
 /// Events between two looks at the clock and at Ctrl-C.
 const CHUNK: u64 = 200_000;
-
-/// Wall time between two looks at what memory is left.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// Finds out before the run that something it is to write cannot be.
 pub fn check_writable(args: &CommonArgs, checked: &Checked) -> Result<(), Failure> {
@@ -82,9 +78,7 @@ pub fn measure(
 
 /// Steps the run. The first Ctrl-C stops new I/O and drains what is in flight.
 fn drive_to_the_end(run: &mut Run, progress: &mut Progress, args: &CommonArgs) {
-    let (mut stopped, mut looked) = (false, Instant::now());
-    // A map that is a tree of extents grows with what is written.
-    let grows = run.plan().system.machine().drives.iter().any(|d| d.config.ftl.fssd.is_some());
+    let (mut stopped, mut memory) = (false, MemoryWatch::of(run.plan()));
     signals::run_begins();
     while run.step(CHUNK) {
         progress.draw(run);
@@ -95,12 +89,9 @@ fn drive_to_the_end(run: &mut Run, progress: &mut Progress, args: &CommonArgs) {
             }
             run.stop();
         }
-        if grows && !stopped && looked.elapsed() > LOOK {
-            looked = Instant::now();
-            if let Some(short) = nearly_used_up() {
-                stopped = true;
-                run.stop_for(short);
-            }
+        if !stopped && let Some(short) = memory.short() {
+            stopped = true;
+            run.stop_for(short.to_string());
         }
     }
 }

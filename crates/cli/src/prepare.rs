@@ -5,7 +5,7 @@ use crate::progress::Activity;
 use crate::{Failure, remark};
 use wordline::{Checked, Drive, Plan, Prepared, Step, Watch};
 use wordline_cache::Said;
-use wordline_frontend::{Settings, check_memory, state};
+use wordline_frontend::{MemoryWatch, Settings, check_memory, state};
 
 /// Builds what `plan` needs, if there is memory for it, and shows what is wrong with the plan.
 pub fn check(plan: Plan, args: &CommonArgs, settings: &Settings) -> Result<Checked, Failure> {
@@ -26,7 +26,8 @@ pub fn prepare(mut checked: Checked, args: &CommonArgs) -> Result<Prepared, Fail
     if args.save_state.is_some() {
         checked.can_be_saved().map_err(wordline::Error::from)?;
     }
-    let mut watch = Shown { args, drive: String::new(), activity: None };
+    let memory = MemoryWatch::of(checked.plan());
+    let mut watch = Shown { args, drive: String::new(), activity: None, memory };
     match args.cache.cache() {
         Some(cache) => {
             let mut going = None;
@@ -54,6 +55,7 @@ struct Shown<'a> {
     /// The drive of several that it is about.
     drive: String,
     activity: Option<Activity>,
+    memory: MemoryWatch,
 }
 
 impl Watch for Shown<'_> {
@@ -63,6 +65,10 @@ impl Watch for Shown<'_> {
     fn begin(&mut self, step: Step) {
         self.activity =
             Some(Activity::begin(self.args, &format!("{}{}", self.drive, state::doing(step))));
+    }
+
+    fn look(&mut self) -> Result<(), String> {
+        self.memory.look()
     }
 
     fn done(&mut self, step: Step, drive: &Drive) {

@@ -49,7 +49,10 @@ fn aged(g: &Geometry, op: f64, config: FirmwareConfig, seed: u64) -> (Firmware, 
     let mut rng = Rng::from_seed(seed);
     ftl.fill(&mut ctx.stamps).unwrap();
     assert_eq!(ftl.counters().gc_sectors, 0, "filled in order");
-    let mut next = |lpns: &mut [u32]| lpns.fill_with(|| rng.below(sectors) as u32);
+    let mut next = |lpns: &mut [u32]| {
+        lpns.fill_with(|| rng.below(sectors) as u32);
+        Ok(())
+    };
     let limits = WindowLimits { window: 0.25, least: 3.0, most: 20.0, ..WindowLimits::default() };
     let steady = steady_by_overwriting(&mut ftl, &mut ctx.stamps, &mut next, limits).unwrap();
     assert!(steady.steady, "{steady:?}");
@@ -57,7 +60,7 @@ fn aged(g: &Geometry, op: f64, config: FirmwareConfig, seed: u64) -> (Firmware, 
     let (mut free, mut draws) = (0, 0);
     let mut lpns = [0; 64];
     for _ in 0..sectors / 64 {
-        next(&mut lpns);
+        next(&mut lpns).unwrap();
         ftl.overwrite(&mut ctx.stamps, &lpns).unwrap();
         (free, draws) = (free + ftl.free_units(), draws + 1);
     }
@@ -620,7 +623,10 @@ fn no_write_waits_longer_for_folding_than_the_pace_allows() {
         ctx.now = Time(1);
         let mut rng = Rng::from_seed(3);
         ftl.fill(&mut ctx.stamps).unwrap();
-        let mut next = |lpns: &mut [u32]| lpns.fill_with(|| rng.below(sectors) as u32);
+        let mut next = |lpns: &mut [u32]| {
+            lpns.fill_with(|| rng.below(sectors) as u32);
+            Ok(())
+        };
         let limits =
             WindowLimits { window: 0.25, least: 2.0, most: 10.0, ..WindowLimits::default() };
         steady_by_overwriting(&mut ftl, &mut ctx.stamps, &mut next, limits).unwrap();

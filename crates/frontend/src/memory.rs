@@ -59,20 +59,6 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// Memory is used up in the midst of a run: what to say, if it is.
-pub fn nearly_used_up() -> Option<String> {
-    used_up(memory::available())
-}
-fn used_up(left: Option<u64>) -> Option<String> {
-    memory::is_short(left).then(|| {
-        format!(
-            "{} MiB of memory are left: the run ends here, before the system ends it. What was written at random \
-             takes memory, in a map of extents and in versions of sectors: use --scale, --no-integrity, or fewer writes",
-            left.unwrap_or(0) >> 20
-        )
-    })
-}
-
 fn shortage(needed: u64, drives: usize, versions: bool, free: u64) -> Option<Shortage> {
     (needed > free).then_some(Shortage { needed, free, drives, versions })
 }
@@ -97,8 +83,5 @@ mod tests {
         let five = shortage(30 << 30, 5, false, 20 << 30).expect("too little").to_string();
         assert!(five.contains("these 5 drives takes 30.0 GiB"), "{five}");
         assert!(memory::available().is_none_or(|free| free > 1 << 20));
-        assert_eq!(used_up(Some(1 << 30)), None);
-        let words = used_up(Some(99 << 20)).expect("little is left");
-        assert!(words.contains("99 MiB") && words.contains("--scale"), "{words}");
     }
 }

@@ -137,7 +137,10 @@ fn uniform_random_writes_are_amplified_as_greedy_collection_does() {
         ftl.fill(&mut ctx.stamps).unwrap();
         assert_eq!(ftl.counters().gc_sectors, 0, "filled in order");
         let (mut free, mut draws) = (0, 0);
-        let mut next = |lpns: &mut [u32]| lpns.fill_with(|| rng.below(sectors) as u32);
+        let mut next = |lpns: &mut [u32]| {
+            lpns.fill_with(|| rng.below(sectors) as u32);
+            Ok(())
+        };
         let steady =
             steady_by_overwriting(&mut ftl, &mut ctx.stamps, &mut next, WindowLimits::default())
                 .unwrap();
@@ -145,7 +148,7 @@ fn uniform_random_writes_are_amplified_as_greedy_collection_does() {
         let before = *ftl.counters();
         let mut lpns = [0; 64];
         for _ in 0..sectors / 64 {
-            next(&mut lpns);
+            next(&mut lpns).unwrap();
             ftl.overwrite(&mut ctx.stamps, &lpns).unwrap();
             (free, draws) = (free + ftl.free_segments().0, draws + 1);
         }

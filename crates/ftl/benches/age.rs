@@ -38,7 +38,8 @@ fn main() {
     let before = *ftl.counters();
     let (steady, s) = timed(|| {
         let next = &mut |lpns: &mut [u32]| {
-            lpns.iter_mut().for_each(|lpn| *lpn = rng.below(sectors) as u32)
+            lpns.iter_mut().for_each(|lpn| *lpn = rng.below(sectors) as u32);
+            Ok(())
         };
         steady_by_overwriting(&mut ftl, &mut off, next, WindowLimits::default()).expect("room")
     });

@@ -18,7 +18,7 @@ use crate::line::LineState;
 use crate::map::Where;
 use wordline_base::{Lpn, Stamps};
 use wordline_nand::LineId;
-use wordline_translation::{AgeError, Pace, Steady};
+use wordline_translation::{AgeError, Choose, Pace, Steady};
 
 pub(crate) const BATCH: usize = 256;
 /// Credit is counted in this part of a sector.
@@ -97,7 +97,7 @@ impl Ftl {
     pub fn paced(
         &mut self,
         stamps: &mut Stamps,
-        next: &mut dyn FnMut(&mut [u32]),
+        next: &mut Choose<'_>,
         pace: Pace,
     ) -> Result<Steady, AgeError> {
         self.pace = Some(pace);
@@ -108,7 +108,7 @@ impl Ftl {
     fn paced_windows(
         &mut self,
         stamps: &mut Stamps,
-        next: &mut dyn FnMut(&mut [u32]),
+        next: &mut Choose<'_>,
     ) -> Result<Steady, AgeError> {
         /// Sectors that all write in a window, as a share of the capacity, how many windows there may
         /// be, and how many in a row have to leave as much free as they found.
@@ -118,7 +118,7 @@ impl Ftl {
         let mut report = Steady { windows: Vec::new(), steady: false, sectors: 0 };
         let mut free = vec![self.scarce_blocks()];
         let (mut lpns, mut ahead) = ([0u32; BATCH], [0u32; BATCH]);
-        next(&mut ahead);
+        next(&mut ahead)?;
         self.age_ahead(stamps, &ahead);
         let window = (self.sectors / WINDOW).max(BATCH as u64);
         while report.windows.len() < MOST && !report.steady {
@@ -126,7 +126,7 @@ impl Ftl {
             let written = |c: &Counters| c.user_sectors + c.gc_sectors;
             while written(&self.counters) - written(&before) < window {
                 std::mem::swap(&mut lpns, &mut ahead);
-                next(&mut ahead);
+                next(&mut ahead)?;
                 self.age_ahead(stamps, &ahead);
                 self.age_begin(stamps)?;
                 self.age_batch(stamps, &lpns)?;

@@ -22,9 +22,9 @@ use std::ops::Range;
 use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Stamps, StateSource};
 use wordline_nand::{Class, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Command, Commands, Counters, Digest, LoadError, Memory,
-    Newest, Order, Pace, Piece, SavedIn, SavedOut, Source, Steady, Translation, Wear, damaged,
-    split,
+    Action, AgeError, BlockState, Breach, Choose, Command, Commands, Counters, Digest, LoadError,
+    Memory, Newest, Order, Pace, Piece, SavedIn, SavedOut, Source, Steady, Translation, Wear,
+    damaged, split,
 };
 
 /// What a state of such a medium holds from here on; lines have a seed there.
@@ -706,14 +706,14 @@ impl Translation for InPlace {
     fn paced(
         &mut self,
         stamps: &mut Stamps,
-        next: &mut dyn FnMut(&mut [u32]),
+        next: &mut Choose<'_>,
         _: Pace,
     ) -> Result<Steady, AgeError> {
         let window = u64::from(self.sectors / 25).max(BATCH as u64).next_multiple_of(BATCH as u64);
         let report = Steady { windows: vec![1.0; 4], steady: true, sectors: 4 * window };
         let mut lpns = [0; BATCH];
         for _ in 0..report.sectors / BATCH as u64 {
-            next(&mut lpns);
+            next(&mut lpns)?;
             self.overwrite(stamps, &lpns)?;
         }
         Ok(report)

@@ -1,9 +1,9 @@
 //! Which FTL a drive has: one of ours, or one that somebody wrote outside.
 
 use crate::{
-    Action, AgeError, BlockState, Breach, Counters, Ftl, FtlConfig, GcFloor, GcShape, HostMemory,
-    InPlace, LoadError, MapWork, Memory, Ordered, Pace, Piece, Rebuilt, Source, Steady, StrideUse,
-    Translation, Wear,
+    Action, AgeError, BlockState, Breach, Choose, Counters, Ftl, FtlConfig, GcFloor, GcShape,
+    HostMemory, InPlace, LoadError, MapWork, Memory, Ordered, Pace, Piece, Rebuilt, Source, Steady,
+    StrideUse, Translation, Wear,
 };
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -228,7 +228,7 @@ hand_on! {
     fn overwrite(&mut, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError>;
     fn rest(&mut, stamps: &mut Stamps) -> Result<(), AgeError>;
     fn paced(
-        &mut, stamps: &mut Stamps, next: &mut dyn FnMut(&mut [u32]), pace: Pace
+        &mut, stamps: &mut Stamps, next: &mut Choose<'_>, pace: Pace
     ) -> Result<Steady, AgeError>;
     fn settle(&mut);
     fn media_state(&) -> Box<dyn Iterator<Item = BlockState> + '_>;

@@ -302,6 +302,7 @@ fn aligned_writes_are_not_amplified() {
         assert_eq!((wear.mean * units as f64).round() as u64, units + 500, "seed {seed}");
         let mut next = |lpns: &mut [u32]| {
             lpns.iter_mut().for_each(|lpn| *lpn = rng.below(u64::from(sectors)) as u32);
+            Ok(())
         };
         let report =
             steady_by_overwriting(&mut ftl, &mut ctx.stamps, &mut next, WindowLimits::default())

@@ -84,7 +84,10 @@ fn measure_within(policy: VictimPolicy, spare: f64, window: u32) -> (f64, f64, f
     let mut off = Stamps::off();
     ftl.fill(&mut off).unwrap();
     ftl.settle();
-    let mut next = |lpns: &mut [u32]| lpns.iter_mut().for_each(|l| *l = rng.below(sectors) as u32);
+    let mut next = |lpns: &mut [u32]| {
+        lpns.iter_mut().for_each(|l| *l = rng.below(sectors) as u32);
+        Ok(())
+    };
     let limits = WindowLimits { window: 0.5, least: 4.0, most: 20.0, ..WindowLimits::default() };
     let steady = steady_by_overwriting(&mut ftl, &mut off, &mut next, limits).unwrap();
     assert!(steady.steady, "{steady:?}");
@@ -210,7 +213,10 @@ fn an_aged_drive_is_in_the_steady_state_of_time() {
     let mut ctx = ctx(None);
     ftl.fill(&mut ctx.stamps).unwrap();
     ftl.settle();
-    let mut next = |lpns: &mut [u32]| lpns.iter_mut().for_each(|l| *l = rng.below(sectors) as u32);
+    let mut next = |lpns: &mut [u32]| {
+        lpns.iter_mut().for_each(|l| *l = rng.below(sectors) as u32);
+        Ok(())
+    };
     let limits = WindowLimits { window: 0.25, least: 3.0, ..WindowLimits::default() };
     let aged = steady_by_overwriting(&mut ftl, &mut ctx.stamps, &mut next, limits).unwrap();
     let wa_aged = aged.write_amplification(3);

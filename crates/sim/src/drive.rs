@@ -231,6 +231,9 @@ fn sum_of(head: &[u8]) -> u64 {
     words.fold(head.len() as u64, |sum, word| splitmix64(sum ^ word))
 }
 
+/// Asked now and then while a drive is aged. An error ends it.
+pub type Look<'a> = dyn FnMut() -> Result<(), AgeError> + 'a;
+
 /// A drive between runs: its flash and its FTL, without a host and without time.
 #[derive(Clone)]
 pub struct Drive {
@@ -299,23 +302,24 @@ impl Drive {
     }
 
     /// Brings a filled drive into the state that `how` names; `job` draws the writes of the run to
-    /// come, uniform ones if it has none.
+    /// come, uniform ones if it has none. `look` is asked now and then: an error ends it.
     pub fn age(
         &mut self,
         how: Precondition,
         job: &mut WriteSampler,
         seed: Seed,
+        look: &mut Look<'_>,
     ) -> Result<(), AgeError> {
         match how {
             Precondition::None | Precondition::Fill => return Ok(()),
-            Precondition::Steady => self.steady(job)?,
+            Precondition::Steady => self.steady(job, look)?,
             Precondition::Random => {
-                self.uniform(seed)?;
-                self.random(job)?;
+                self.uniform(seed, look)?;
+                self.random(job, look)?;
             }
             Precondition::Paced => {
-                self.before_pace(seed)?;
-                self.paced(job)?;
+                self.before_pace(seed, look)?;
+                self.paced(job, look)?;
             }
         }
         self.prepared = Some(how);
@@ -323,15 +327,19 @@ impl Drive {
     }
 
     /// Overwrites what the sampler draws until write amplification is steady.
-    fn steady(&mut self, sampler: &mut WriteSampler) -> Result<(), AgeError> {
-        self.steady_within(sampler, WindowLimits::default())
+    fn steady(&mut self, sampler: &mut WriteSampler, look: &mut Look<'_>) -> Result<(), AgeError> {
+        self.steady_within(sampler, WindowLimits::default(), look)
     }
     fn steady_within(
         &mut self,
         sampler: &mut WriteSampler,
         limits: WindowLimits,
+        look: &mut Look<'_>,
     ) -> Result<(), AgeError> {
-        let next = &mut |lpns: &mut [u32]| sampler.fill(lpns);
+        let next = &mut |lpns: &mut [u32]| {
+            sampler.fill(lpns);
+            look()
+        };
         let report = steady_by_overwriting(&mut self.ftl, &mut self.stamps, next, limits)?;
         self.unsteady = !report.steady;
         self.ageing = report.windows;
@@ -341,30 +349,32 @@ impl Drive {
 
     /// Overwrites uniformly at random until write amplification is steady, as preconditioning is done
     /// in most studies.
-    fn uniform(&mut self, seed: Seed) -> Result<(), AgeError> {
-        self.steady(&mut WriteSampler::uniform(self.bytes(), self.nand.geometry.sector, seed))
+    fn uniform(&mut self, seed: Seed, look: &mut Look<'_>) -> Result<(), AgeError> {
+        self.steady(&mut WriteSampler::uniform(self.bytes(), self.nand.geometry.sector, seed), look)
     }
 
     /// The part of [`Precondition::Paced`] that has nothing of a job's own: uniform writes until lines
     /// are collected for some time, since more of them at full speed are no nearer to any pace.
-    pub fn before_pace(&mut self, seed: Seed) -> Result<(), AgeError> {
+    pub fn before_pace(&mut self, seed: Seed, look: &mut Look<'_>) -> Result<(), AgeError> {
         let limits =
             WindowLimits { windows: 3, within: 0.1, least: 0.0, ..WindowLimits::default() };
         self.steady_within(
             &mut WriteSampler::uniform(self.bytes(), self.nand.geometry.sector, seed),
             limits,
+            look,
         )
     }
 
     /// Writes a tenth of the capacity with what the sampler draws, if it is a job's own. Then the
     /// drive is left alone until the collector rests, as between preconditioning and a run.
-    fn random(&mut self, sampler: &mut WriteSampler) -> Result<(), AgeError> {
+    fn random(&mut self, sampler: &mut WriteSampler, look: &mut Look<'_>) -> Result<(), AgeError> {
         let before = *self.ftl.counters();
         let mut lpns = vec![0; (self.sectors() / 1000).clamp(1, 1 << 16) as usize];
         let mut left = if sampler.is_own() { self.sectors() / 10 } else { 0 };
         while left > 0 {
             let n = left.min(lpns.len() as u64) as usize;
             sampler.fill(&mut lpns[..n]);
+            look()?;
             self.ftl.overwrite(&mut self.stamps, &lpns[..n])?;
             left -= n as u64;
         }
@@ -381,14 +391,17 @@ impl Drive {
 
     /// Goes on with the job's own writes at the job's own rate until the collector keeps pace with
     /// it. Without a rate that is what users at full speed have; with no writes the collector rests.
-    pub fn paced(&mut self, job: &mut WriteSampler) -> Result<(), AgeError> {
+    pub fn paced(&mut self, job: &mut WriteSampler, look: &mut Look<'_>) -> Result<(), AgeError> {
         let unit = self.nand.program_time();
         match job.rate() {
             Some(0) => self.ftl.rest(&mut self.stamps)?,
             users => {
                 let users = users.unwrap_or(u64::from(u32::MAX));
                 let pace = Pace { users, unit, most: self.program_rate };
-                let next = &mut |lpns: &mut [u32]| job.fill(lpns);
+                let next = &mut |lpns: &mut [u32]| {
+                    job.fill(lpns);
+                    look()
+                };
                 let report = self.ftl.paced(&mut self.stamps, next, pace)?;
                 self.unsteady = !report.steady;
                 self.ageing.extend(report.windows);

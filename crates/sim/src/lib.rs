@@ -28,7 +28,7 @@ pub mod world;
 pub use app::{AppSource, SharedApp};
 pub use check::Units;
 pub use disks::{JobDisk, JobDisks};
-pub use drive::{About, Drive, Precondition};
+pub use drive::{About, Drive, Look, Precondition};
 pub use error::{BuildError, JobError, JobFault, LoadError};
 pub use job::JobSource;
 pub use replay::TraceSource;

@@ -76,6 +76,8 @@ pub enum VariableError {
 pub enum PointError {
     #[error(transparent)]
     Variable(#[from] VariableError),
+    #[error(transparent)]
+    Memory(#[from] crate::memory::Short),
     #[error("cannot read the profile {name}: {why}")]
     Profile { name: String, why: io::Error },
     #[error(transparent)]

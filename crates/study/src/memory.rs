@@ -1,6 +1,7 @@
 //! Memory that a drive's state takes, and what the system has.
 
-use wordline::Plan;
+use std::time::{Duration, Instant};
+use wordline::{Plan, Watch};
 use wordline_nand::Geometry;
 
 /// Memory a sector takes: its entry of the map on a fresh drive, and beyond that the reverse map
@@ -30,6 +31,9 @@ const TREE_SPLIT: u64 = 2;
 const TREE_WIDENED: u64 = 256;
 /// A version that is a word.
 const TREE_WORD: u64 = 4;
+
+/// What RAID-5 reads and writes.
+const PAGE: u64 = 4096;
 
 /// How much of a drive was written, and in which order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,10 +100,15 @@ impl TreeDrive {
 /// Bytes that the states of all drives of a plan take, with what its jobs will write, as far as they say how much.
 /// None where a drive has a shape that cannot be; building it will refuse that.
 pub fn of_plan(plan: &Plan, written: Written, integrity: bool) -> Option<u64> {
-    let drives = &plan.system.machine().drives;
+    let machine = plan.system.machine();
+    let drives = &machine.drives;
+    // With parity a small write is two, of whole pages.
+    let (least, writes) = match machine.arrays.iter().any(|array| array.level.parities() > 0) {
+        true => (plan.least_write().max(PAGE), plan.random_writes().saturating_mul(2)),
+        false => (plan.least_write(), plan.random_writes()),
+    };
     // Each drive gets a part of the writes.
-    let (least, writes) =
-        (plan.least_write(), plan.random_writes().div_ceil(drives.len().max(1) as u64));
+    let writes = writes.div_ceil(drives.len().max(1) as u64);
     let mut sum = 0;
     for drive in drives {
         let geometry = Geometry::new(&drive.config.nand).ok()?;
@@ -117,8 +126,58 @@ pub fn of_plan(plan: &Plan, written: Written, integrity: bool) -> Option<u64> {
 }
 
 /// So little is left that the system may soon end the program.
-pub fn is_short(left: Option<u64>) -> bool {
-    left.is_some_and(|left| left < LEAST)
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "{} MiB of memory are left: the run ends here, before the system ends it. What was written at random takes memory, in \
+     a map of extents and in versions of sectors: use --scale, --no-integrity, or fewer writes", .left >> 20
+)]
+pub struct Short {
+    /// Bytes that are left.
+    left: u64,
+}
+
+/// Looks at what memory is left while drives are aged or run whose state grows with what is written.
+pub struct MemoryWatch {
+    grows: bool,
+    looked: Instant,
+    between: Duration,
+    left: fn() -> Option<u64>,
+}
+
+impl MemoryWatch {
+    /// For the drives of a plan: a map that is a tree of extents grows.
+    pub fn of(plan: &Plan) -> MemoryWatch {
+        let grows = plan.system.machine().drives.iter().any(|d| d.config.ftl.fssd.is_some());
+        MemoryWatch { grows, looked: Instant::now(), between: LOOK, left: available }
+    }
+    /// Looks each time, at what `left` says.
+    #[cfg(test)]
+    pub(crate) fn at_once(plan: &Plan, left: fn() -> Option<u64>) -> MemoryWatch {
+        MemoryWatch { between: Duration::ZERO, left, ..MemoryWatch::of(plan) }
+    }
+    /// Little is left, if the last look was some time ago and this one shows it.
+    pub fn short(&mut self) -> Option<Short> {
+        if !self.grows || self.looked.elapsed() < self.between {
+            return None;
+        }
+        self.looked = Instant::now();
+        is_short((self.left)())
+    }
+}
+
+/// The look in the midst of ageing.
+impl Watch for MemoryWatch {
+    fn look(&mut self) -> Result<(), String> {
+        self.short().map_or(Ok(()), |short| Err(short.to_string()))
+    }
+}
+
+/// Wall time between two looks.
+const LOOK: Duration = Duration::from_millis(200);
+
+fn is_short(left: Option<u64>) -> Option<Short> {
+    let left = left.filter(|&left| left < LEAST)?;
+    Some(Short { left })
 }
 /// A run goes on while so many bytes are left: it takes less between two looks.
 const LEAST: u64 = 256 << 20;
@@ -171,6 +230,8 @@ mod tests {
 
     #[test]
     fn less_than_256_mib_are_little() {
-        assert!(is_short(Some(100 << 20)) && !is_short(Some(1 << 30)) && !is_short(None));
+        assert_eq!((is_short(Some(1 << 30)), is_short(None)), (None, None));
+        let words = is_short(Some(99 << 20)).expect("little is left").to_string();
+        assert!(words.contains("99 MiB") && words.contains("--scale"), "{words}");
     }
 }

@@ -39,6 +39,9 @@ impl Default for WindowLimits {
     }
 }
 
+/// Chooses the sectors that ageing overwrites next. An error ends the ageing.
+pub type Choose<'a> = dyn FnMut(&mut [u32]) -> Result<(), AgeError> + 'a;
+
 /// What ageing to a steady state found.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Steady {
@@ -63,7 +66,7 @@ impl Steady {
 pub fn steady_by_overwriting<T: Translation + ?Sized>(
     ftl: &mut T,
     stamps: &mut Stamps,
-    next: &mut dyn FnMut(&mut [u32]),
+    next: &mut Choose<'_>,
     limits: WindowLimits,
 ) -> Result<Steady, AgeError> {
     let capacity = ftl.sectors() as f64;
@@ -77,7 +80,7 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
         let mut left = window;
         while left > 0 {
             let n = left.min(BATCH as u64) as usize;
-            next(&mut lpns[..n]);
+            next(&mut lpns[..n])?;
             ftl.overwrite(stamps, &lpns[..n])?;
             left -= n as u64;
         }

@@ -20,10 +20,13 @@ pub enum AgeError {
     #[error("{0}: the drive is too full to age")]
     Full(&'static str),
     #[error(
-        "the map needs more memory than ftl.fssd.host_memory gives it: raise it, or set it to none"
+        "the map needs more memory than --host-memory (ftl.fssd.host_memory) gives it: raise it or leave it out"
     )]
     /// The map does not fit the memory that it was given.
     Memory,
+    /// Who watches it ended it, and says why.
+    #[error("{0}")]
+    Ended(String),
 }
 
 /// What of a state does not fit the rest of it.

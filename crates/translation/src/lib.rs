@@ -39,7 +39,7 @@ mod split;
 mod turns;
 mod untimed;
 
-pub use age::{Pace, Steady, WindowLimits, steady_by_overwriting};
+pub use age::{Choose, Pace, Steady, WindowLimits, steady_by_overwriting};
 pub use buffer::{Filled, MappedBuffer};
 pub use commands::{Command, Commands};
 pub use counters::Counters;
@@ -425,7 +425,7 @@ pub trait Translation: Send {
     fn paced(
         &mut self,
         stamps: &mut Stamps,
-        next: &mut dyn FnMut(&mut [u32]),
+        next: &mut Choose<'_>,
         _pace: Pace,
     ) -> Result<Steady, AgeError> {
         steady_by_overwriting(self, stamps, next, WindowLimits::default())

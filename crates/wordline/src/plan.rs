@@ -18,6 +18,7 @@ use wordline_sim::{
     WriteSampler, setup,
 };
 use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap};
+use wordline_translation::AgeError;
 
 /// What runs on a system: jobs, or a trace. A program is of the system (`Sources::app`); jobs run
 /// beside it.
@@ -516,6 +517,14 @@ pub trait Watch {
     fn begin(&mut self, _step: Step) {}
     /// It is over, and left the drive so.
     fn done(&mut self, _step: Step, _drive: &Drive) {}
+    /// Asked now and then while a drive is aged.
+    ///
+    /// # Errors
+    ///
+    /// Why ageing ends here.
+    fn look(&mut self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Nobody watches.
@@ -725,10 +734,11 @@ impl Checked {
     /// # Errors
     ///
     /// [`Error::State`]: ageing at the job's rate comes to no end.
-    pub fn pace(mut self) -> Result<Prepared, Error> {
+    pub fn pace(mut self, watch: &mut dyn Watch) -> Result<Prepared, Error> {
         if self.plan.state == Precondition::Paced {
+            let look = &mut || watch.look().map_err(AgeError::Ended);
             for Bay { drive, sampler, .. } in &mut self.bays {
-                drive.paced(sampler).map_err(Error::ageing)?;
+                drive.paced(sampler, look).map_err(Error::ageing)?;
             }
         }
         Ok(self.as_it_is())
@@ -755,9 +765,10 @@ impl Bay {
         }
         let step = Step::Age { how, own: sampler.is_own() };
         watch.begin(step);
+        let look = &mut || watch.look().map_err(AgeError::Ended);
         let aged = match (how, shared) {
-            (Precondition::Paced, true) => drive.before_pace(*seed),
-            _ => drive.age(how, sampler, *seed),
+            (Precondition::Paced, true) => drive.before_pace(*seed, look),
+            _ => drive.age(how, sampler, *seed, look),
         };
         aged.map_err(Error::ageing)?;
         watch.done(step, drive);

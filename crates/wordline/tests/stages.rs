@@ -46,10 +46,30 @@ fn a_shared_drive_gives_what_a_drive_of_its_own_gives() {
         let drives = plan(state).share(&mut zetans).unwrap();
         for _ in 0..2 {
             let checked = plan(state).check_on(drives.clone(), &mut zetans).unwrap();
-            let shared = checked.pace().unwrap().start().unwrap().to_end();
+            let shared = checked.pace(&mut ()).unwrap().start().unwrap().to_end();
             assert_eq!(told(&own), told(&shared), "{state:?}");
         }
     }
+}
+
+/// Ageing asks now and then whether it is to go on, and ends with the reason where it is not.
+#[test]
+fn ageing_ends_where_it_is_told_to() {
+    struct Once(u32);
+    impl wordline::Watch for Once {
+        fn look(&mut self) -> Result<(), String> {
+            self.0 += 1;
+            if self.0 < 3 { Ok(()) } else { Err("enough".into()) }
+        }
+    }
+    for state in [Precondition::Steady, Precondition::Random, Precondition::Paced] {
+        let (mut checked, mut watch) = (plan(state).check().unwrap(), Once(0));
+        let error = checked.age(&mut watch).unwrap_err();
+        assert!(error.to_string().contains("enough"), "{error}");
+        assert_eq!(watch.0, 3, "{state:?}");
+    }
+    let (mut checked, mut watch) = (plan(Precondition::Fill).check().unwrap(), Once(2));
+    checked.age(&mut watch).expect("in order nothing grows");
 }
 
 #[test]

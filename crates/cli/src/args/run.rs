@@ -59,7 +59,7 @@ pub struct PartArgs {
     /// --device it is on z-ssd-flashshare
     #[arg(long, value_name = "NAME", value_parser = systems())]
     pub system: Option<String>,
-    /// Host memory that an FSSD's map, tables and buffer may take, as in 16G. The buffer has what the map
+    /// Host memory that map, tables and buffer of each FSSD may take, as in 16G. The buffer has what the map
     /// leaves of it; a write for which the map would pass it fails, and what is there stays
     /// (ftl.fssd.host_memory)
     #[arg(long, value_name = "SIZE", value_parser = memory)]
