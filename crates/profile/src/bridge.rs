@@ -37,7 +37,7 @@ pub(crate) struct Member {
     members: Vec<Member>,
     /// Where the bridge names it.
     at: Place,
-    /// Settings that go over those of its profile.
+    /// Settings of the bridge's profile that go over those of its own.
     over: Vec<String>,
 }
 
@@ -47,6 +47,8 @@ const NAMED: usize = 6;
 fn told(over: &Node) -> Vec<String> {
     let mut leaves = Vec::new();
     over.leaves("", &mut leaves);
+    // Who sets one on the command line knows of it: an override has no line.
+    leaves.retain(|path| over.deepest(path).at.line > 0);
     leaves.iter().map(|path| path.strip_prefix("device.").unwrap_or(path).to_string()).collect()
 }
 

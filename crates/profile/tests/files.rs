@@ -84,6 +84,14 @@ fn an_override_names_files_too() {
     }
 }
 
+/// What an override sets of drives behind a bridge is told as that alone.
+#[test]
+fn an_override_of_drives_behind_a_bridge_is_told_once() {
+    let error = of(&[], "bssd-400g", &["bridge.members.nand.planes=0"]).unwrap_err().to_string();
+    assert!(error.contains("--set bridge.members.nand.planes=0: 'planes' must be"), "{error}");
+    assert!(!error.contains("over 'bssd-controller'"), "{error}");
+}
+
 /// Files that lead back to one of them are told with the way round.
 #[test]
 fn a_circle_of_files_is_refused_with_the_way() {
