@@ -249,6 +249,10 @@ fn host(what: &str, m: &Machine) {
         let busy: u64 = rows.iter().map(|row| row.busy[i]).sum();
         let whole = ((core.user + core.system + core.interrupt) * elapsed).round() as u64;
         assert_eq!(busy, whole, "{what}: core {i} over time");
+        let spread = &h.cpu_by_core[i];
+        assert_eq!(spread.ns, busy, "{what}: core {i}");
+        let shares = [0.0, spread.share_p50, spread.share_max, 1.0 + 1e-9];
+        assert!(shares.is_sorted(), "{what}: core {i}, {spread:?}");
     }
     for (i, core) in h.by_core.iter().enumerate() {
         let busy: u64 = rows.iter().map(|row| row.busy[i]).sum();

@@ -1,7 +1,7 @@
 //! What the host's cores did, from its counters.
 
 use crate::result::{
-    CpuOwner, FunctionUse, HOST_SERIES, HostReport, HostRow, IdleUse, MemoryOwner,
+    CpuCore, CpuOwner, FunctionUse, HOST_SERIES, HostReport, HostRow, IdleUse, MemoryOwner,
 };
 use wordline_host::HostStats;
 use wordline_host::config::{IdleConfig, PowerConfig};
@@ -114,16 +114,31 @@ fn cpu_by_owner(rows: &[HostRow], host: &HostStats) -> Vec<CpuOwner> {
     }
     let cores = host.functions.len().max(1) as f64;
     let owner = |(i, name): (usize, &&str)| {
-        let mut begin = 0;
-        let shares = rows.iter().map(|row| {
-            let length = (row.end_ns - begin).max(1) as f64;
-            begin = row.end_ns;
-            row.by_owner[i] as f64 / length / cores
-        });
-        let (share_p50, share_max) = spread(shares.collect());
+        let (share_p50, share_max) = shares(rows, |row| row.by_owner[i] as f64 / cores);
         CpuOwner { name: name.to_string(), ns: all[i], share_p50, share_max }
     };
     CPU_OWNERS.iter().enumerate().map(owner).filter(|o| o.ns > 0).collect()
+}
+
+/// How much of its time each core was busy, the whole run and by intervals.
+fn cpu_by_core(rows: &[HostRow], cores: usize) -> Vec<CpuCore> {
+    let core = |i: usize| {
+        let ns = rows.iter().map(|row| row.busy[i]).sum();
+        let (share_p50, share_max) = shares(rows, |row| row.busy[i] as f64);
+        CpuCore { ns, share_p50, share_max }
+    };
+    (0..cores).map(core).collect()
+}
+
+/// Shares of the intervals' lengths that these nanoseconds are: the median, and the most.
+fn shares(rows: &[HostRow], ns: impl Fn(&HostRow) -> f64) -> (f64, f64) {
+    let mut begin = 0;
+    let share = |row: &HostRow| {
+        let length = (row.end_ns - begin).max(1) as f64;
+        begin = row.end_ns;
+        ns(row) / length
+    };
+    spread(rows.iter().map(share).collect())
 }
 
 /// Who had how much memory.
@@ -265,6 +280,7 @@ pub fn report(
         context_switches,
         looks,
         cpu_by_owner: cpu_by_owner(rows, host),
+        cpu_by_core: cpu_by_core(rows, host.cores.len()),
         memory_by_owner: memory_by_owner(rows, host),
         over_time: rows.to_vec(),
     })

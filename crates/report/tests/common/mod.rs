@@ -332,6 +332,11 @@ impl Random {
                     share_p50: self.float(),
                     share_max: self.float(),
                 }],
+                cpu_by_core: vec![CpuCore {
+                    ns: self.any(),
+                    share_p50: self.float(),
+                    share_max: self.float(),
+                }],
                 memory_by_owner: vec![MemoryOwner {
                     name: "driver".into(),
                     end_bytes: self.any(),

@@ -32,6 +32,8 @@ pub struct HostReport {
     pub looks: u64,
     /// Time of the cores by whom it was for: those who had any.
     pub cpu_by_owner: Vec<CpuOwner>,
+    /// Time that each core was busy.
+    pub cpu_by_core: Vec<CpuCore>,
     /// Memory by whom it was for, and of all together.
     pub memory_by_owner: Vec<MemoryOwner>,
     /// The run in intervals.
@@ -65,6 +67,17 @@ pub struct CpuOwner {
     /// Median share of all cores in an interval.
     pub share_p50: f64,
     /// Greatest share of all cores in an interval.
+    pub share_max: f64,
+}
+
+/// Processor time of one core.
+#[derive(Clone, Debug, Serialize)]
+pub struct CpuCore {
+    /// Nanoseconds in which it was busy.
+    pub ns: u64,
+    /// Median share of an interval in which it was busy.
+    pub share_p50: f64,
+    /// Greatest share of an interval in which it was busy.
     pub share_max: f64,
 }
 

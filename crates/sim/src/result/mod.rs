@@ -18,7 +18,7 @@ pub use drive::{
     DriveClass, DriveResult, DriveTotals, FlashUse, Integrity, LinkUse, StrideReport, WearSummary,
 };
 pub use host::{
-    CoreUse, CpuOwner, FunctionUse, HOST_SERIES, HostReport, HostRow, IdleUse, MemoryOwner,
+    CoreUse, CpuCore, CpuOwner, FunctionUse, HOST_SERIES, HostReport, HostRow, IdleUse, MemoryOwner,
 };
 pub use machine::{DirectionOverTime, FreeLines, Intervals, Machine};
 use serde::{Serialize, Serializer};
