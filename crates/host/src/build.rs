@@ -330,7 +330,7 @@ impl<S: Source> Host<S> {
             sq.engine.submits_for(job);
             sq.driver.polls_for(polls);
             let number = placing.count();
-            placing.threads[job].engine.is_submitted_by(number);
+            placing.threads[job].engine.set_submitter(number);
             placing.threads.push(sq.sleeping(Step::SqLoop, Asleep::Ring));
         }
         if stack.kernel && stack.kworker.interval > Span::ZERO {

@@ -1,12 +1,7 @@
 //! What each command does once the firmware has decoded it.
 //!
-//! - Read: what the cache has, then what others are reading into it already, then flash; each run of
-//!   sectors in one write unit is one flash read. The command goes on when its last part is there.
-//! - Write: data in; the rest of partly written sectors is read first, in turn with others that write
-//!   the same sectors; then into the cache, or into the FTL's buffer. With write-through or FUA the lines are written back at once and the command
-//!   waits until the FTL has accepted (FUA: stored) them. Behind a cache with a capacitor data
-//!   are durable once in the cache.
-//! - Flush, deallocate: module `background`, and below.
+//! - Reads: module `read`. Writes: module `write`.
+//! - Flushes, deallocations: module `background`, and below.
 //! - Vector commands: one flash operation each, at the physical address given.
 //!
 //! Commands in flight are not ordered among each other (NVMe 1.4 section 6.2): a read returns what

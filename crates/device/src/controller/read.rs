@@ -1,4 +1,6 @@
 //! Reads: what the cache has, what others read into it, the look-up in the map, and flash.
+//!
+//! Each run of sectors in one write unit is one flash read. The command goes on when its last part is there.
 
 use crate::cache::{Cache, Fill, LineId, Wait, bits};
 use crate::controller::background::Job;

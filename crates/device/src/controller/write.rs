@@ -1,4 +1,8 @@
 //! Writes: their turn, the rest of sectors that they write in part, and their way into the cache or the FTL.
+//!
+//! Data come in first. The rest of sectors that are written in part is read, in turn with others that write the
+//! same sectors. With write-through or FUA lines are written back at once, and the command waits until the FTL has
+//! accepted them, or with FUA stored them. Behind a cache with a capacitor data are durable once they are in it.
 
 use crate::cache::{Fill, LineId, Wait, Woken};
 use crate::controller::execute::LookUp;

@@ -1,4 +1,4 @@
-//! Sets one option on a job, and completes a job once all its options are known.
+//! Sets one option on a job.
 
 mod complete;
 mod values;

@@ -380,7 +380,7 @@ impl<S: Source> Host<S> {
             hctx.sleepers -= u32::from(hctx.maskable);
         } else {
             // The other one's looker finds it, or the interrupt.
-            self.threads[gone.looker].driver.is_relieved();
+            self.threads[gone.looker].driver.relieve();
         }
     }
 
@@ -403,7 +403,7 @@ impl<S: Source> Host<S> {
         let looker = self.block.requests[rq].looker;
         if looker != NONE {
             self.block.requests[rq].looker = NONE;
-            self.threads[looker].driver.is_relieved();
+            self.threads[looker].driver.relieve();
         } else if hctx.sleepers > 0 {
             hctx.sleepers -= 1;
         }

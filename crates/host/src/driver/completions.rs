@@ -85,7 +85,7 @@ impl Completions {
         self.visible.is_empty()
     }
     /// A message comes while interrupts are off.
-    pub fn is_late(&mut self, late: bool) {
+    pub fn set_late(&mut self, late: bool) {
         self.late |= late;
     }
     /// A thread begins to look. Whether its first look finds something.

@@ -178,7 +178,7 @@ impl InDriver {
     }
     /// One has come, or goes to somebody else.
     #[inline]
-    pub fn is_relieved(&mut self) {
+    pub fn relieve(&mut self) {
         self.awaited -= 1;
     }
     /// It looks for none from here on: how many come by interrupt, and in which queue.
@@ -186,7 +186,7 @@ impl InDriver {
         (std::mem::take(&mut self.awaited), self.polled)
     }
     /// Its loop ends, for another thread's turn or because its time is over.
-    pub fn is_interrupted(&mut self, turn: bool) {
+    pub fn interrupt(&mut self, turn: bool) {
         self.looking.resched = turn;
     }
     /// It looks in order to get a tag.
@@ -492,7 +492,7 @@ impl<S: Source> Host<S> {
             }
         }
         self.threads[t].driver.looking.claimed = claimed;
-        self.block.hctxs[h].cqes.is_late(message.is_some());
+        self.block.hctxs[h].cqes.set_late(message.is_some());
         match message {
             // The lock is released, interrupts are on again.
             Some(due) if due <= ctx.now => self.interrupt(ctx, h),
@@ -521,7 +521,7 @@ impl<S: Source> Host<S> {
             return self.sleep(ctx, t, Asleep::Call);
         }
         thread.lose_core();
-        self.cores[core].is_left();
+        self.cores[core].leave();
         self.enqueue(core, t);
         Flow::Off
     }
@@ -566,7 +566,7 @@ impl<S: Source> Host<S> {
         if done || at <= ctx.now {
             return Flow::Again;
         }
-        thread.sets_timer(at);
+        thread.set_timer(at);
         ctx.at(at, Kind::AppWake, t);
         self.sleep(ctx, t, Asleep::Hybrid)
     }

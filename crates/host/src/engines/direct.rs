@@ -84,7 +84,7 @@ impl<S: Source> Host<S> {
     }
 
     fn direct_wake(&mut self, ctx: &mut Ctx, t: u32, at: Time) {
-        if self.threads[t].sets_timer(at) {
+        if self.threads[t].set_timer(at) {
             ctx.at(at, Kind::AppWake, t);
         }
     }

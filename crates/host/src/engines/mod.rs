@@ -78,7 +78,7 @@ impl InEngine {
         self.partner
     }
     /// io_uring's submission thread of this job.
-    pub fn is_submitted_by(&mut self, submitter: u32) {
+    pub fn set_submitter(&mut self, submitter: u32) {
         self.submitter = submitter;
     }
     /// The thread that submits for an io_uring job.

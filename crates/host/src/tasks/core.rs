@@ -233,7 +233,7 @@ impl Core {
     }
     /// The thread that held the core is off it.
     #[inline]
-    pub fn is_left(&mut self) {
+    pub fn leave(&mut self) {
         self.current = None;
     }
 

@@ -40,7 +40,7 @@ impl<S: Source> Host<S> {
             && c.due() <= ctx.now
         {
             let (t, turn) = (segment.thread, !c.ready.is_empty() && ctx.now >= c.slice_end);
-            self.threads[t].driver.is_interrupted(turn);
+            self.threads[t].driver.interrupt(turn);
             self.stop_looking(ctx, t, 0);
         }
         let c = &mut self.cores[core];

@@ -211,7 +211,7 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t];
         if thread.pend.total() == 0 {
             thread.asks_for(at);
-            if thread.sets_timer(at) {
+            if thread.set_timer(at) {
                 ctx.at(at, Kind::AppWake, t);
             }
         }

@@ -321,7 +321,7 @@ impl<S> Thread<S> {
         self.timer_at = at;
     }
     /// Whether an AppWake event is to be set for this time: there is none, or one at another time.
-    pub fn sets_timer(&mut self, at: Time) -> bool {
+    pub fn set_timer(&mut self, at: Time) -> bool {
         at < Time::NEVER && std::mem::replace(&mut self.timer, at) != at
     }
     /// Its I/O goes to this disk from here on, by way of `home`.

@@ -1,4 +1,4 @@
-//! What an array of drives did, and what the layers below a host did.
+//! What an array of drives did.
 
 use crate::topology::ArrayNode;
 use serde::Serialize;
@@ -76,30 +76,4 @@ impl ArrayResult {
             counters: counters.map(|(name, n)| (name.to_string(), n)).collect(),
         }
     }
-}
-
-/// Latency by layer for one direction. Every row sums to the latency it splits.
-#[derive(Clone, Debug, Serialize)]
-pub struct LayerTable {
-    /// `read`, `write` or `trim`.
-    pub ddir: String,
-    /// I/Os.
-    pub count: u64,
-    /// Mean latency.
-    pub mean_ns: f64,
-    /// The mean latency split over `Layer::ALL`.
-    pub mean_by_layer_ns: Vec<f64>,
-    /// At a percentile: the latency, and the mean split of the I/Os in that histogram bucket.
-    pub at: Vec<LayerRow>,
-}
-
-/// Where the time of the I/Os at a percentile went.
-#[derive(Clone, Debug, Serialize)]
-pub struct LayerRow {
-    /// Percent of the I/Os that are as fast or faster.
-    pub percentile: f64,
-    /// Latency there.
-    pub latency_ns: u64,
-    /// The latency split over `Layer::ALL`.
-    pub by_layer_ns: Vec<f64>,
 }

@@ -2,19 +2,6 @@
 
 use serde::Serialize;
 
-impl CacheUse {
-    pub(super) fn add(&mut self, o: &CacheUse) {
-        self.read_hits += o.read_hits;
-        self.read_misses += o.read_misses;
-        self.read_ahead += o.read_ahead;
-        self.read_ahead_used += o.read_ahead_used;
-        self.evictions += o.evictions;
-        self.write_backs += o.write_backs;
-        // Ways of different caches are nothing to add up: each drive's are its own.
-        self.partitions.clear();
-    }
-}
-
 /// What the drive's cache did, in sectors but for evictions.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CacheUse {
@@ -33,6 +20,19 @@ pub struct CacheUse {
     /// By partition, where the cache is split or its read-ahead adapts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub partitions: Vec<CachePartitionUse>,
+}
+
+impl CacheUse {
+    pub(super) fn add(&mut self, o: &CacheUse) {
+        self.read_hits += o.read_hits;
+        self.read_misses += o.read_misses;
+        self.read_ahead += o.read_ahead;
+        self.read_ahead_used += o.read_ahead_used;
+        self.evictions += o.evictions;
+        self.write_backs += o.write_backs;
+        // Ways of different caches are nothing to add up: each drive's are its own.
+        self.partitions.clear();
+    }
 }
 
 /// What commands of a partition of the drive's cache did, in sectors but for lines.

@@ -1,4 +1,4 @@
-//! What was read, written or trimmed: amounts and latencies.
+//! What was read, written or trimmed: amounts, latencies, and where their time went.
 
 use serde::Serialize;
 use wordline_base::time::serialize_ns;
@@ -105,4 +105,30 @@ pub struct ClassRow {
     pub p99_9_ns: u64,
     /// The slowest.
     pub max_ns: u64,
+}
+
+/// Latency by layer for one direction. Every row sums to the latency it splits.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayerTable {
+    /// `read`, `write` or `trim`.
+    pub ddir: String,
+    /// I/Os.
+    pub count: u64,
+    /// Mean latency.
+    pub mean_ns: f64,
+    /// The mean latency split over `Layer::ALL`.
+    pub mean_by_layer_ns: Vec<f64>,
+    /// At a percentile: the latency, and the mean split of the I/Os in that histogram bucket.
+    pub at: Vec<LayerRow>,
+}
+
+/// Where the time of the I/Os at a percentile went.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayerRow {
+    /// Percent of the I/Os that are as fast or faster.
+    pub percentile: f64,
+    /// Latency there.
+    pub latency_ns: u64,
+    /// The latency split over `Layer::ALL`.
+    pub by_layer_ns: Vec<f64>,
 }

@@ -25,7 +25,7 @@ pub struct DriveClass {
     pub cached_lines: u64,
     /// Sectors read that the cache had.
     pub read_hits: u64,
-    /// Sectors read that the cache did not have.
+    /// Sectors read that the cache neither had nor was being given; those looked up again count again.
     pub read_misses: u64,
 }
 

@@ -1,7 +1,8 @@
 //! What all hosts and drives did, as a whole and by interval.
 
-use crate::result::array::{ArrayResult, LayerTable};
+use crate::result::array::ArrayResult;
 use crate::result::direction::ClassRow;
+use crate::result::direction::LayerTable;
 use crate::result::drive::{DriveClass, DriveResult, DriveTotals, FlashUse};
 use crate::result::host::{CoreUse, HostReport};
 use serde::Serialize;

@@ -10,9 +10,9 @@ mod thread;
 mod written;
 
 use crate::job::ENOSPC;
-pub use array::{ArrayResult, LayerRow, LayerTable};
+pub use array::ArrayResult;
 pub use cache::{CachePartitionUse, CacheUse, ReadAheadFrom, WaysFrom};
-pub use direction::{ClassLatency, ClassRow, DirResult, SampleStats};
+pub use direction::{ClassLatency, ClassRow, DirResult, LayerRow, LayerTable, SampleStats};
 pub(crate) use drive::add_named;
 pub use drive::{
     DriveClass, DriveResult, DriveTotals, FlashUse, Integrity, LinkUse, StrideReport, WearSummary,
