@@ -432,3 +432,29 @@ fn reads_go_around_a_busy_member_alone() {
         assert!(!w.raid.goes_around(busy) && !w.raid.goes_around(other), "seed {seed}");
     }
 }
+
+/// A lost drive may begin to make room, and nobody hears of its end: a spare in its place makes none.
+#[test]
+fn a_spare_makes_no_room_that_the_lost_drive_began() {
+    for seed in 0..50 {
+        let mut w = World::random(seed, Guards::default());
+        w.history(30);
+        w.settle();
+        let members = w.raid.layout().members;
+        let lost = w.rng.below(u64::from(members)) as u32;
+        w.raid.fail(lost);
+        w.settle();
+        w.raid.set_busy(lost, true);
+        w.raid.replace(lost);
+        for _ in 0..10_000 {
+            w.sync(4);
+            w.settle();
+        }
+        assert!(!w.raid.syncs(), "seed {seed}");
+        assert!((0..members).all(|m| !w.raid.goes_around(m)), "seed {seed}");
+        let other = (lost + 1) % members;
+        w.raid.set_busy(other, true);
+        assert!(w.raid.goes_around(other), "seed {seed}");
+        w.right(seed);
+    }
+}

@@ -11,6 +11,8 @@ impl Raid5 {
     pub fn replace(&mut self, member: u32) {
         self.members[member] = Member::Rebuilding(0);
         self.held[member] = Pages::default();
+        // What the lost drive began since: nobody hears of its end.
+        self.busy[member] = false;
         (self.sync_at, self.synced) = (0, BTreeSet::new());
         for head in &mut self.heads {
             head.devs[member].bad = false;
