@@ -441,7 +441,7 @@ fn reads_go_around_a_member_that_makes_room() {
     assert_eq!(around.wrong, 0);
 }
 
-/// With turns as well a read finds the others at rest: none is read where it makes room.
+/// With turns as well a read finds the others at rest: fewer requests meet a member that makes room.
 #[test]
 fn with_turns_reads_go_around_the_member_that_has_one() {
     let [free, around, both] =
