@@ -455,6 +455,17 @@ fn with_turns_reads_go_around_the_member_that_has_one() {
     assert_eq!(both.wrong, 0);
 }
 
+/// Without parity nothing is rebuilt from others: what asks for that is refused by its word.
+#[test]
+fn reads_go_around_no_member_without_parity() {
+    for gc in ["around", "token-around"] {
+        let common = Common { set: vec![format!("stack.md.gc={gc}")], ..common("linux-libaio") };
+        let topology = drives("z-ssd-small", 3) + &array("raid0", 3, "");
+        let error = system(&topology, &common).err().expect("it is refused").to_string();
+        assert!(error.contains(&format!("gc = {gc} is for an array with parity")), "{error}");
+    }
+}
+
 /// A member is a bridge: it makes room while a drive behind it does, and all of them wait for its turn.
 #[test]
 fn bridges_take_turns_as_drives_do() {

@@ -224,7 +224,7 @@ pub enum TopologyError {
     #[error("bridge {bridge}: {unit} is not behind it alone")]
     NotBehind { bridge: String, unit: String },
     #[error("array {name}: {what} is for an array with parity, and this is {level}: take raid5")]
-    NoParity { name: String, what: &'static str, level: &'static str },
+    NoParity { name: String, what: String, level: &'static str },
     #[error(
         "array {name}: the spare {spare} has {has} bytes, and {needs} of {first} are used: a spare of that size"
     )]
@@ -504,17 +504,19 @@ impl SystemConfig {
                 let why = ArrayError::TooFew { level: array.level.name(), least, count };
                 return Err(E::Array { name: name.clone(), why });
             }
+            let gc = format!("gc = {}", array.config.gc.name());
             let asks = [
                 ("a spare", array.spare.is_some()),
                 ("a journal", array.journal.is_some()),
                 ("a drive that is lost", array.fail.is_some()),
                 ("a bitmap", array.config.bitmap > 0),
-                ("gc = around", array.config.gc.goes_around()),
+                (&*gc, array.config.gc.goes_around()),
             ];
             if let (0, Some((what, _))) =
                 (array.level.parities(), asks.iter().find(|(_, asks)| *asks))
             {
-                return Err(E::NoParity { name: name.clone(), what, level: array.level.name() });
+                let (name, what) = (name.clone(), what.to_string());
+                return Err(E::NoParity { name, what, level: array.level.name() });
             }
             if array.journal.is_some() && array.config.bitmap > 0 {
                 return Err(E::BothGuards(name.clone()));
