@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wordline::{Checked, Drive, Plan, Prepared, Run, RunResult, Step, Watch, ZetanCache};
 use wordline_cache::{Cache, Said};
-use wordline_frontend::{Failure, MemoryWatch, Origin, Settings, check_memory, state};
+use wordline_frontend::{By, Failure, MemoryWatch, Origin, Settings, check_memory, state};
 use wordline_sim::setup;
 
 /// Events between two looks at what Python says.
@@ -61,7 +61,7 @@ struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     fn of(plan: &Plan, signals: &'a Signals) -> Shown<'a> {
-        Shown { signals, drive: String::new(), memory: MemoryWatch::of(plan) }
+        Shown { signals, drive: String::new(), memory: MemoryWatch::of(plan, By::Python) }
     }
 }
 
@@ -197,7 +197,7 @@ fn shared(
 fn to_end(run: &mut Run, signals: &Signals) -> Result<(), Failure> {
     signals.say(String::new());
     signals.running.store(true, Ordering::SeqCst);
-    let (mut stopped, mut memory) = (false, MemoryWatch::of(run.plan()));
+    let (mut stopped, mut memory) = (false, MemoryWatch::of(run.plan(), By::Python));
     while run.step(CHUNK) {
         signals.now_ns.store(run.now().0, Ordering::Relaxed);
         signals.served.store(run.served(), Ordering::Relaxed);

@@ -6,7 +6,7 @@ use crate::{Failure, files, output, remark, signals};
 use std::path::PathBuf;
 use wordline::{Checked, Prepared, Run, RunError, RunResult};
 use wordline_frontend::files::Consumed;
-use wordline_frontend::{MemoryWatch, Origin, Settings};
+use wordline_frontend::{By, MemoryWatch, Origin, Settings};
 
 /// Events between two looks at the clock and at Ctrl-C.
 const CHUNK: u64 = 200_000;
@@ -78,7 +78,7 @@ pub fn measure(
 
 /// Steps the run. The first Ctrl-C stops new I/O and drains what is in flight.
 fn drive_to_the_end(run: &mut Run, progress: &mut Progress, args: &CommonArgs) {
-    let (mut stopped, mut memory) = (false, MemoryWatch::of(run.plan()));
+    let (mut stopped, mut memory) = (false, MemoryWatch::of(run.plan(), By::Command));
     signals::run_begins();
     while run.step(CHUNK) {
         progress.draw(run);

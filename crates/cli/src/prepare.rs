@@ -5,7 +5,7 @@ use crate::progress::Activity;
 use crate::{Failure, remark};
 use wordline::{Checked, Drive, Plan, Prepared, Step, Watch};
 use wordline_cache::Said;
-use wordline_frontend::{MemoryWatch, Settings, check_memory, state};
+use wordline_frontend::{By, MemoryWatch, Settings, check_memory, state};
 
 /// Builds what `plan` needs, if there is memory for it, and shows what is wrong with the plan.
 pub fn check(plan: Plan, args: &CommonArgs, settings: &Settings) -> Result<Checked, Failure> {
@@ -26,7 +26,7 @@ pub fn prepare(mut checked: Checked, args: &CommonArgs) -> Result<Prepared, Fail
     if args.save_state.is_some() {
         checked.can_be_saved().map_err(wordline::Error::from)?;
     }
-    let memory = MemoryWatch::of(checked.plan());
+    let memory = MemoryWatch::of(checked.plan(), By::Command);
     let mut watch = Shown { args, drive: String::new(), activity: None, memory };
     match args.cache.cache() {
         Some(cache) => {

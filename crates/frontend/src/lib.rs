@@ -20,4 +20,4 @@ pub use memory::{Shortage, check_memory};
 pub use outcome::{Format, Origin, text};
 pub use replay::TraceReplay;
 pub use settings::{Prepare, Settings};
-pub use wordline_study::memory::MemoryWatch;
+pub use wordline_study::memory::{By, MemoryWatch};

@@ -1,7 +1,7 @@
 //! One point, from its configuration to the text of its result.
 
 use crate::error::PointError;
-use crate::memory::MemoryWatch;
+use crate::memory::{By, MemoryWatch};
 use crate::plan::{Array, Point, parse_job};
 use wordline::{Drive, Plan, Precondition, System, Workload, ZetanCache};
 use wordline_cache::{Cache, Said};
@@ -38,7 +38,7 @@ pub fn prepare(
     tell: &mut dyn FnMut(Said),
 ) -> Result<Vec<Drive>, PointError> {
     let plan = plan(point)?;
-    let mut memory = MemoryWatch::of(&plan);
+    let mut memory = MemoryWatch::of(&plan, By::Study);
     let mut checked = plan.check_to_share(zetans)?;
     match cache {
         Some(cache) => cache.age(&mut checked, &mut memory, tell)?,
@@ -59,7 +59,7 @@ pub fn run(
     zetans: &mut ZetanCache,
     at: &mut dyn FnMut(u64),
 ) -> Result<String, PointError> {
-    run_watched(point, drives, zetans, at, MemoryWatch::of)
+    run_watched(point, drives, zetans, at, |plan| MemoryWatch::of(plan, By::Study))
 }
 
 fn run_watched(
@@ -127,7 +127,15 @@ path = "jobs.w.write.iops"
             run_watched(point, drives, zetans, &mut |_| {}, |plan| MemoryWatch::at_once(plan, left))
         };
         let error = run("fssd-small", "100000", || Some(99 << 20)).unwrap_err().to_string();
-        assert!(error.contains("99 MiB of memory are left: the run ends here"), "{error}");
+        assert!(error.contains("99 MiB of memory are left: the point ends here"), "{error}");
+        // Nothing runs yet while drives are aged.
+        let text = TEXT.replace("DEVICE", "fssd-small").replace("IOS", "1");
+        let study = Study::parse("t", "t.toml", &text).unwrap();
+        let read = |_: &str| Err(std::io::ErrorKind::NotFound.into());
+        let points = Points::new(&study, Scale::Whole, &Only::new(), &read).unwrap();
+        let mut watch = MemoryWatch::at_once(&plan(&points.points[0]).unwrap(), || Some(99 << 20));
+        let error = wordline::Watch::look(&mut watch).unwrap_err();
+        assert!(error.contains("left: preparing the drive ends here"), "{error}");
         run("fssd-small", "500", || Some(1 << 40)).unwrap();
         run("z-ssd-small", "500", || Some(1)).unwrap();
     }

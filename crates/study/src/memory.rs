@@ -128,12 +128,44 @@ pub fn of_plan(plan: &Plan, written: Written, integrity: bool) -> Option<u64> {
 /// So little is left that the system may soon end the program.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "{} MiB of memory are left: the run ends here, before the system ends it. What was written at random takes memory, in \
-     a map of extents and in versions of sectors: use --scale, --no-integrity, or fewer writes", .left >> 20
+    "{} MiB of memory are left: {ends} here, before the system ends it. What was written at random takes memory, in \
+     a map of extents and in versions of sectors: use {}, or fewer writes", .left >> 20, .by.remedy()
 )]
 pub struct Short {
     /// Bytes that are left.
     left: u64,
+    /// What goes no further.
+    ends: &'static str,
+    by: By,
+}
+
+/// Who looks, which says how less memory is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// A run of the command line.
+    Command,
+    /// A study, whose points run at the same time.
+    Study,
+    /// A run from Python.
+    Python,
+}
+
+impl By {
+    fn remedy(self) -> &'static str {
+        match self {
+            By::Command => "--scale, --no-integrity",
+            By::Study => {
+                "fewer --jobs (points that run at once), --scale quick, integrity = false in the study"
+            }
+            By::Python => "scale, integrity=False",
+        }
+    }
+    fn ends(self) -> &'static str {
+        match self {
+            By::Command | By::Python => "the run ends",
+            By::Study => "the point ends",
+        }
+    }
 }
 
 /// Looks at what memory is left while drives are aged or run whose state grows with what is written.
@@ -142,42 +174,46 @@ pub struct MemoryWatch {
     looked: Instant,
     between: Duration,
     left: fn() -> Option<u64>,
+    by: By,
 }
 
 impl MemoryWatch {
     /// For the drives of a plan: a map that is a tree of extents grows.
-    pub fn of(plan: &Plan) -> MemoryWatch {
+    pub fn of(plan: &Plan, by: By) -> MemoryWatch {
         let grows = plan.system.machine().drives.iter().any(|d| d.config.ftl.fssd.is_some());
-        MemoryWatch { grows, looked: Instant::now(), between: LOOK, left: available }
+        MemoryWatch { grows, looked: Instant::now(), between: LOOK, left: available, by }
     }
     /// Looks each time, at what `left` says.
     #[cfg(test)]
     pub(crate) fn at_once(plan: &Plan, left: fn() -> Option<u64>) -> MemoryWatch {
-        MemoryWatch { between: Duration::ZERO, left, ..MemoryWatch::of(plan) }
+        MemoryWatch { between: Duration::ZERO, left, ..MemoryWatch::of(plan, By::Study) }
     }
-    /// Little is left, if the last look was some time ago and this one shows it.
+    /// Little is left for the run, if the last look was some time ago and this one shows it.
     pub fn short(&mut self) -> Option<Short> {
+        self.ends(self.by.ends())
+    }
+    fn ends(&mut self, ends: &'static str) -> Option<Short> {
         if !self.grows || self.looked.elapsed() < self.between {
             return None;
         }
         self.looked = Instant::now();
-        is_short((self.left)())
+        let left = little((self.left)())?;
+        Some(Short { left, ends, by: self.by })
     }
 }
 
-/// The look in the midst of ageing.
+/// The look while drives are aged and files laid.
 impl Watch for MemoryWatch {
     fn look(&mut self) -> Result<(), String> {
-        self.short().map_or(Ok(()), |short| Err(short.to_string()))
+        self.ends("preparing the drive ends").map_or(Ok(()), |short| Err(short.to_string()))
     }
 }
 
 /// Wall time between two looks.
 const LOOK: Duration = Duration::from_millis(200);
 
-fn is_short(left: Option<u64>) -> Option<Short> {
-    let left = left.filter(|&left| left < LEAST)?;
-    Some(Short { left })
+fn little(left: Option<u64>) -> Option<u64> {
+    left.filter(|&left| left < LEAST)
 }
 /// A run goes on while so many bytes are left: it takes less between two looks.
 const LEAST: u64 = 256 << 20;
@@ -230,8 +266,24 @@ mod tests {
 
     #[test]
     fn less_than_256_mib_are_little() {
-        assert_eq!((is_short(Some(1 << 30)), is_short(None)), (None, None));
-        let words = is_short(Some(99 << 20)).expect("little is left").to_string();
-        assert!(words.contains("99 MiB") && words.contains("--scale"), "{words}");
+        assert_eq!([Some(1 << 30), None, Some(99 << 20)].map(little), [None, None, Some(99 << 20)]);
+    }
+
+    /// Each is told what it can ask for.
+    #[test]
+    fn little_memory_is_told_in_the_words_of_who_looks() {
+        let told = |by: By, ends| Short { left: 99 << 20, ends, by }.to_string();
+        let command = told(By::Command, By::Command.ends());
+        let parts = ["99 MiB of memory are left: the run ends here", "--scale, --no-integrity"];
+        assert!(parts.iter().all(|part| command.contains(part)), "{command}");
+        let study = told(By::Study, By::Study.ends());
+        let parts = ["the point ends here", "--jobs", "--scale quick", "integrity = false"];
+        assert!(parts.iter().all(|part| study.contains(part)), "{study}");
+        assert!(!study.contains("--no-integrity"), "{study}");
+        let python = told(By::Python, By::Python.ends());
+        assert!(
+            python.contains("use scale, integrity=False") && !python.contains("--"),
+            "{python}"
+        );
     }
 }
