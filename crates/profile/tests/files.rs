@@ -4,13 +4,23 @@ use std::collections::BTreeMap;
 use std::io;
 use wordline_profile::{Config, ConfigError, Source, Sources, assemble, resolved_device};
 
+/// Reads a file of some that lie in no links: a folder and a step back are nothing.
+fn from(files: &BTreeMap<&str, &str>, path: &str) -> io::Result<String> {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let text = files.get(&*parts.join("/")).ok_or_else(|| io::Error::other("it is not there"))?;
+    Ok(text.to_string())
+}
+
 /// The device `top` of some files.
 fn of(files: &[(&str, &str)], top: &str, set: &[&str]) -> Result<Config, ConfigError> {
     let files: BTreeMap<&str, &str> = files.iter().copied().collect();
-    let read = |path: &str| match files.get(path) {
-        Some(text) => Ok(text.to_string()),
-        None => Err(io::Error::other("it is not there")),
-    };
+    let read = |path: &str| from(&files, path);
     let device = match files.get(top) {
         Some(text) => Source::File { name: top, text },
         None => Source::Preset(top),
@@ -153,4 +163,44 @@ fn a_missing_file_is_told_with_its_profile_and_key() {
         names.iter().zip(&texts).map(|(name, text)| (&**name, &**text)).collect();
     let error = told(&files, "0.toml");
     assert!(error.contains("more than 4 bridges are behind each other"), "{error}");
+}
+
+const MEDIUM: &str = "[media]\nname = \"mine\"\nbase = \"z-nand\"\n[nand]\nt_erase = \"9ms\"\n";
+
+/// A medium is found beside the profile that names it, and for an override from where the program runs.
+#[test]
+fn a_medium_is_a_file_too() {
+    let own =
+        "[device]\nname = \"own\"\nbase = \"z-ssd-small\"\n[nand]\nmedia = \"media/mine.toml\"\n";
+    let files = [("lab/own.toml", own), ("lab/media/mine.toml", MEDIUM)];
+    let config = of(&files, "lab/own.toml", &[]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(config.nand.t_erase.to_string(), "9ms");
+    let error = told(&[("lab/own.toml", own), ("media/mine.toml", MEDIUM)], "lab/own.toml");
+    let text = "lab/own.toml:5:9: 'media' names the profile lab/media/mine.toml, which cannot be read: it is not there";
+    assert!(error.contains(text), "{error}");
+    let set = ["nand.media=lab/media/mine.toml"];
+    let config = of(&files, "z-ssd-small", &set).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(config.nand.t_erase.to_string(), "9ms");
+    // It goes over what the profile names, and its path is not the profile's.
+    let files = [("lab/own.toml", own), ("other.toml", MEDIUM)];
+    let config = of(&files, "lab/own.toml", &["nand.media=other.toml"]);
+    assert_eq!(config.unwrap_or_else(|e| panic!("{e}")).nand.t_erase.to_string(), "9ms");
+}
+
+/// A stack's testbed is found beside the stack that names it, which may be the base of another.
+#[test]
+fn a_testbed_is_a_file_too() {
+    let base = "[stack]\nname = \"base\"\nbase = \"linux-libaio\"\ntestbed = \"beds/mine.toml\"\n";
+    let top = "[stack]\nname = \"top\"\nbase = \"lab/base.toml\"\n";
+    let bed = "[testbed]\nname = \"mine\"\nbase = \"i7-8700\"\n";
+    let files =
+        BTreeMap::from([("lab/base.toml", base), ("top.toml", top), ("lab/beds/mine.toml", bed)]);
+    let read = |path: &str| from(&files, path);
+    for name in ["lab/base.toml", "top.toml"] {
+        let stack = Source::File { name, text: files[name] };
+        let sources =
+            Sources { stack, files: Some(&read), ..Sources::presets("z-ssd-small", "none") };
+        let config = assemble(sources, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(config.testbed_name, "mine", "{name}");
+    }
 }
