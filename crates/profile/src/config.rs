@@ -748,10 +748,11 @@ pub(crate) fn open(
         };
     };
     let path = beside_file(problems.file_of(at.source), name);
-    if let Some(first) = chain.iter().position(|file| *file == path) {
-        let circle = chain[first..].join(" -> ");
+    let opened = itself(&path);
+    if let Some(first) = chain.iter().position(|file| itself(file) == opened) {
+        let (circle, again) = (chain[first..].join(" -> "), &chain[first]);
         let message =
-            format!("'{key}' leads in a circle: {circle} -> {path}. Name another profile");
+            format!("'{key}' leads in a circle: {circle} -> {again}. Name another profile");
         problems.add(*at, message);
         return None;
     }
@@ -765,22 +766,33 @@ pub(crate) fn open(
     }
 }
 
-/// The way to a file named in another, without steps back and forth.
+/// The way to a file named in another. A step back stays in it: behind a symbolic link it leads elsewhere.
 fn beside_file(file: Option<&str>, name: &str) -> String {
     let folder = file.and_then(|file| Path::new(file).parent()).unwrap_or(Path::new(""));
-    let mut path = PathBuf::new();
-    for part in folder.join(name).components() {
+    let path = folder.join(name);
+    let steps = path.components().filter(|step| *step != Component::CurDir);
+    steps.collect::<PathBuf>().display().to_string()
+}
+
+/// What two ways to one file have in common. What is no file of the system goes by its letters, without steps
+/// back and forth.
+fn itself(path: &str) -> PathBuf {
+    if let Ok(path) = std::fs::canonicalize(path) {
+        return path;
+    }
+    let mut tidy = PathBuf::new();
+    for part in Path::new(path).components() {
         match part {
             Component::CurDir => {}
             Component::ParentDir
-                if matches!(path.components().next_back(), Some(Component::Normal(_))) =>
+                if matches!(tidy.components().next_back(), Some(Component::Normal(_))) =>
             {
-                path.pop();
+                tidy.pop();
             }
-            part => path.push(part),
+            part => tidy.push(part),
         }
     }
-    path.display().to_string()
+    tidy
 }
 
 fn load_in(

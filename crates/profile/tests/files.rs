@@ -204,3 +204,38 @@ fn a_testbed_is_a_file_too() {
         assert_eq!(config.testbed_name, "mine", "{name}");
     }
 }
+
+/// Behind a symbolic link a step back leads to the folder that the link's own is in, as for the system.
+#[cfg(unix)]
+#[test]
+fn a_step_back_behind_a_link_is_the_systems() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name).display().to_string();
+    std::fs::create_dir_all(at("a")).unwrap();
+    std::fs::create_dir_all(at("b/sub")).unwrap();
+    std::os::unix::fs::symlink(at("b/sub"), at("a/x")).unwrap();
+    std::os::unix::fs::symlink(".", at("a/here")).unwrap();
+    let profile = |name: &str, base: &str, t_erase: &str| {
+        let text = format!(
+            "[device]\nname = \"own\"\nbase = \"{base}\"\n[nand]\nt_erase = \"{t_erase}\"\n"
+        );
+        std::fs::write(at(name), text).unwrap();
+    };
+    let of = |name: &str| {
+        let (name, read) = (at(name), |path: &str| std::fs::read_to_string(path));
+        let text = read(&name).unwrap();
+        let device = Source::File { name: &name, text: &text };
+        let sources = Sources { device, files: Some(&read), ..Sources::presets("", "none") };
+        assemble(sources, &[]).map(|config| config.nand.endurance)
+    };
+    // Two of one name: the base of the one is the other.
+    profile("a/own.toml", "x/../own.toml", "9ms");
+    profile("b/own.toml", "z-ssd-small", "8ms");
+    let text = std::fs::read_to_string(at("b/own.toml")).unwrap();
+    std::fs::write(at("b/own.toml"), text + "endurance = 77\n").unwrap();
+    assert_eq!(of("a/own.toml").unwrap_or_else(|e| panic!("{e}")), 77);
+    // A circle by way of a link is one.
+    profile("a/round.toml", "here/round.toml", "9ms");
+    let error = of("a/round.toml").unwrap_err().to_string();
+    assert!(error.contains("'base' leads in a circle"), "{error}");
+}
