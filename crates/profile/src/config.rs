@@ -315,7 +315,8 @@ pub fn assemble_with_places(
             }
         }
     }
-    let of_firmware = bridge::has_kind(&tree, "firmware", files, &problems);
+    // To know it of a bridge takes the files behind it.
+    let of_firmware = !others.is_empty() && bridge::has_kind(&tree, "firmware", files, &problems);
     for text in others.iter().filter(|_| of_firmware) {
         let path = text.split_once('=').map_or("", |(path, _)| path.trim());
         let key = path.strip_prefix("ftl.").map_or("", |key| key.split('.').next().unwrap_or(""));

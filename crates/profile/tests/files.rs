@@ -205,6 +205,26 @@ fn a_testbed_is_a_file_too() {
     }
 }
 
+/// Files behind a bridge are read once, but for an override, which takes their kind of FTL.
+#[test]
+fn a_file_behind_a_bridge_is_read_once() {
+    let top = bridge("top", "bssd-400g", "\"lab/drives/own.toml\"");
+    let files = BTreeMap::from([("lab/drives/own.toml", OWN), ("lab/controller.toml", CONTROLLER)]);
+    let times = |set: &[String]| {
+        let read = std::cell::RefCell::new(Vec::new());
+        let reader = |path: &str| {
+            read.borrow_mut().push(path.to_string());
+            from(&files, path)
+        };
+        let device = Source::File { name: "top.toml", text: &top };
+        let sources = Sources { device, files: Some(&reader), ..Sources::presets("", "none") };
+        assemble(sources, set).unwrap_or_else(|e| panic!("{e}"));
+        read.into_inner().len()
+    };
+    assert_eq!(times(&[]), files.len());
+    assert!(times(&["nand.t_erase=8ms".into()]) > files.len());
+}
+
 /// Behind a symbolic link a step back leads to the folder that the link's own is in, as for the system.
 #[cfg(unix)]
 #[test]
