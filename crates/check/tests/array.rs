@@ -58,6 +58,17 @@ fn of_drive(result: &RunResult, drive: usize, name: &str) -> u64 {
 
 const SMALL: [&str; 2] = ["nand.blocks=64", "nand.pages_per_block=8"];
 
+/// What is unusual of several drives is told once, with the names of all.
+#[test]
+fn drives_share_a_warning() {
+    let job = "[w]\nrw=randwrite\nbs=4k\niodepth=8\nnumber_ios=400\n";
+    let result = run(of("raid0", 3, "cnex-small", "", &SMALL), job);
+    let told = |w: &&String| w.starts_with("nvme0n1, nvme1n1, nvme2n1: ");
+    assert!(result.warnings.iter().any(|w| told(&w)), "{:?}", result.warnings);
+    let alone = result.warnings.iter().filter(|w| w.starts_with("nvme1n1"));
+    assert_eq!(alone.count(), 0, "{:?}", result.warnings);
+}
+
 /// What a job writes through an array of RAID-0 and reads is what its members are written and read.
 #[test]
 fn raid0_takes_each_byte_to_one_member() {

@@ -35,7 +35,8 @@ impl World {
                 repeats.push((name.into(), times));
             }
         }
-        let mut all = Vec::new();
+        // Each text with the drives that it is of.
+        let mut all: Vec<(String, Vec<&str>)> = Vec::new();
         let leaves: Vec<&DriveResult> =
             machine.drives.iter().flat_map(DriveResult::leaves).collect();
         for (d, drive) in self.drives.iter().enumerate() {
@@ -63,10 +64,6 @@ impl World {
                 by_third: wa.by_third,
                 repeats: if d == 0 { std::mem::take(&mut repeats) } else { Vec::new() },
             });
-            let named = |text| match machine.drives.is_empty() {
-                true => text,
-                false => format!("{}: {text}", drive.name),
-            };
             let limits = &drive.controller.config().limits;
             let (ops, ns) = (&drive.controller.nand().counters().ops, self.ctx.now.0);
             // With the FTL in the drive no such read crosses the link.
@@ -75,9 +72,18 @@ impl World {
             let beyond = crosses
                 .then(|| caution::beyond_limit(users, rebuilding, ns, limits.read_iops))
                 .flatten();
-            all.extend(of_drive.into_iter().chain(beyond).map(named));
+            for text in of_drive.into_iter().chain(beyond) {
+                match all.iter_mut().find(|(same, _)| *same == text) {
+                    Some((_, drives)) => drives.push(&drive.name),
+                    None => all.push((text, vec![&drive.name])),
+                }
+            }
         }
-        all
+        let named = |(text, drives): (String, Vec<&str>)| match machine.drives.is_empty() {
+            true => text,
+            false => format!("{}: {text}", drives.join(", ")),
+        };
+        all.into_iter().map(named).collect()
     }
 
     pub(super) fn reads_in_order(&self, machine: &Machine) -> Option<String> {
