@@ -3,7 +3,7 @@
 use crate::request::{Asked, Todo};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use wordline::{Checked, Drive, Plan, Prepared, Run, RunResult, Step, Watch, ZetanCache};
+use wordline::{Checked, Drive, Ended, Plan, Prepared, Run, RunResult, Step, Watch, ZetanCache};
 use wordline_cache::{Cache, Said};
 use wordline_frontend::{By, Failure, MemoryWatch, Origin, Settings, check_memory, state};
 use wordline_sim::setup;
@@ -72,7 +72,7 @@ impl Watch for Shown<'_> {
     fn begin(&mut self, step: Step) {
         self.signals.say(format!("{}{}", self.drive, state::doing(step)));
     }
-    fn look(&mut self) -> Result<(), String> {
+    fn look(&mut self) -> Result<(), Ended> {
         self.memory.look()
     }
 }

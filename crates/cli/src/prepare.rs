@@ -3,7 +3,7 @@
 use crate::args::CommonArgs;
 use crate::progress::Activity;
 use crate::{Failure, remark};
-use wordline::{Checked, Drive, Plan, Prepared, Step, Watch};
+use wordline::{Checked, Drive, Ended, Plan, Prepared, Step, Watch};
 use wordline_cache::Said;
 use wordline_frontend::{By, MemoryWatch, Settings, check_memory, state};
 
@@ -67,7 +67,7 @@ impl Watch for Shown<'_> {
             Some(Activity::begin(self.args, &format!("{}{}", self.drive, state::doing(step))));
     }
 
-    fn look(&mut self) -> Result<(), String> {
+    fn look(&mut self) -> Result<(), Ended> {
         self.memory.look()
     }
 

@@ -159,7 +159,7 @@ pub struct CachedClass {
     pub lines: u64,
     /// Sectors read that were there.
     pub hits: u64,
-    /// Sectors read that came from flash.
+    /// Sectors read that were neither there nor on their way; those looked up again count again.
     pub misses: u64,
 }
 

@@ -134,7 +134,7 @@ path = "jobs.w.write.iops"
         let read = |_: &str| Err(std::io::ErrorKind::NotFound.into());
         let points = Points::new(&study, Scale::Whole, &Only::new(), &read).unwrap();
         let mut watch = MemoryWatch::at_once(&plan(&points.points[0]).unwrap(), || Some(99 << 20));
-        let error = wordline::Watch::look(&mut watch).unwrap_err();
+        let error = wordline::Watch::look(&mut watch).unwrap_err().to_string();
         assert!(error.contains("left: preparing the drive ends here"), "{error}");
         run("fssd-small", "500", || Some(1 << 40)).unwrap();
         run("z-ssd-small", "500", || Some(1)).unwrap();

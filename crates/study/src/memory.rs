@@ -1,7 +1,7 @@
 //! Memory that a drive's state takes, and what the system has.
 
 use std::time::{Duration, Instant};
-use wordline::{Plan, Watch};
+use wordline::{Ended, Plan, Watch};
 use wordline_nand::Geometry;
 
 /// Memory a sector takes: its entry of the map on a fresh drive, and beyond that the reverse map
@@ -204,8 +204,9 @@ impl MemoryWatch {
 
 /// The look while drives are aged and files laid.
 impl Watch for MemoryWatch {
-    fn look(&mut self) -> Result<(), String> {
-        self.ends("preparing the drive ends").map_or(Ok(()), |short| Err(short.to_string()))
+    fn look(&mut self) -> Result<(), Ended> {
+        let short = self.ends("preparing the drive ends");
+        short.map_or(Ok(()), |short| Err(Ended { why: short.to_string() }))
     }
 }
 

@@ -25,8 +25,16 @@ pub enum AgeError {
     /// The map does not fit the memory that it was given.
     Memory,
     /// Who watches it ended it, and says why.
-    #[error("{0}")]
-    Ended(String),
+    #[error(transparent)]
+    Ended(#[from] Ended),
+}
+
+/// Who watches a drive being aged ended it.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{why}")]
+pub struct Ended {
+    /// The reason, in the words of who watches.
+    pub why: String,
 }
 
 /// What of a state does not fit the rest of it.

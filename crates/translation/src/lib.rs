@@ -44,7 +44,7 @@ pub use buffer::{Filled, MappedBuffer};
 pub use commands::{Command, Commands};
 pub use counters::Counters;
 pub use digest::Digest;
-pub use error::{AgeError, Breach};
+pub use error::{AgeError, Breach, Ended};
 pub use executor::{
     Brings, End, FlashOp, FlashRead, FtlCost, IssueCost, MapCost, ReadEnd, Stage, Work,
     check_own_read, read_ended, send_data,

@@ -86,6 +86,7 @@ pub use wordline_profile::{Config, ConfigError, ReadFile, Source, Sources};
 pub use wordline_sim::{BuildError, JobError, JobFault, LoadError};
 pub use wordline_sim::{Drive, Options, Precondition, RunError, RunResult, StoppedBy, ThreadSetup};
 pub use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap, open as open_trace};
+pub use wordline_translation::Ended;
 
 /// Results as text, JSON, terse and logs, in fio's formats.
 pub use wordline_report as report;

@@ -18,7 +18,7 @@ use wordline_sim::{
     WriteSampler, setup,
 };
 use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap};
-use wordline_translation::AgeError;
+use wordline_translation::{AgeError, Ended};
 
 /// What runs on a system: jobs, or a trace. A program is of the system (`Sources::app`); jobs run
 /// beside it.
@@ -522,7 +522,7 @@ pub trait Watch {
     /// # Errors
     ///
     /// Why ageing ends here.
-    fn look(&mut self) -> Result<(), String> {
+    fn look(&mut self) -> Result<(), Ended> {
         Ok(())
     }
 }
@@ -736,7 +736,7 @@ impl Checked {
     /// [`Error::State`]: ageing at the job's rate comes to no end.
     pub fn pace(mut self, watch: &mut dyn Watch) -> Result<Prepared, Error> {
         if self.plan.state == Precondition::Paced {
-            let look = &mut || watch.look().map_err(AgeError::Ended);
+            let look = &mut || watch.look().map_err(AgeError::from);
             for Bay { drive, sampler, .. } in &mut self.bays {
                 drive.paced(sampler, look).map_err(Error::ageing)?;
             }
@@ -765,7 +765,7 @@ impl Bay {
         }
         let step = Step::Age { how, own: sampler.is_own() };
         watch.begin(step);
-        let look = &mut || watch.look().map_err(AgeError::Ended);
+        let look = &mut || watch.look().map_err(AgeError::from);
         let aged = match (how, shared) {
             (Precondition::Paced, true) => drive.before_pace(*seed, look),
             _ => drive.age(how, sampler, *seed, look),

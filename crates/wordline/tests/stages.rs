@@ -57,9 +57,9 @@ fn a_shared_drive_gives_what_a_drive_of_its_own_gives() {
 fn ageing_ends_where_it_is_told_to() {
     struct Once(u32);
     impl wordline::Watch for Once {
-        fn look(&mut self) -> Result<(), String> {
+        fn look(&mut self) -> Result<(), wordline::Ended> {
             self.0 += 1;
-            if self.0 < 3 { Ok(()) } else { Err("enough".into()) }
+            if self.0 < 3 { Ok(()) } else { Err(wordline::Ended { why: "enough".into() }) }
         }
     }
     for state in [Precondition::Steady, Precondition::Random, Precondition::Paced] {

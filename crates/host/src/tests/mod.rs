@@ -382,7 +382,7 @@ fn speed() {
     }
 }
 
-#[allow(clippy::disallowed_methods)]
+#[allow(clippy::disallowed_methods)] // A measurement reads the system's counters.
 mod measure {
     /// Processor time of this thread, which other work on the machine does not disturb much.
     pub fn cpu_nanoseconds() -> f64 {
