@@ -46,6 +46,7 @@ impl BitMap {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
     /// The first set bit at or after `from`.
+    #[inline]
     pub fn next_set(&self, from: usize) -> Option<usize> {
         self.next(from, 0)
     }

@@ -354,6 +354,7 @@ impl EventQueue {
     }
 
     /// The time of the earliest event.
+    #[inline]
     pub fn next_time(&mut self) -> Option<Time> {
         match self.occupied_from_now() {
             Some(slot) => Some(Time(self.buckets[slot].at)),

@@ -488,6 +488,7 @@ impl Lives {
         &self.lives[io.0 as usize]
     }
     /// The I/O is over and its slot free; its life may be read until the next `begin`.
+    #[inline]
     pub fn release(&mut self, io: IoId) {
         debug_assert!(!self.free.contains(&io.0), "{io:?} ended twice");
         self.free.push(io.0);

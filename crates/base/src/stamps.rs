@@ -157,6 +157,7 @@ impl Stamps {
         self.ledger.version(tag).unwrap_or_else(|| self.next(lpn))
     }
     /// A host hears of the end of a command.
+    #[inline]
     pub fn acknowledge(&mut self, submitted: u32, ok: bool) {
         if submitted != NONE
             && let Err((lpn, _)) = self.ledger.acknowledge(submitted, ok)

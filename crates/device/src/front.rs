@@ -358,6 +358,7 @@ impl Front {
         Some(posted)
     }
     /// The next interrupt that comes without a completion: its completion queue.
+    #[inline]
     pub fn poll_interrupt(&mut self) -> Option<u16> {
         self.late_interrupts.pop_front()
     }

@@ -319,6 +319,7 @@ impl Ftl {
         }
     }
     /// Data in a run of sectors were lost: what flash holds there is not what was written.
+    #[inline]
     pub fn has_lost(&self, ppa: Ppa, sectors: u32) -> bool {
         self.lossy && (ppa.0..ppa.0 + sectors).any(|p| self.is_lost(Ppa(p)))
     }

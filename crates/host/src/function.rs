@@ -287,6 +287,7 @@ impl Calls {
     }
 
     /// The core goes idle, after `busy`.
+    #[inline]
     pub fn pause(&mut self, busy: u64) {
         self.cold = (busy - self.spun).max(1);
     }

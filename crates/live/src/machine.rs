@@ -307,6 +307,7 @@ impl Machine {
         self.ctx.queue.next_time()
     }
     /// The next answer.
+    #[inline]
     pub fn poll(&mut self) -> Option<Done> {
         self.done.pop_front()
     }
@@ -315,6 +316,7 @@ impl Machine {
         self.done.len()
     }
     /// A reply's buffer, to be used again.
+    #[inline]
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         // The answer to a write has none.
         if buffer.capacity() > 0 && self.spare + buffer.capacity() <= SPARE {

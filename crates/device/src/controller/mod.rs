@@ -739,6 +739,7 @@ impl Controller {
     /// Interrupts that come without a completion, because the aggregation time is over: the
     /// completion queues they are for. Call until `None` after each input if coalescing is
     /// configured.
+    #[inline]
     pub fn poll_interrupt(&mut self) -> Option<u16> {
         self.front.poll_interrupt()
     }

@@ -157,6 +157,7 @@ impl Call {
     pub fn over(&self) -> Step {
         self.over
     }
+    #[inline]
     pub fn is_member(&self) -> bool {
         self.over != Step::NextIo
     }

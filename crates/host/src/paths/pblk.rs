@@ -100,6 +100,7 @@ impl Pblk {
         check_own_read(&self.ftl, ctx, end.op, end.ppa, end.sectors, end.held);
         self.ftl.on_done(ctx, end.op, end.outcome);
     }
+    #[inline]
     fn kernel_of(&mut self, thread: u32) -> Option<&mut Kernel> {
         self.kernel.iter_mut().find(|k| k.thread == thread)
     }
@@ -187,6 +188,7 @@ impl Merges {
     }
 }
 
+#[inline]
 fn touch_of(node: &Node, sector: SectorSize) -> Touch {
     let (offset, len) = (node.offset, u64::from(node.len));
     match node.ddir {

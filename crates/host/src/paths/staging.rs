@@ -50,6 +50,7 @@ impl Staging {
         self.filled = (unit, self.units.remove(&unit).unwrap_or(0));
     }
     /// A unit's program ended.
+    #[inline]
     pub fn release(&mut self, unit: UnitId) {
         self.left += match unit.0 == self.filled.0 {
             true => std::mem::take(&mut self.filled.1),
@@ -57,6 +58,7 @@ impl Staging {
         };
     }
     /// The next that waited and has room now.
+    #[inline]
     pub fn next(&mut self) -> Option<Stage> {
         let &stage = self.waiting.front()?;
         self.take(&stage).then(|| self.waiting.pop_front())?

@@ -157,6 +157,7 @@ impl Core {
     }
 
     /// When a loop ends whatever it looks for: it is to, or another thread's turn comes.
+    #[inline]
     fn loop_ends(&self, begin: Time, spin: Spin) -> Time {
         let turn =
             if self.ready.is_empty() { Time::NEVER } else { self.slice_end.max(begin + Span(1)) };
@@ -164,6 +165,7 @@ impl Core {
     }
 
     /// Leaves idle, if it was; for how long it was.
+    #[inline]
     pub fn leave_idle(&mut self, now: Time) -> Option<Span> {
         let slept = now.since(self.idle_since.take()?);
         self.stats.idle += slept.0;
@@ -238,11 +240,13 @@ impl Core {
     }
 
     /// Whether a thread runs here, other than in a loop of looks or halted.
+    #[inline]
     pub fn works(&self) -> bool {
         self.segment.as_ref().is_some_and(|s| s.end < Time::NEVER)
     }
 
     /// Interrupt work takes `span` more, from `at`: the segment underneath moves.
+    #[inline]
     pub fn steal(&mut self, at: Time, span: Span) {
         self.irq_end += span;
         self.stats.irq += span.0;
