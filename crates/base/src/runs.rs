@@ -41,6 +41,8 @@ pub struct Runs {
     words: Array<u32>,
     /// The difference of two neighbours of a run, 0 or 1.
     step: u32,
+    /// Segments whose entries are not in `words`.
+    in_runs: usize,
 }
 
 impl Runs {
@@ -58,6 +60,7 @@ impl Runs {
             joints: vec![Joint { at: 0, before: 0, after: 0 }],
             words: Array::zeroed(len),
             step,
+            in_runs: len.div_ceil(LEN),
         }
     }
     /// What it consists of, to be kept in a file. There are no entries while all segments are runs.
@@ -82,7 +85,8 @@ impl Runs {
             && words.len() == self.len()
             && heads.iter().all(|&head| named(head))
             && joints.iter().all(|joint| joint.at <= LEN);
-        fits.then_some(Runs { heads, joints, words, step: self.step })
+        let in_runs = heads.iter().filter(|&&head| head != 0).count();
+        fits.then_some(Runs { heads, joints, words, step: self.step, in_runs })
     }
     /// Entries.
     pub fn len(&self) -> usize {
@@ -157,6 +161,50 @@ impl Runs {
             }
         }
         self.heads[segment] = 0;
+        self.in_runs -= 1;
+    }
+
+    /// So many entries from `first` on, to be written.
+    pub fn entries_mut(&mut self, first: usize, n: usize) -> &mut [u32] {
+        for segment in first / LEN..(first + n).div_ceil(LEN) {
+            if self.heads[segment] != 0 {
+                self.spread(segment);
+            }
+        }
+        &mut self.words[first..first + n]
+    }
+    /// Reads entries at places in ascending order.
+    pub fn gather(&self, places: &[u32], out: &mut [u32]) {
+        let (Some(&first), Some(&last)) = (places.first(), places.last()) else { return };
+        let segments = first as usize / LEN..=last as usize / LEN;
+        let out = out.iter_mut().zip(places);
+        if self.heads[segments].iter().all(|&head| head == 0) {
+            let words = &self.words[..=last as usize];
+            out.for_each(|(entry, &at)| *entry = words[at as usize]);
+        } else {
+            out.for_each(|(entry, &at)| *entry = self.get(at as usize));
+        }
+    }
+    /// Writes entries that count up from `value` at these places, one after the other, and says that those of
+    /// `ahead` will be asked for soon: one for each that is written, so that memory is never without work.
+    pub fn scatter(&mut self, places: &[u32], value: u32, ahead: &[u32]) {
+        let both = places.len().min(ahead.len());
+        let entries = places.iter().zip(value..);
+        if self.in_runs == 0 {
+            let words = &mut self.words[..];
+            for ((&at, value), &next) in entries.clone().zip(ahead) {
+                prefetch(words, next as usize);
+                words[at as usize] = value;
+            }
+            entries.skip(both).for_each(|(&at, value)| words[at as usize] = value);
+        } else {
+            for ((&at, value), &next) in entries.clone().zip(ahead) {
+                self.prefetch(next as usize);
+                self.set(at as usize, value);
+            }
+            entries.skip(both).for_each(|(&at, value)| self.set(at as usize, value));
+        }
+        ahead[both..].iter().for_each(|&at| self.prefetch(at as usize));
     }
 
     /// Writes a run from `first` on, which begins with `value`, not zero.
@@ -168,6 +216,7 @@ impl Runs {
             let value = value + self.step * (at - first) as u32;
             let head = self.heads[segment];
             if (from, to) == (0, LEN) {
+                self.in_runs += usize::from(head == 0);
                 self.heads[segment] = value;
             } else if head == JOINT && (from == 0 || to == LEN) {
                 let (before, after) = if from == 0 { (value, 0) } else { (0, value) };
@@ -225,6 +274,30 @@ mod tests {
                         runs.clear(first, n);
                         plain[first..first + n].fill(0);
                     }
+                    2 => {
+                        let n = n.min(2 * LEN);
+                        runs.entries_mut(first, n).fill(3);
+                        plain[first..first + n].fill(3);
+                    }
+                    3 => {
+                        let places: Vec<u32> =
+                            (0..40).map(|_| rng.below(len as u64) as u32).collect();
+                        let ahead = rng.below(40) as usize;
+                        runs.scatter(&places, 100, &places[ahead..]);
+                        places
+                            .iter()
+                            .zip(100..)
+                            .for_each(|(&at, value)| plain[at as usize] = value);
+                    }
+                    4 => {
+                        let places: Vec<u32> =
+                            (first..first + n).step_by(7).map(|i| i as u32).collect();
+                        let mut read = vec![0; places.len()];
+                        runs.gather(&places, &mut read);
+                        assert!(
+                            places.iter().zip(&read).all(|(&at, &read)| plain[at as usize] == read)
+                        );
+                    }
                     _ => {
                         let value = rng.below(1 << 20) as u32;
                         runs.set(first, value);
@@ -235,6 +308,7 @@ mod tests {
                 assert_eq!(runs.get(at), plain[at]);
             }
             assert!((0..len).all(|i| runs.get(i) == plain[i]));
+            assert_eq!(runs.in_runs, runs.heads.iter().filter(|&&head| head != 0).count());
             assert!(!runs.is_blank());
         }
     }

@@ -137,6 +137,56 @@ impl Versions {
             self.set_any(i, value);
         }
     }
+    /// The entries of the same segment that are written as bytes: none in the table, none in words.
+    fn plain_bytes(&mut self, first: usize, n: usize) -> Option<&mut [u8]> {
+        let segment = first / LEN;
+        let plain = self.heads[segment] == BYTES && self.tabled[segment] == 0;
+        plain.then(|| &mut self.bytes[first..first + n])
+    }
+    /// How many of `n` entries from `first` on are in its segment.
+    fn in_segment(first: usize, n: usize) -> usize {
+        n.min(LEN - first % LEN)
+    }
+    /// Writes entries one after the other, from `first` on.
+    pub fn set_each(&mut self, mut first: usize, mut values: &[u32]) {
+        while !values.is_empty() {
+            let n = Versions::in_segment(first, values.len());
+            let (now, rest) = values.split_at(n);
+            match self.plain_bytes(first, n) {
+                Some(bytes) if now.iter().all(|&value| value < ELSEWHERE.into()) => {
+                    bytes.iter_mut().zip(now).for_each(|(byte, &value)| *byte = value as u8);
+                }
+                _ => (first..).zip(now).for_each(|(i, &value)| self.set(i, value)),
+            }
+            (first, values) = (first + n, rest);
+        }
+    }
+    /// Copies the entries at these places, one after the other, to `to` and what follows. No place is among
+    /// those written.
+    pub fn copy(&mut self, mut places: &[u32], mut to: usize) {
+        while !places.is_empty() {
+            let n = Versions::in_segment(to, places.len());
+            let (now, rest) = places.split_at(n);
+            let segment = to / LEN;
+            let mut done = 0;
+            if self.heads[segment] == BYTES && self.tabled[segment] == 0 {
+                let (heads, bytes) = (&self.heads, &mut self.bytes[..]);
+                for &at in now {
+                    let head = heads[at as usize / LEN];
+                    let byte = if head == BYTES { bytes[at as usize] } else { head.min(255) as u8 };
+                    if byte == ELSEWHERE {
+                        break;
+                    }
+                    bytes[to + done] = byte;
+                    done += 1;
+                }
+            }
+            for (i, &at) in (to..).zip(now).skip(done) {
+                self.set(i, self.get(at as usize));
+            }
+            (to, places) = (to + n, rest);
+        }
+    }
     /// The same of any entry.
     #[inline(never)]
     fn set_any(&mut self, i: usize, value: u32) {
@@ -421,6 +471,22 @@ mod tests {
                         _ => (1, rng.below(255) as u32),
                     },
                 };
+                if rng.below(20) == 0 {
+                    let n = 1 + rng.below(400) as usize;
+                    let to = rng.below((len - n) as u64) as usize;
+                    let large = rng.below(8) == 0;
+                    let value = |rng: &mut Rng| rng.below(if large { 400 } else { 200 }) as u32;
+                    let values: Vec<u32> = (0..n).map(|_| value(&mut rng)).collect();
+                    versions.set_each(to, &values);
+                    plain[to..to + n].copy_from_slice(&values);
+                    let elsewhere = |at: &u32| !(to..to + n).contains(&(*at as usize));
+                    let places: Vec<u32> =
+                        (0..n).map(|_| rng.below(len as u64) as u32).filter(elsewhere).collect();
+                    versions.copy(&places, to);
+                    for (i, &at) in (to..).zip(&places) {
+                        plain[i] = plain[at as usize];
+                    }
+                }
                 let first = if rng.below(2) == 0 { first % LEN } else { first };
                 let n = n.min(len - first);
                 match n {

@@ -43,7 +43,7 @@ impl Ftl {
             for (lpn, at) in lpns[..n].iter_mut().zip(at as u32..) {
                 *lpn = at;
             }
-            self.age_write(stamps, &lpns[..n])?;
+            self.age_write(stamps, &lpns[..n], &[])?;
             self.age_pace((end - batch) as u32)?;
             at = end;
         }
@@ -79,17 +79,21 @@ impl Ftl {
         let mut batches = lpns.chunks(BATCH).peekable();
         self.age_ahead(stamps, batches.peek().copied().unwrap_or_default());
         while let Some(batch) = batches.next() {
-            self.age_ahead(stamps, batches.peek().copied().unwrap_or_default());
-            self.age_batch(stamps, batch)?;
+            self.age_batch(stamps, batch, batches.peek().copied().unwrap_or_default())?;
         }
         self.age_end();
         Ok(())
     }
-    fn age_batch(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
+    fn age_batch(
+        &mut self,
+        stamps: &mut Stamps,
+        lpns: &[u32],
+        ahead: &[u32],
+    ) -> Result<(), AgeError> {
         if let Some(lpn) = lpns.iter().find(|&&lpn| u64::from(lpn) >= self.sectors) {
             return Err(AgeError::Beyond { sector: *lpn, sectors: self.sectors });
         }
-        self.age_write(stamps, lpns)?;
+        self.age_write(stamps, lpns, ahead)?;
         self.age_pace(lpns.len() as u32)
     }
     /// Overwrites sectors that `next` chooses at the pace of users, until as many blocks become free
@@ -124,14 +128,13 @@ impl Ftl {
         while report.windows.len() < MOST && !report.steady {
             let before = self.counters;
             let written = |c: &Counters| c.user_sectors + c.gc_sectors;
+            self.age_begin(stamps)?;
             while written(&self.counters) - written(&before) < window {
                 std::mem::swap(&mut lpns, &mut ahead);
                 next(&mut ahead)?;
-                self.age_ahead(stamps, &ahead);
-                self.age_begin(stamps)?;
-                self.age_batch(stamps, &lpns)?;
-                self.age_end();
+                self.age_batch(stamps, &lpns, &ahead)?;
             }
+            self.age_end();
             let users = self.counters.user_sectors - before.user_sectors;
             report.sectors += users;
             let all = written(&self.counters) - written(&before);
@@ -272,14 +275,22 @@ impl Ftl {
         }
     }
 
-    /// Asks for what writing these sectors needs.
+    /// Says that these sectors will be written soon.
     fn age_ahead(&self, stamps: &Stamps, lpns: &[u32]) {
         for &lpn in lpns {
             stamps.prefetch(Lpn(lpn));
             self.map.prefetch(lpn);
         }
     }
-    fn age_write(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
+    /// Writes sectors in order; those of `ahead` are next. What they need is asked for one by one, since a
+    /// processor has only so many requests to memory under way.
+    fn age_write(
+        &mut self,
+        stamps: &mut Stamps,
+        lpns: &[u32],
+        ahead: &[u32],
+    ) -> Result<(), AgeError> {
+        let mut ahead = ahead.iter();
         for &lpn in lpns {
             if let Where::Flash(ppa) = self.map.get(lpn) {
                 self.map.prefetch_valid(ppa.0);
@@ -289,20 +300,26 @@ impl Ftl {
         while done < lpns.len() {
             let (ppa, room) = self.age_room(0)?;
             let n = (lpns.len() - done).min(room as usize);
-            self.map.set_valid(ppa, n as u32);
-            for (i, &lpn) in lpns[done..done + n].iter().enumerate() {
-                let ppa = ppa + i as u32;
-                let old = self.map.get(lpn);
-                self.map.set_flash(lpn, ppa);
-                let stamp = stamps.bump(Lpn(lpn));
-                self.map.put_oob(ppa, lpn, stamp);
-                if let Where::Flash(old) = old {
+            let run = &lpns[done..done + n];
+            let mut bumped = [0u32; BATCH];
+            for (stamp, &lpn) in bumped.iter_mut().zip(run) {
+                *stamp = stamps.bump(Lpn(lpn));
+            }
+            // Valid before they may be stale again: a sector may be written twice.
+            self.map.put_written(run, &bumped[..n], ppa);
+            for (&lpn, ppa) in run.iter().zip(ppa..) {
+                if let Some(&next) = ahead.next() {
+                    stamps.prefetch(Lpn(next));
+                    self.map.prefetch(next);
+                }
+                if let Where::Flash(old) = self.map.replace_by_flash(lpn, ppa) {
                     self.invalidate(old.0);
                 }
             }
             self.age_append(0, n as u32);
             done += n;
         }
+        self.age_ahead(stamps, ahead.as_slice());
         self.counters.user_sectors += lpns.len() as u64;
         self.repartition();
         Ok(())
@@ -520,25 +537,26 @@ impl Ftl {
                 }
             }
             if n > BATCH - 64 || i + 1 == words {
-                for (lpn, &ppa) in lpns[0][..n].iter_mut().zip(&from[0][..n]) {
-                    *lpn = self.map.lpn_at(ppa);
-                    self.map.prefetch(*lpn);
-                }
-                self.age_place(&lpns[1][..before], &from[1][..before])?;
+                self.map.lpns_at(&from[0][..n], &mut lpns[0][..n]);
+                self.age_place(&lpns[1][..before], &from[1][..before], &lpns[0][..n])?;
                 lpns.swap(0, 1);
                 from.swap(0, 1);
                 (before, n) = (n, 0);
             }
         }
-        self.age_place(&lpns[1][..before], &from[1][..before])?;
+        self.age_place(&lpns[1][..before], &from[1][..before], &[])?;
         self.map.clear_line(line, first, if split { self.g.sectors_per_unit } else { 0 });
         self.counters.lines_freed += 1;
         self.lines.release(line);
         self.rate_update();
         Ok(())
     }
-    fn age_place(&mut self, lpns: &[u32], from: &[u32]) -> Result<(), AgeError> {
-        let mut done = 0;
+    /// Moves sectors; those of `ahead` are next.
+    fn age_place(&mut self, lpns: &[u32], from: &[u32], ahead: &[u32]) -> Result<(), AgeError> {
+        if lpns.is_empty() {
+            ahead.iter().for_each(|&lpn| self.map.prefetch(lpn));
+        }
+        let (mut done, mut ahead) = (0, ahead);
         while done < lpns.len() {
             let side = self.gc_side();
             let (ppa, mut room) = self.age_room(side)?;
@@ -549,13 +567,9 @@ impl Ftl {
             let n = (lpns.len() - done).min(room as usize);
             self.counters.hot_gc_sectors +=
                 if side == 0 && self.lines.is_split() { n as u64 } else { 0 };
-            self.map.set_valid(ppa, n as u32);
-            for (i, &lpn) in lpns[done..done + n].iter().enumerate() {
-                debug_assert_eq!(self.map.code(lpn), from[done + i] + 1);
-                let stamp = self.map.stamp_at(from[done + i]);
-                self.map.set_flash(lpn, ppa + i as u32);
-                self.map.put_oob(ppa + i as u32, lpn, stamp);
-            }
+            let (lpns, from) = (&lpns[done..done + n], &from[done..done + n]);
+            debug_assert!(lpns.iter().zip(from).all(|(&lpn, from)| self.map.code(lpn) == from + 1));
+            self.map.move_run(lpns, from, ppa, std::mem::take(&mut ahead));
             self.age_append(side, n as u32);
             done += n;
         }

@@ -161,6 +161,37 @@ impl Map {
     pub fn set_flash(&mut self, lpn: u32, ppa: u32) {
         self.l2p.set(lpn as usize, ppa + 1);
     }
+    /// The same, and where it was before.
+    #[inline]
+    pub fn replace_by_flash(&mut self, lpn: u32, ppa: u32) -> Where {
+        Where::decode(std::mem::replace(self.l2p.at_mut(lpn as usize), ppa + 1))
+    }
+    /// These sectors have been written from `ppa` on, in one line: flash holds them, with these stamps.
+    pub fn put_written(&mut self, lpns: &[u32], stamps: &[u32], ppa: u32) {
+        self.put_lpns(lpns, ppa);
+        if let Some(own) = &mut self.stamps {
+            own.set_each(ppa as usize, stamps);
+        }
+    }
+    /// Moves valid sectors from places in ascending order to those from `ppa` on, in one line. The entries of
+    /// the sectors `ahead` will be asked for soon.
+    pub fn move_run(&mut self, lpns: &[u32], from: &[u32], ppa: u32, ahead: &[u32]) {
+        self.l2p.scatter(lpns, ppa + 1, ahead);
+        self.put_lpns(lpns, ppa);
+        if let Some(own) = &mut self.stamps {
+            own.copy(from, ppa as usize);
+        }
+    }
+    fn put_lpns(&mut self, lpns: &[u32], ppa: u32) {
+        self.set_valid(ppa, lpns.len() as u32);
+        let entries = self.oob.entries_mut(ppa as usize, lpns.len());
+        entries.iter_mut().zip(lpns).for_each(|(entry, &lpn)| *entry = lpn + 1);
+    }
+    /// The logical sectors of places in ascending order, which all hold one.
+    pub fn lpns_at(&self, places: &[u32], lpns: &mut [u32]) {
+        self.oob.gather(places, lpns);
+        lpns.iter_mut().for_each(|lpn| *lpn -= 1);
+    }
     /// Points the sector at a buffer slot; its copy in flash, if it was the newest, is stale now.
     #[inline]
     pub fn replace_by_buffer(&mut self, lpn: u32, slot: u32) -> Option<Ppa> {
@@ -217,8 +248,9 @@ impl Map {
     pub fn invalidate(&mut self, ppa: u32) -> (u32, u32) {
         let line = self.line_of(ppa);
         let bit = self.bit(ppa);
-        debug_assert!(self.valid[bit / 64] >> (bit % 64) & 1 == 1, "sector {ppa} is not valid");
-        self.valid[bit / 64] &= !(1 << (bit % 64));
+        let word = &mut self.valid[bit / 64];
+        debug_assert!(*word >> (bit % 64) & 1 == 1, "sector {ppa} is not valid");
+        *word &= !(1 << (bit % 64));
         let count = &mut self.count[line];
         *count -= 1;
         (line, *count)

@@ -4,7 +4,8 @@ use crate::{AgeError, Translation};
 use wordline_base::{Span, Stamps};
 
 /// Sectors written between two draws.
-const BATCH: usize = 256;
+/// So many at once that an FTL can ask memory for a part of them while it writes another.
+const BATCH: usize = 4096;
 
 /// How fast users write, for ageing at their pace.
 #[derive(Clone, Copy, PartialEq, Debug)]
