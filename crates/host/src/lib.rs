@@ -8,7 +8,6 @@
 #![warn(missing_docs)]
 
 mod block;
-mod build;
 pub mod config;
 mod disk;
 mod driver;

@@ -8,6 +8,7 @@ use wordline_nvme::Opcode;
 /// A submission call under way.
 #[derive(Debug)]
 pub(crate) struct Call {
+    /// It takes up all that the thread has queued.
     pub(super) aio: bool,
     /// The I/O of a synchronous call.
     pub(super) single: u32,
@@ -21,14 +22,21 @@ pub(crate) struct Call {
     pub(super) at: u64,
     /// The current part.
     pub(super) part: u32,
+    /// It becomes several parts.
     pub(super) divided: bool,
+    /// What its requests do.
     pub(super) opcode: Opcode,
-    /// current->plug.
+    /// There is a plug (current->plug).
     pub(super) plugged: bool,
+    /// Requests in it.
     pub(super) plug: Vec<u32>,
+    /// The plug is being sent on.
     pub(super) flushing: bool,
+    /// What follows when the plug is empty.
     pub(super) resume: Step,
+    /// What follows when the hardware queue was run.
     pub(super) after_run: Step,
+    /// What follows when the call has returned.
     pub(super) after: Step,
     /// Where the end of the current I/O leads: a bio of an array's goes on to the next.
     pub(super) over: Step,
