@@ -15,8 +15,11 @@
 
 use crate::blkparse::Kind;
 use crate::error::{Place, RecordError, TraceError, TraceFault};
+use crate::input::read_error;
 use crate::input::{Input, Whole, fill};
-use crate::reader::{Action, OpenOptions, Sink, Stamp, read_error};
+use crate::options::{Action, OpenOptions};
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::spc::BLOCK;
 use crate::summary::Reason;
 use std::cmp::Reverse;

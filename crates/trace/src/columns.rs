@@ -5,7 +5,9 @@
 //! comment.
 
 use crate::error::{BadColumns, ColumnsError, WordError};
-use crate::reader::{Sink, Stamp, TimeUnit};
+use crate::options::TimeUnit;
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::summary::Reason;
 use crate::text::{Fault, Field, show, show_up_to};
 use wordline_base::{Ddir, nearest};
