@@ -6,8 +6,8 @@
 //! with it. An insertion right behind the one before it in the same leaf is a run: such a leaf, when full,
 //! first fills its neighbour on the left, so that a run leaves full leaves behind.
 //!
-//! A leaf is searched from where its bounds let expect the sector, as far as that is off: what it takes is
-//! not that many steps but lines of memory that no cache has, and those can be asked for ahead.
+//! A search of a leaf begins where its bounds let expect the sector, and goes on as far as that is off. Steps
+//! cost little. Lines of memory that no cache has cost much, and those can be asked for ahead.
 
 use crate::arena::{Arena, HEADER, LAST, NOWHERE, NodeId};
 use std::io;

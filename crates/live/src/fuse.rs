@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_is_survived() {
+    fn any_message_of_the_kernel_is_survived() {
         for seed in 0..2000 {
             let mut rng = Rng::from_seed(seed);
             let mut s = Session::new(1 << 20, 1, (1, 2));

@@ -147,7 +147,7 @@ mod tests {
 
     /// What fio 3.33 printed for these rates.
     #[test]
-    fn fio_judges_alike() {
+    fn a_steady_state_is_judged_as_fio_does() {
         let mut s = steady(SteadyCriterion::Iops, 50.0, true);
         assert!(!s.judge(1001, 4_100_571) && !s.judge(1000, 4_096_000) && s.judge(1001, 4_100_100));
         let r = s.result();
