@@ -31,9 +31,9 @@ pub(crate) struct CpuIdle {
     /// States that may be used, the shallowest first.
     states: Vec<State>,
     /// The state of the pause under way.
-    pub state: usize,
+    pub(super) state: usize,
     /// Nanoseconds in each state.
-    pub residency: [u64; STATES],
+    pub(super) residency: [u64; STATES],
     governor: Chooser,
 }
 
