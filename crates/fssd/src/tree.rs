@@ -104,21 +104,29 @@ const SEEN: usize = 256;
 /// The map: a B+tree of extents with nodes of a fixed size.
 #[derive(Clone, Debug)]
 pub struct Tree {
+    /// Memory of the nodes.
     arena: Arena,
+    /// The root.
     root: NodeId,
+    /// Levels, that of leaves among them.
     levels: usize,
-    /// Most entries of a leaf and of an inner node.
+    /// Most entries of a leaf.
     leaf: usize,
+    /// Most entries of an inner node.
     inner: usize,
+    /// Extents.
     entries: u64,
     /// Behind the last sector that was ever mapped.
     most: u32,
+    /// Bytes of a node.
     node_bytes: u32,
     /// The inner nodes to the leaf walked to last, and the child taken in each.
     path: [(NodeId, usize); MOST_LEVELS],
     /// Goes up when bounds of leaves change.
     shape: u64,
+    /// Leaves looked up last, and their bounds.
     seen: Vec<Seen>,
+    /// Entries on their way from one node to another.
     scratch: Vec<u32>,
     /// What was walked, split and merged, for who pays for it.
     pub work: MapWork,

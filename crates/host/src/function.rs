@@ -204,6 +204,7 @@ const CODE: [Function; 21] = [
     Function::Finish,
 ];
 
+/// Whether how long a function takes depends on what is in the core's caches.
 pub(crate) const fn is_code(f: Function) -> bool {
     let mut i = 0;
     while i < CODE.len() {
@@ -322,6 +323,7 @@ impl Calls {
         self.cold = (busy - self.spun).max(1);
     }
 
+    /// What each function took so far.
     pub fn uses(&self, cost: &Costs) -> Vec<Use> {
         let Costs { memory, spans, .. } = cost;
         (0..FUNCTIONS)

@@ -283,10 +283,15 @@ pub struct Image {
     path: PathBuf,
     /// What never changes.
     pub superblock: Superblock,
+    /// What changes with the lives of blocks.
     state: Mutex<State>,
+    /// Where the file has stamps of trims.
     trims_at: u64,
+    /// Where it has records of units.
     records_at: u64,
+    /// Where it has data.
     data_at: u64,
+    /// Bytes of a unit's record.
     record_len: usize,
 }
 

@@ -171,7 +171,9 @@ struct Part {
 struct Queue {
     /// The class of its commands.
     class: IoClass,
+    /// Free command ids.
     free: Vec<u16>,
+    /// The part that each id is of.
     by_cid: IdVec<u16, u32>,
     /// Commands for which no slot is free.
     waiting: VecDeque<(u32, Sqe)>,

@@ -97,13 +97,17 @@ const FRUITLESS: u32 = 100_000;
 pub struct WriteSampler {
     /// Writing threads.
     writers: Vec<Writer>,
+    /// Whose turn it is.
     turn: usize,
     /// Sectors of the I/O at hand not given out yet.
     run: std::ops::Range<u64>,
     /// Sectors a second of all writers, if each has a rate.
     rate: Option<u64>,
+    /// Draws where no job writes.
     uniform: Rng,
+    /// Sectors of the drive.
     sectors: u64,
+    /// Their size.
     sector: SectorSize,
     /// Of a drive behind bridges: where it is, and the sectors of the outermost.
     behind: Option<(Route, u64)>,

@@ -18,12 +18,17 @@ pub struct Steady {
     count: usize,
     /// Bytes and I/Os up to the last look.
     seen: (u64, u64),
+    /// When that was.
     looked: Time,
-    /// I/Os and bytes a second.
+    /// I/Os and bytes a second at the last looks.
     rates: VecDeque<(u64, u64)>,
+    /// The rate is steady.
     attained: bool,
+    /// What the rule's measure is at.
     criterion: f64,
+    /// The largest deviation from the mean.
     deviation: f64,
+    /// The slope of the rates.
     slope: f64,
 }
 

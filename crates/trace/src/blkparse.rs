@@ -30,9 +30,13 @@ pub(crate) struct Kind {
     pub flush: bool,
     /// None: neither read, write nor discard.
     pub op: Option<Ddir>,
+    /// F behind the operation: force unit access.
     pub fua: bool,
+    /// B: a barrier.
     pub barrier: bool,
+    /// E: a secure erase.
     pub secure: bool,
+    /// A command of another sort.
     pub extended: bool,
 }
 

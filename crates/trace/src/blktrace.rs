@@ -56,11 +56,15 @@ struct Record {
 
 /// One file.
 struct Stream {
+    /// The file.
     input: Whole,
+    /// How messages call it.
     name: String,
-    /// Bytes and records read.
+    /// Bytes read.
     at: u64,
+    /// Records read.
     records: u64,
+    /// Its byte order, once a record has told it.
     big_endian: Option<bool>,
 }
 

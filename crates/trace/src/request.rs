@@ -26,13 +26,19 @@ pub struct Request {
 /// A request with its time in the trace, in nanoseconds since whatever the trace counts from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
+    /// Nanoseconds from the trace's zero.
     pub time: u64,
+    /// Line or record.
     pub line: u64,
     /// Column of the time in text, byte offset of the record in binary.
     pub column: u64,
+    /// Bytes.
     pub offset: u64,
+    /// Bytes.
     pub len: u32,
+    /// The number of the volume.
     pub volume: u32,
+    /// What it does.
     pub op: Ddir,
 }
 

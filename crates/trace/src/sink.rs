@@ -24,19 +24,29 @@ const MAX_NAME_BYTES: usize = 16 << 20;
 
 /// What parsers write to.
 pub(crate) struct Sink {
+    /// The line or record at hand.
     pub line: u64,
+    /// Requests not taken yet.
     items: VecDeque<Item>,
+    /// What was left out.
     dropped: Tallies,
+    /// What was remarkable.
     noted: Tallies,
+    /// Names of volumes.
     volumes: Volumes,
+    /// The volume that is wanted alone.
     wanted: Option<String>,
+    /// Its number, if it is one.
     wanted_number: Option<u64>,
     /// The first few volumes that were not wanted, for the message when none was.
     others: Vec<String>,
-    /// As [`OpenOptions`] has them.
+    /// Bytes of an address where the format leaves that open.
     pub unit: u128,
+    /// Bytes of a request where the trace has no lengths.
     pub length: Option<u32>,
+    /// Percent of reads where it has no directions.
     reads: u8,
+    /// Draws these.
     seed: u64,
 }
 

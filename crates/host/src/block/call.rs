@@ -66,6 +66,7 @@ pub(crate) struct Outer {
 }
 
 impl Call {
+    /// No call is under way.
     pub fn new() -> Call {
         Call {
             aio: false,
@@ -159,12 +160,15 @@ impl Call {
         self.begin_member(node, opcode, divided, len);
         (self.plugged, self.over) = (true, over);
     }
+    /// The current I/O is a flush.
     pub fn is_flush(&self) -> bool {
         self.opcode == Opcode::Flush
     }
+    /// Where the end of the current I/O leads.
     pub fn over(&self) -> Step {
         self.over
     }
+    /// The current I/O is for a member of an array.
     pub fn is_member(&self) -> bool {
         self.over != Step::NextIo
     }
@@ -174,6 +178,7 @@ impl Call {
         !self.plug.is_empty()
     }
 
+    /// It takes up all that the thread has queued.
     pub fn is_batch(&self) -> bool {
         self.aio
     }
@@ -189,6 +194,7 @@ impl Call {
     pub fn reads(&self) -> bool {
         self.opcode == Opcode::Read
     }
+    /// The current part.
     pub fn part(&self) -> u32 {
         self.part
     }
@@ -197,6 +203,7 @@ impl Call {
     pub fn grant(&mut self, tag: u16) {
         self.granted = tag;
     }
+    /// A tag was handed to the thread.
     pub fn is_granted(&self) -> bool {
         self.granted != NO_TAG
     }

@@ -38,6 +38,7 @@ pub(crate) struct Kblockd {
 }
 
 impl Kblockd {
+    /// This thread is the worker; nothing waits.
     pub fn new(thread: u32) -> Kblockd {
         Kblockd { thread, work: VecDeque::with_capacity(4) }
     }

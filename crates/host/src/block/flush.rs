@@ -51,6 +51,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// The flush of a hardware queue, for this node.
     pub(crate) fn flush_request(&mut self, node: u32, h: u16, tag: u16) -> u32 {
         let rq = self.block.request(node, Opcode::Flush, 0, 0, h, tag);
         let r = &mut self.block.requests[rq];
@@ -61,6 +62,7 @@ impl<S: Source> Host<S> {
         rq
     }
 
+    /// A flush with its tag goes out, or shares the next one.
     pub(crate) fn issue_flush(&mut self, ctx: &mut Ctx, t: u32, tag: u16) -> Flow {
         let thread = &self.threads[t];
         let (node, core, h) = (thread.call.node, thread.core(), thread.hctx());

@@ -36,9 +36,11 @@ use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Time};
 use wordline_ftl::Brings;
 use wordline_nvme::Opcode;
 
+/// No node, request or thread.
 pub(crate) const NONE: u32 = u32::MAX;
-/// BLK_MAX_REQUEST_COUNT and BLK_PLUG_FLUSH_SIZE of Linux 4.14.
+/// BLK_MAX_REQUEST_COUNT of Linux 4.14: a plug holds no more requests.
 pub(crate) const PLUG_REQUESTS: usize = 16;
+/// BLK_PLUG_FLUSH_SIZE of Linux 4.14: a plug with a request of so many bytes is sent on.
 pub(crate) const PLUG_BYTES: u64 = 128 << 10;
 /// BIO_MAX_PAGES: the largest bio.
 pub(crate) const BIO_BYTES: u64 = 256 << 12;
@@ -167,12 +169,15 @@ pub(crate) struct Request {
     made: u64,
 }
 
+/// No hardware tag.
 pub(crate) const NO_TAG: u16 = u16::MAX;
 
 impl Request {
+    /// A read, or anything else.
     pub fn dir(&self) -> Dir {
         if self.opcode.is_data_out() { Dir::Read } else { Dir::Write }
     }
+    /// Bios may join it: it reads or writes data.
     pub fn mergeable(&self) -> bool {
         matches!(self.opcode, Opcode::Read | Opcode::Write)
     }
@@ -311,6 +316,7 @@ impl Hctx {
     pub fn at_rest(&self) -> (u32, usize, u32) {
         (self.sched_free, self.waiters.len(), self.sleepers)
     }
+    /// Tags in use.
     pub fn in_flight(&self) -> usize {
         self.by_tag.len() - self.tags.len()
     }
@@ -357,6 +363,7 @@ impl RequestQueue {
             },
         }
     }
+    /// Requests go by this scheduler.
     pub fn schedule_by(&mut self, elevator: Option<Elevator>) {
         self.elevator = elevator;
     }
@@ -583,6 +590,7 @@ impl BlockLayer {
         }
     }
 
+    /// A request goes to the scheduler.
     pub fn insert_scheduler(&mut self, rq: u32, now: Time) {
         self.stamp(rq);
         let r = self.requests[rq];

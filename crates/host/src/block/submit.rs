@@ -9,6 +9,7 @@ use wordline_base::{Ctx, Ddir, Layer, Why};
 use wordline_nvme::Opcode;
 
 impl<S: Source> Host<S> {
+    /// The submission call takes up the next I/O.
     pub(crate) fn next_io(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let planned = thread.is_planned();
@@ -428,6 +429,7 @@ impl<S: Source> Host<S> {
         true
     }
 
+    /// blk_mq_run_hw_queue, by the submitter.
     pub(crate) fn run_queue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &self.threads[t];
         if let Some(end) = self.block.disks[thread.disk()].paths.client() {

@@ -1,6 +1,6 @@
 //! Tags: waiting for one, and who gets one that is free; running a queue from elsewhere.
 use crate::block::sched::Elevator;
-use crate::block::{NONE, Purpose};
+use crate::block::{NONE, Purpose, Request};
 use crate::driver::poll::Loop;
 use crate::host::ELEVATOR;
 use crate::host::Host;
@@ -64,8 +64,13 @@ impl<S: Source> Host<S> {
 
     /// A request is over: it is no more, and its tags are others'.
     #[inline]
-    pub(crate) fn request_ended(&mut self, ctx: &mut Ctx, rq: u32, held: Option<u32>, core: u32) {
-        let r = self.block.requests[rq];
+    pub(crate) fn request_ended(
+        &mut self,
+        ctx: &mut Ctx,
+        (rq, r): (u32, &Request),
+        held: Option<u32>,
+        core: u32,
+    ) {
         let d = self.block.hctxs[r.hctx].disk;
         if r.sched_tag
             && let Some(elevator) = &mut self.block.disks[d].queue.elevator
@@ -106,6 +111,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// Hands a freed scheduler tag to who waits for one, or puts it back.
     pub(crate) fn put_sched_tag(&mut self, ctx: &mut Ctx, h: u16, on: u32) {
         let hctx = &mut self.block.hctxs[h];
         match hctx.waiters.pop_front() {
@@ -186,6 +192,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// The scheduler asked to be looked at.
     pub(crate) fn elevator_timer(&mut self, ctx: &mut Ctx, disk: u16) {
         let disk = &mut self.block.disks[disk];
         if let Some(Elevator::Bfq(bfq)) = &mut disk.queue.elevator

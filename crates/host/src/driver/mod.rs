@@ -132,7 +132,7 @@ impl<S: Source> Host<S> {
             let write = r.opcode == Opcode::Write;
             self.poll_stats.add(ctx.now, write, r.bytes, ctx.now.since(r.issued));
         }
-        self.request_ended(ctx, rq, cqe.held, core);
+        self.request_ended(ctx, (rq, &r), cqe.held, core);
         match r.purpose {
             Purpose::Data | Purpose::Flush => {}
             Purpose::GcOrder => self.collector_answered(d, core),

@@ -72,6 +72,7 @@ pub(crate) struct InDriver {
 }
 
 impl InDriver {
+    /// It does not poll, and its requests go by this hardware queue.
     pub fn new(home: u16) -> InDriver {
         InDriver {
             home,

@@ -111,6 +111,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// An I/O or a part of one goes into the drive's queue, or waits for a free tag.
     pub(crate) fn direct_send(&mut self, ctx: &mut Ctx, node: u32) {
         let n = self.block.nodes[node];
         self.aim(n.thread, n.disk);

@@ -202,6 +202,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// After io_queue_event: completions are reaped if the queue is full.
     pub(crate) fn queued(&mut self, t: u32, busy: bool) -> Flow {
         let thread = &mut self.threads[t];
         let full = thread.engine.cur_depth >= thread.spec().iodepth;
@@ -216,6 +217,7 @@ impl<S: Source> Host<S> {
         self.go(t, Step::Top)
     }
 
+    /// A synchronous system call of one I/O.
     pub(crate) fn sync_call(
         &mut self,
         t: u32,
@@ -266,6 +268,7 @@ impl<S: Source> Host<S> {
         self.go(t, Step::NextIo)
     }
 
+    /// The submission call returns.
     pub(crate) fn call_end(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         if thread.is_planned() || thread.pend.total() > 0 {
@@ -293,6 +296,7 @@ impl<S: Source> Host<S> {
         self.go(t, Step::SyncWait)
     }
 
+    /// A synchronous call waits for its I/O.
     pub(crate) fn sync_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         if !self.block.nodes[thread.call.single()].is_over() {
@@ -342,6 +346,7 @@ impl<S: Source> Host<S> {
         self.sleep(ctx, t, Asleep::Events)
     }
 
+    /// So many completions are the application's.
     pub(crate) fn reap_events(&mut self, ctx: &mut Ctx, t: u32, n: u32) -> Flow {
         let thread = &mut self.threads[t];
         let (wake, work) = thread.done();
@@ -383,6 +388,7 @@ impl<S: Source> Host<S> {
         self.segment(ctx, r, Step::Collected)
     }
 
+    /// A reaper has one completion.
     pub(crate) fn collected(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
         let reaper = &self.threads[r];
         let (owner, core, (wake, work)) = (reaper.engine.partner, reaper.core(), reaper.done());

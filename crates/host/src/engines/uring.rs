@@ -41,6 +41,7 @@ impl<S: Source> Host<S> {
         self.segment(ctx, t, Step::HandOver)
     }
 
+    /// The entries are in the ring of the submission thread.
     pub(crate) fn handed_over(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let (sq, core) = (thread.engine.submitter, thread.core());

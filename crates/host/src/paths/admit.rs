@@ -41,6 +41,7 @@ impl Bios {
     pub fn kyber(&self) -> &Kyber {
         &self.kyber
     }
+    /// What bios have done so far.
     pub fn stats(&self) -> BioStats {
         let k = &self.kyber;
         BioStats { windows: k.windows, resizes: k.resizes, depths: k.depths, ..self.stats }

@@ -26,6 +26,7 @@ pub struct GcOnHost {
     pub count: Span,
 }
 
+/// The collector of one drive.
 pub(crate) struct Collector {
     of: GcOnHost,
     thread: u32,
@@ -48,6 +49,7 @@ impl Collector {
             stats: GcStats::default(),
         }
     }
+    /// What it has done so far.
     pub fn stats(&self) -> GcStats {
         self.stats
     }
@@ -105,6 +107,7 @@ impl<S: Source> Host<S> {
         self.segment(ctx, t, Step::CollectorOrder)
     }
 
+    /// The order goes to the drive.
     pub(crate) fn collector_order(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let (core, h, d) = (self.threads[t].core(), self.threads[t].hctx(), self.threads[t].disk());
         let Some(collector) = &self.block.disks[d].paths.collector else { return Flow::Off };

@@ -54,6 +54,7 @@ impl MapLock {
             Hold::Alone => (self.taken, self.stats.alone) = (true, self.stats.alone + 1),
         }
     }
+    /// Who has asked for it so far.
     pub(super) fn stats(&self) -> MapLockStats {
         self.stats
     }
@@ -69,6 +70,7 @@ impl MapLock {
         }
         now
     }
+    /// Somebody lets go of it.
     pub fn leave(&mut self, hold: Hold) {
         match hold {
             Hold::Shared => self.readers -= 1,

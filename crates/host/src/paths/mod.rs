@@ -46,12 +46,15 @@ impl DiskPaths {
             client: None,
         }
     }
+    /// Its FTL is on the host.
     pub fn add_pblk(&mut self, pblk: Pblk) {
         self.pblk = Some(Box::new(pblk));
     }
+    /// Its collector is on the host.
     pub fn add_collector(&mut self, collector: Collector) {
         self.collector = Some(Box::new(collector));
     }
+    /// A scheduler is in front of pblk.
     pub fn add_bios(&mut self, bios: Bios) {
         self.bios = Some(Box::new(bios));
     }
@@ -61,6 +64,7 @@ impl DiskPaths {
     pub fn has_ftl(&self) -> bool {
         self.pblk.is_some()
     }
+    /// Its FTL on the host.
     pub fn pblk(&self) -> Option<&Pblk> {
         self.pblk.as_deref()
     }
@@ -73,15 +77,19 @@ impl DiskPaths {
     pub fn is_array(&self) -> bool {
         self.array.is_some()
     }
+    /// The array that it is.
     pub fn array(&self) -> Option<&Array> {
         self.array.as_deref()
     }
+    /// The same, to be changed.
     pub fn array_mut(&mut self) -> Option<&mut Array> {
         self.array.as_deref_mut()
     }
+    /// Its collector on the host.
     pub fn collector(&self) -> Option<&Collector> {
         self.collector.as_deref()
     }
+    /// The scheduler in front of pblk.
     pub fn bios(&self) -> Option<&Bios> {
         self.bios.as_deref()
     }

@@ -251,6 +251,7 @@ impl<S: Source> Host<S> {
         &mut self.paths.ends[self.threads[t].nbd.end]
     }
 
+    /// The next step of a thread of a connection.
     pub(crate) fn nbd_step(&mut self, ctx: &mut Ctx, t: u32, at: At) -> Flow {
         match at {
             At::Send => self.nbd_send(ctx, t),
@@ -306,6 +307,7 @@ impl<S: Source> Host<S> {
         spend!(self, core, InterruptEntry, TcpPacket * packets(bytes, JOINED))
     }
 
+    /// The handler is through with a message.
     pub(crate) fn network_irq_done(&mut self, ctx: &mut Ctx, end: u16, core: u32) {
         let arrived = self.paths.ends[end].arrived.pop_front();
         let Some(message) = arrived else { return };

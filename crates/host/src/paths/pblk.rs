@@ -39,6 +39,7 @@ use wordline_ftl::{
 use wordline_nand::{Class, OpKind, Outcome, Ppa, UnitId};
 use wordline_nvme::Opcode;
 
+/// An FTL on the host, and its block device.
 pub(crate) struct Pblk {
     pub(super) ftl: Translator,
     pub(super) cost: FtlCost,
@@ -109,9 +110,11 @@ impl Pblk {
     pub fn ftl(&self) -> &Translator {
         &self.ftl
     }
+    /// The clock starts.
     pub fn start(&mut self, ctx: &mut Ctx) {
         self.ftl.start(ctx);
     }
+    /// A timer that it set.
     pub fn on_timer(&mut self, ctx: &mut Ctx, index: u32) {
         self.ftl.on_timer(ctx, index);
     }
@@ -134,6 +137,7 @@ impl Pblk {
     pub fn prefetch(&mut self, ctx: &Ctx, byte: u64) {
         self.ftl.prefetch(ctx, Lpn(self.sector.of(byte) as u32));
     }
+    /// What it has done so far.
     pub fn stats(&self) -> PblkStats {
         let map_lock = self.lock.as_ref().map_or_else(Default::default, MapLock::stats);
         PblkStats { map_lock, ..self.stats }
@@ -203,9 +207,11 @@ impl InPblk {
     fn stages_of(&self, node: u32) -> bool {
         self.stages.iter().any(|stage| stage.tag == node)
     }
+    /// The thread is this to the FTL.
     pub fn becomes(&mut self, role: Role) {
         self.role = role;
     }
+    /// So much of the time that the thread owes is the map's.
     pub(super) fn owes_map(&mut self, ns: u64) {
         self.of_map += ns;
     }
@@ -520,6 +526,7 @@ impl<S: Source> Host<S> {
         self.segment(ctx, t, Step::PblkRead)
     }
 
+    /// The next flash read of the bio at hand.
     pub(crate) fn pblk_read(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         if !self.threads[t].pblk.stages.is_empty() {
             return self.stage_next(ctx, t);
@@ -564,6 +571,7 @@ impl<S: Source> Host<S> {
         node
     }
 
+    /// A vector read, with its tag.
     pub(crate) fn flash_request(&mut self, node: u32, piece: Piece, h: u16, tag: u16) -> u32 {
         let read = FlashRead::of(&piece).expect("only flash is read");
         let ppa = read.ppa;
@@ -648,6 +656,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// A write or trim, its processor time behind it.
     pub(crate) fn pblk_write(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         if let Some(flow) = self.locked(ctx, t, Hold::Alone, Step::PblkWrite) {
             return flow;
@@ -752,6 +761,7 @@ impl<S: Source> Host<S> {
         self.node_done(ctx, tag, ok, on);
     }
 
+    /// The kernel thread takes up what the FTL wants next.
     pub(crate) fn kernel_next(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let d = self.threads[t].disk();
         let Some(pblk) = &mut self.block.disks[d].paths.pblk else { return Flow::Off };
@@ -848,6 +858,7 @@ impl<S: Source> Host<S> {
         node
     }
 
+    /// The kernel thread sends what it took up.
     pub(crate) fn kernel_issue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         if thread.pend.total() > 0 {

@@ -48,6 +48,7 @@ struct Slot {
 type TaskId = u32;
 type BioId = u32;
 
+/// A file system on a disk, with its tasks.
 pub(crate) struct Vfs {
     fs: Fs,
     /// The disk that it is on.
@@ -113,6 +114,7 @@ pub fn tasks_of(spec: &ThreadSpec) -> u32 {
 }
 
 impl Vfs {
+    /// The disk that it is on.
     pub(super) fn disk(&self) -> u16 {
         self.disk
     }
@@ -649,6 +651,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// The file system asked to be looked at.
     pub(crate) fn fs_timer(&mut self, ctx: &mut Ctx) {
         let Some(vfs) = &mut self.paths.vfs else { return };
         if vfs.timer > ctx.now {

@@ -14,6 +14,7 @@ use wordline_base::{Ctx, Kind, Span, Time};
 
 /// Of a HostTimer, with the core or the thread below it.
 pub(crate) const TICK: u32 = 1 << 25;
+/// Of a HostTimer, with the thread below it.
 pub(crate) const WORK: u32 = 1 << 24;
 
 impl<S: Source> Host<S> {
@@ -32,6 +33,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// Kworkers begin to wait, and cores to be idle.
     pub(crate) fn start_background(&mut self, ctx: &mut Ctx) {
         for t in 0..self.threads.len() as u32 {
             if self.threads[t].asleep == Asleep::Work {
@@ -43,6 +45,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// A core's tick.
     pub(crate) fn tick(&mut self, ctx: &mut Ctx, core: u32) {
         let c = &mut self.cores[core];
         c.ticking = false;
@@ -71,6 +74,7 @@ impl<S: Source> Host<S> {
         self.raise(ctx, core, Irq::Timer(t));
     }
 
+    /// A kworker begins to work.
     pub(crate) fn kworker(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let span = self.stack.kworker.work.0;
@@ -79,6 +83,7 @@ impl<S: Source> Host<S> {
         self.segment(ctx, t, Step::Worked)
     }
 
+    /// A kworker is through.
     pub(crate) fn worked(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         self.threads[t].step = Step::Kworker;
         self.sleep(ctx, t, Asleep::Work)

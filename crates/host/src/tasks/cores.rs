@@ -21,6 +21,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// The work at hand of a core is over, or was moved on.
     pub(crate) fn core_done(&mut self, ctx: &mut Ctx, core: u32) {
         let c = &mut self.cores[core];
         if c.armed == ctx.now {
@@ -227,6 +228,7 @@ impl<S: Source> Host<S> {
         c.steal(ctx.now, span);
     }
 
+    /// A handler is over: what it took up has its effect.
     pub(crate) fn finish_irq(&mut self, ctx: &mut Ctx, core: u32) {
         let c = &mut self.cores[core];
         // It stays at the front until its effects are out, so that what they raise queues up.
@@ -269,6 +271,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// A thread's timer.
     pub(crate) fn app_wake(&mut self, ctx: &mut Ctx, t: u32) {
         let thread = &mut self.threads[t];
         if thread.timer == ctx.now {

@@ -207,6 +207,7 @@ impl<S: Source> Host<S> {
         Flow::Off
     }
 
+    /// Sleeps until this time, or until it is woken.
     pub(crate) fn sleep_until(&mut self, ctx: &mut Ctx, t: u32, at: Time) -> Flow {
         let thread = &mut self.threads[t];
         if thread.pend.total() == 0 {

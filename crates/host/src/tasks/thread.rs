@@ -180,6 +180,7 @@ impl Pending {
     pub fn has_work(&self) -> bool {
         self.total() > self.lead
     }
+    /// All of it.
     pub fn total(&self) -> u64 {
         self.lead + self.user + self.library + self.entry + self.block + self.ftl + self.driver
     }
@@ -196,6 +197,7 @@ pub(crate) struct Plan {
     pub(super) waited: (Layer, Why),
 }
 
+/// The end of the segment does nothing.
 pub(super) const NO_PLAN: Plan =
     Plan { node: NONE, issue: NONE, waited: (Layer::Application, Why::CoreBusy) };
 
@@ -384,6 +386,7 @@ impl<S> Thread<S> {
     pub fn plan_on(&mut self, node: u32) {
         self.plan.node = node;
     }
+    /// What the node waited for until the segment to come.
     pub fn plan_waited(&mut self, layer: Layer, why: Why) {
         self.plan.waited = (layer, why);
     }
@@ -391,6 +394,7 @@ impl<S> Thread<S> {
     pub fn plan_issue(&mut self, rq: u32) {
         self.plan.issue = rq;
     }
+    /// The end of the segment does nothing.
     pub fn plan_nothing(&mut self) {
         self.plan = NO_PLAN;
     }

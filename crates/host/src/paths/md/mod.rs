@@ -182,12 +182,15 @@ impl Array {
     pub fn first(&self) -> DiskId {
         self.members[0]
     }
+    /// It is a RAID-5.
     pub fn has_parity(&self) -> bool {
         self.parity.is_some()
     }
+    /// The core of its thread, if the settings name one.
     pub fn core(&self) -> Option<u32> {
         self.config.core
     }
+    /// These threads handle stripes and rebuild members.
     pub fn has_threads(&mut self, thread: u32, sync: u32) {
         if let Some(parity) = &mut self.parity {
             (parity.thread, parity.sync) = (thread, sync);
@@ -206,6 +209,7 @@ impl Array {
         let journal = if self.journal.is_some() { PAGE } else { 0 };
         [raid.memory(), raid.bitmap_memory(), journal]
     }
+    /// What it has done so far.
     pub fn stats(&self, disk: u16, xor_page: Span) -> ArrayStats {
         let mut stats = ArrayStats {
             disk,

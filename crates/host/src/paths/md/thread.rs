@@ -15,6 +15,7 @@ const BATCH: u32 = 8;
 const ROWS: u32 = 32;
 
 impl<S: Source> Host<S> {
+    /// There is something for the thread that handles stripes.
     pub(super) fn wake_md(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
         let Some(p) = self.parity(d) else { return };
         let t = p.thread;
@@ -22,6 +23,7 @@ impl<S: Source> Host<S> {
             self.wake(ctx, t, on);
         }
     }
+    /// There is something for the thread that rebuilds members.
     pub(super) fn wake_sync(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
         let Some(p) = self.parity(d) else { return };
         let t = p.sync;

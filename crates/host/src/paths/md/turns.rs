@@ -16,6 +16,7 @@ const TOKEN: u32 = 2;
 const DAEMON_SLEEP: Span = Span::from_secs(5);
 
 impl<S: Source> Host<S> {
+    /// Sets the first events of all arrays.
     pub(crate) fn md_start(&mut self, ctx: &mut Ctx) {
         for d in 0..self.block.disks.len() as u16 {
             let Some(array) = self.array(d) else { continue };
@@ -35,6 +36,7 @@ impl<S: Source> Host<S> {
             }
         }
     }
+    /// A loss, the bitmap's daemon, or the end of a turn.
     pub(crate) fn md_timer(&mut self, ctx: &mut Ctx, index: u32) {
         let d = (index >> 3) as u16;
         match index & 7 {
