@@ -15,6 +15,7 @@ use wordline_host::sched::LunStats;
 use wordline_host::stats::{GcStats, PblkStats};
 use wordline_nand::machine::{CLASSES, Class, HOLDERS};
 
+/// A drive's place in a running machine: a record for the world.
 pub(crate) struct DriveSeat {
     pub name: String,
     pub controller: Controller,
@@ -307,7 +308,7 @@ fn in_rows(by_erases: BTreeMap<u32, u64>) -> Vec<(u32, u64)> {
     (0..).map(|i| least + i * step).zip(rows).collect()
 }
 
-/// A bridge's place in a running machine.
+/// A bridge's place in a running machine: a record for the world.
 pub(crate) struct BridgeSeat {
     /// Its name.
     pub name: String,
