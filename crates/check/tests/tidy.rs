@@ -352,6 +352,65 @@ fn circles_of_files_have_a_reason() {
     assert!(left.is_empty(), "architecture.md explains what is no circle: {left:?}");
 }
 
+/// Records of the host that all rooms read and fill in.
+const RECORDS: [&str; 5] = ["Node", "Pending", "Queues", "Request", "Spin"];
+/// Parts that have walls of their own, and the records that rooms add to.
+const PARTS: [(&str, &[&str]); 5] = [
+    ("BlockLayer", &["nodes", "requests", "hctxs", "disks"]),
+    ("Disk", &["queue", "paths"]),
+    ("Hctx", &["cqes"]),
+    (
+        "Host",
+        &["stack", "cost", "cfs", "cores", "threads", "block", "poll_stats", "paths", "counters"],
+    ),
+    ("Thread", &["pend", "call", "engine", "driver", "pblk", "md", "vfs", "nbd", "stats"]),
+];
+
+/// What the rooms of the host see of each other: fields of a structure, with the structure's name.
+fn open_fields(text: &str) -> Vec<(String, String)> {
+    let shipped = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
+    let (mut found, mut within) = (Vec::new(), None);
+    for line in shipped.lines() {
+        // What is public has public fields, but for the host itself.
+        let name = line.strip_prefix("pub(crate) struct ").or_else(|| line.strip_prefix("struct "));
+        let name =
+            name.or_else(|| line.strip_prefix("pub struct ").filter(|n| n.starts_with("Host<")));
+        if let Some(name) = name.filter(|_| line.ends_with('{')) {
+            within = name.split(|c: char| !c.is_alphanumeric()).next().map(str::to_string);
+        } else if line.starts_with('}') {
+            within = None;
+        }
+        let field = line.strip_prefix("    pub(crate) ").or_else(|| line.strip_prefix("    pub "));
+        if let (Some(name), Some((field, _))) = (&within, field.and_then(|f| f.split_once(": "))) {
+            found.push((name.clone(), field.to_string()));
+        }
+    }
+    found
+}
+
+/// A field of the host is seen by its room alone, but for records and for parts with walls of their own.
+#[test]
+fn fields_of_the_host_are_private_to_their_room() {
+    let (mut open, mut seen) = (Vec::new(), Vec::new());
+    for file in sources(&root().join("crates/host/src")) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for (name, field) in open_fields(&text) {
+            let part = PARTS.iter().find(|(of, _)| *of == name);
+            if RECORDS.contains(&&*name)
+                || part.is_some_and(|(_, fields)| fields.contains(&&*field))
+            {
+                seen.push(name);
+            } else {
+                open.push(format!("{}: {name}.{field}", file.display()));
+            }
+        }
+    }
+    assert!(open.is_empty(), "these are seen by all rooms:\n{}", open.join("\n"));
+    let known = RECORDS.iter().chain(PARTS.iter().map(|(name, _)| name));
+    let gone: Vec<&&str> = known.filter(|name| !seen.iter().any(|s| s == **name)).collect();
+    assert!(gone.is_empty(), "nothing of these is open: {gone:?}");
+}
+
 /// No file has so much in it that it has several subjects. Longer ones were divided.
 #[test]
 fn files_are_of_one_subject() {
