@@ -97,26 +97,37 @@ struct Stats {
 /// A B-tree with a cache, checkpoints and a journal as a program.
 #[derive(Debug)]
 pub struct Btree {
+    /// Its settings.
     c: BtreeConfig,
+    /// What each thread is.
     roles: IdVec<ThreadId, Role>,
+    /// Draws keys and operations.
     rng: Rng,
+    /// Draws keys by Zipf's law.
     zipfian: Scrambled,
+    /// Draws keys, the newest most often.
     latest: Latest,
+    /// Records so far.
     records: u64,
     /// Leaves of the collection, then of the index, then internal pages of either, and the root.
     leaves: u32,
+    /// Leaves of the index.
     index_leaves: u32,
     /// The first sector of every page.
     place: IdVec<u32, u32>,
     /// Leaves for records yet to come follow all others.
     space: Space,
-    /// Old places that the last checkpoint, or the one being written, may need; and those that are
-    /// free once the one being written is complete.
+    /// Old places that the last checkpoint, or the one being written, may need.
     retired: Vec<Extent>,
+    /// Old places that are free once the checkpoint being written is complete.
     retiring: Vec<Extent>,
+    /// Pages in memory.
     cache: Lru,
+    /// Their bytes.
     cached_bytes: u64,
+    /// Pages in memory that are newer than on the drive.
     dirty: BitMap,
+    /// Their bytes.
     dirty_bytes: u64,
     /// Pages whose writes are under way, and how many.
     writing: BTreeMap<u32, u32>,
@@ -128,12 +139,17 @@ pub struct Btree {
     walk: usize,
     /// Clients that wait for room in the cache, and since when.
     waiting: VecDeque<(u32, Time)>,
+    /// The journal's part of the drive.
     journal: Extent,
+    /// Bytes written to it.
     journal_end: u64,
+    /// Bytes of it that are durable.
     journal_synced: u64,
     /// Clients that wait for the journal.
     unsynced: VecDeque<u32>,
+    /// When the last checkpoint began.
     checkpoint_begun: Time,
+    /// Counts since the start.
     stats: Stats,
 }
 

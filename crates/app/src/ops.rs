@@ -31,7 +31,7 @@ pub struct Report {
     pub runtime: Span,
     /// By kind of operation.
     pub ops: Vec<OpReport>,
-    /// What it counted, by name.
+    /// What it counted, by name, which says in what unit.
     pub counters: Vec<(&'static str, u64)>,
     /// Ratios, and seconds.
     pub figures: Vec<(&'static str, f64)>,

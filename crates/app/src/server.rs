@@ -67,6 +67,9 @@ pub struct KvConfig {
 /// The most that a program whose size follows its part of the drive takes of it.
 pub(crate) const MOST_BYTES: u64 = 16 << 30;
 
+/// A file of a web server.
+type FileId = u32;
+
 /// More files or records have no number.
 const MOST_OBJECTS: u64 = 1 << 31;
 
@@ -203,9 +206,9 @@ enum State {
 enum Kind {
     Web {
         c: WebConfig,
-        files: Vec<Extent>,
+        files: IdVec<FileId, Extent>,
         /// The file of each rank.
-        ranks: Vec<u32>,
+        ranks: IdVec<u32, FileId>,
         zipfian: Zipfian,
     },
     Kv {
@@ -278,7 +281,7 @@ impl Server {
             ranks.swap(i, draws.below(i as u64 + 1) as usize);
         }
         let zipfian = Zipfian::new(c.files.into(), c.theta);
-        let kind = Kind::Web { c: c.clone(), files, ranks, zipfian };
+        let kind = Kind::Web { c: c.clone(), files: files.into(), ranks: ranks.into(), zipfian };
         let names = ["request"];
         Ok(Server::of(app, &names, kind, (c.load, c.threads), sectors, seed))
     }
@@ -340,7 +343,7 @@ impl Server {
                 let turn = cpu / u64::from(reads + 1);
                 shell.push(t, Step::Compute(Span(cpu - turn * u64::from(reads))));
                 for _ in 0..reads {
-                    let file = files[ranks[zipfian.draw(rng) as usize] as usize];
+                    let file = files[ranks[zipfian.draw(rng) as u32]];
                     stats.files += 1;
                     stats.bytes += file.sectors * SECTOR;
                     if percent(rng, c.cold) {

@@ -99,23 +99,35 @@ pub(crate) struct Worker {
 /// The part that does not depend on the program.
 #[derive(Debug)]
 pub(crate) struct Shell {
+    /// Threads of the program.
     pub workers: IdVec<ThreadId, Worker>,
+    /// Operations and their latencies.
     pub ops: Ops,
     /// By kind of operation.
     splits: Vec<Split>,
+    /// The ramp ends then.
     counted_from: Time,
+    /// The page cache of the program's host.
     pub page_cache: Lru,
     /// Pages asked of the page cache.
     pub asked: u64,
     /// Those that it had.
     pub hits: u64,
+    /// Where the program's part of the drive begins.
     first_byte: u64,
+    /// Operations that end the program; 0: none.
     operations: u64,
+    /// No operation begins later.
     last_begin: Time,
+    /// Operations that clients have begun.
     clients_begun: u64,
+    /// Threads that are clients.
     clients: u32,
+    /// The program ends.
     over: bool,
+    /// Why it ends, if something failed.
     failure: Option<String>,
+    /// Threads to be woken.
     wakes: VecDeque<u32>,
 }
 

@@ -87,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_as_a_set(len in 1usize..300, ops in prop::collection::vec((any::<bool>(), 0usize..300), 0..200)) {
+        fn a_bitmap_behaves_as_a_set(len in 1usize..300, ops in prop::collection::vec((any::<bool>(), 0usize..300), 0..200)) {
             let (mut map, mut model) = (BitMap::new(len), BTreeSet::new());
             for (insert, i) in ops {
                 let i = i % len;

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_do_not_touch_each_other() {
+    fn setting_one_field_of_a_class_leaves_the_others() {
         let mut seen = std::collections::BTreeSet::new();
         for (class, p, level, q, w) in all() {
             let fields = (class.priority(), class.level(), class.queue(), class.workload());
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_is_linux_own() {
+    fn a_class_is_numbered_as_linux_ioprio() {
         for (class, p, level, ..) in all() {
             assert_eq!(class.ioprio(), (p as u16) << 13 | u16::from(level));
             assert_eq!(IoClass::from_ioprio(class.ioprio()), IoClass::new(p, level));

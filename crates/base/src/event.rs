@@ -4,6 +4,7 @@
 //! finds the buckets that hold something. What lies beyond the ring's horizon of half a millisecond waits in
 //! a heap, and comes into the ring as soon as the horizon has reached it.
 
+use crate::IdVec;
 use crate::rng::splitmix64;
 use crate::time::Time;
 use std::cmp::Reverse;
@@ -163,16 +164,19 @@ struct Bucket {
     at: u64,
     /// The drawn order among ties, zero unless they are shuffled, and below it the event.
     tag: u64,
-    more: u32,
-    last: u32,
+    more: EntryId,
+    last: EntryId,
 }
+
+/// The place of an entry behind the first of its bucket.
+type EntryId = u32;
 
 /// An entry behind the first of its bucket.
 #[derive(Clone, Copy)]
 struct Entry {
     at: u64,
     tag: u64,
-    next: u32,
+    next: EntryId,
 }
 
 impl Entry {
@@ -200,9 +204,9 @@ pub struct EventQueue {
     occupied: [u64; WORDS],
     buckets: Box<[Bucket; BUCKETS]>,
     /// What the lists of buckets are made of.
-    entries: Vec<Entry>,
+    entries: IdVec<EntryId, Entry>,
     /// The first entry that is in no list.
-    free: u32,
+    free: EntryId,
     far: BinaryHeap<Reverse<Far>>,
     shuffle: Option<u64>,
 }
@@ -225,7 +229,7 @@ impl EventQueue {
             summary: 0,
             occupied: [0; WORDS],
             buckets: Box::new([Bucket { at: 0, tag: 0, more: NONE, last: NONE }; BUCKETS]),
-            entries: Vec::new(),
+            entries: IdVec::new(),
             free: NONE,
             far: BinaryHeap::new(),
             shuffle: None,
@@ -307,11 +311,11 @@ impl EventQueue {
             (entry.at, entry.tag) = (bucket.at, bucket.tag);
             (bucket.at, bucket.tag) = (at, tag);
         } else if bucket.more != NONE {
-            let last = &self.entries[bucket.last as usize];
+            let last = &self.entries[bucket.last];
             if entry.is_before(last.at, last.tag) {
                 let mut next = bucket.more;
                 loop {
-                    let other = &self.entries[next as usize];
+                    let other = &self.entries[next];
                     if entry.is_before(other.at, other.tag) {
                         break;
                     }
@@ -323,21 +327,21 @@ impl EventQueue {
         }
         entry.next = match behind {
             NONE => bucket.more,
-            _ => self.entries[behind as usize].next,
+            _ => self.entries[behind].next,
         };
         let new = match self.free {
             NONE => {
                 self.entries.push(entry);
-                (self.entries.len() - 1) as u32
+                self.entries.count() - 1
             }
             free => {
-                self.free = std::mem::replace(&mut self.entries[free as usize], entry).next;
+                self.free = std::mem::replace(&mut self.entries[free], entry).next;
                 free
             }
         };
         match behind {
             NONE => bucket.more = new,
-            _ => self.entries[behind as usize].next = new,
+            _ => self.entries[behind].next = new,
         }
         if entry.next == NONE {
             bucket.last = new;
@@ -347,7 +351,7 @@ impl EventQueue {
     /// The second entry of a bucket becomes its first.
     fn move_up(&mut self, slot: usize) {
         let bucket = &mut self.buckets[slot];
-        let entry = &mut self.entries[bucket.more as usize];
+        let entry = &mut self.entries[bucket.more];
         (bucket.at, bucket.tag) = (entry.at, entry.tag);
         let freed = std::mem::replace(&mut bucket.more, entry.next);
         entry.next = std::mem::replace(&mut self.free, freed);
@@ -473,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_comes_back() {
+    fn an_event_keeps_its_kind_and_index() {
         for (i, kind) in Kind::NAMED.into_iter().enumerate() {
             let event = Event::new(kind, (1 << Event::INDEX_BITS) - 1);
             assert_eq!((kind as usize, event.kind()), (i, kind));
@@ -489,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_a_plain_heap() {
+    fn events_come_out_as_from_a_plain_heap() {
         for seed in 0..40 {
             step_against_model(seed);
         }

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn merge_equals_adding_all() {
+    fn merged_histograms_equal_one_of_all_samples() {
         let (mut a, mut b, mut both) = (Histogram::new(), Histogram::new(), Histogram::new());
         for v in 0..1_000u64 {
             let v = v * v * 7;

@@ -57,10 +57,19 @@ impl<I: Id, T> IdVec<I, T> {
     {
         vec![of_each; count as usize].into()
     }
-    #[inline]
     /// The element of an id, if there is one.
+    #[inline]
     pub fn get(&self, id: I) -> Option<&T> {
         self.all.get(id.index())
+    }
+    /// The same, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, id: I) -> Option<&mut T> {
+        self.all.get_mut(id.index())
+    }
+    /// The elements of several ids at once; none if two are the same, or one is not there.
+    pub fn disjoint<const N: usize>(&mut self, ids: [I; N]) -> Option<[&mut T; N]> {
+        self.all.get_disjoint_mut(ids.map(Id::index)).ok()
     }
     /// The elements of ids that follow each other.
     pub fn slice(&self, ids: Range<I>) -> &[T] {

@@ -6,8 +6,14 @@
 //! for other sectors, and the same of trims. Of writes under way together at one sector either may be shown
 //! first.
 
+use crate::IdVec;
+
 /// No command: nobody keeps a ledger.
 pub const NONE: u32 = u32::MAX;
+
+/// A write or trim by its place in the ledger, and by the drive's name for its command.
+type EntryId = u32;
+type Tag = u32;
 
 /// A write or trim under way.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +42,10 @@ struct Merge {
 /// Commands of one host, until they are acknowledged. See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    entries: Vec<Entry>,
-    free: Vec<u32>,
+    entries: IdVec<EntryId, Entry>,
+    free: Vec<EntryId>,
     /// By the drive's tag of a command, its entry.
-    bound: Vec<u32>,
+    bound: IdVec<Tag, EntryId>,
     merges: Vec<Merge>,
 }
 
@@ -59,33 +65,33 @@ impl Ledger {
         let entry = Entry { lpn, sectors, tag: NONE, version, left: sectors, sum, open: true };
         match self.free.pop() {
             Some(id) => {
-                self.entries[id as usize] = entry;
+                self.entries[id] = entry;
                 id
             }
             None => {
                 self.entries.push(entry);
-                (self.entries.len() - 1) as u32
+                self.entries.count() - 1
             }
         }
     }
     /// The drive calls a command by this tag from now on.
     pub fn bind(&mut self, tag: u32, id: u32) {
-        if self.bound.len() <= tag as usize {
+        if self.bound.count() <= tag {
             if id == NONE {
                 return;
             }
             self.bound.resize(tag as usize + 1, NONE);
         }
-        self.bound[tag as usize] = id;
-        if let Some(e) = self.entries.get_mut(id as usize) {
+        self.bound[tag] = id;
+        if let Some(e) = self.entries.get_mut(id) {
             e.tag = tag;
         }
         self.merges.retain(|m| m.tag != tag);
     }
     #[inline]
-    fn entry(&self, tag: u32) -> Option<usize> {
-        let id = *self.bound.get(tag as usize)?;
-        (id != NONE).then_some(id as usize)
+    fn entry(&self, tag: Tag) -> Option<EntryId> {
+        let id = *self.bound.get(tag)?;
+        (id != NONE).then_some(id)
     }
     /// The version that the command has for its sectors, if it is in the ledger and they do not count.
     pub fn version(&self, tag: u32) -> Option<u32> {
@@ -123,7 +129,7 @@ impl Ledger {
     }
     /// The host hears that the command is over. Of one that failed nothing is promised.
     pub fn acknowledge(&mut self, id: u32, ok: bool) -> Result<(), (u32, Breach)> {
-        let e = &mut self.entries[id as usize];
+        let e = &mut self.entries[id];
         e.open = false;
         self.free.push(id);
         if ok && (e.left, e.sum) != (0, 0) { Err((e.lpn, Breach)) } else { Ok(()) }

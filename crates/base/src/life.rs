@@ -6,6 +6,7 @@
 //! last, because that is the one the application waited for.
 
 use crate::id::{Ddir, IoId};
+use crate::id_vec::IdVec;
 use crate::time::{Span, Time};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -409,7 +410,7 @@ const NO_STEP: u64 = u64::MAX;
 /// All I/Os in flight. Slots are reused without clearing their steps: a life is large.
 #[derive(Clone, Debug, Default)]
 pub struct Lives {
-    lives: Vec<Life>,
+    lives: IdVec<IoId, Life>,
     free: Vec<u32>,
 }
 
@@ -418,9 +419,9 @@ impl Lives {
     pub fn begin(&mut self, job: u32, ddir: Ddir, offset: u64, len: u32, now: Time) -> IoId {
         let Some(slot) = self.free.pop() else {
             self.lives.push(Life::new(job, ddir, offset, len, now));
-            return IoId((self.lives.len() - 1) as u32);
+            return IoId(self.lives.count() - 1);
         };
-        let life = &mut self.lives[slot as usize];
+        let life = &mut self.lives[IoId(slot)];
         (life.job, life.ddir, life.offset, life.len) = (job, ddir, offset, len);
         (life.begin, life.end, life.n, life.last, life.dropped) = (now, now, 0, NO_STEP, 0);
         life.spent = [0; LAYERS];
@@ -430,7 +431,7 @@ impl Lives {
     #[inline]
     pub fn mark(&mut self, io: IoId, layer: Layer, why: Why, place: u32, until: Time) {
         if io != IoId::NONE {
-            self.lives[io.0 as usize].mark(layer, why, place, until);
+            self.lives[io].mark(layer, why, place, until);
         }
     }
     /// The life of an I/O, for several marks; none of work without one.
@@ -439,7 +440,7 @@ impl Lives {
         if io == IoId::NONE {
             return None;
         }
-        Some(&mut self.lives[io.0 as usize])
+        Some(&mut self.lives[io])
     }
     /// Appends the steps of `part`, the last of an I/O's parallel parts to finish, and ends `part`.
     pub fn absorb(&mut self, io: IoId, part: IoId) {
@@ -450,7 +451,7 @@ impl Lives {
         }
     }
     fn two(&mut self, io: IoId, part: IoId) -> (&mut Life, &Life) {
-        let both = self.lives.get_disjoint_mut([io.0 as usize, part.0 as usize]);
+        let both = self.lives.disjoint([io, part]);
         let [life, part] = both.expect("an I/O is no part of itself");
         (life, part)
     }
@@ -485,7 +486,7 @@ impl Lives {
     }
     /// The life of an I/O in flight.
     pub fn get(&self, io: IoId) -> &Life {
-        &self.lives[io.0 as usize]
+        &self.lives[io]
     }
     /// The I/O is over and its slot free; its life may be read until the next `begin`.
     #[inline]
@@ -496,7 +497,7 @@ impl Lives {
     /// [`Lives::release`], with a copy of the life.
     pub fn end(&mut self, io: IoId) -> Life {
         self.release(io);
-        self.lives[io.0 as usize].clone()
+        self.lives[io].clone()
     }
     /// I/Os that have not ended.
     pub fn in_flight(&self) -> usize {

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_differ_and_repeat() {
+    fn random_streams_differ_by_name_and_repeat_by_seed() {
         let mut a = Seed(1).stream("nand/fault");
         let mut b = Seed(1).stream("nand/fault");
         let mut c = Seed(1).stream("nand/faults");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn below_is_even() {
+    fn numbers_below_a_bound_are_even() {
         let mut rng = Rng::from_seed(3);
         let mut counts = [0u32; 10];
         for _ in 0..100_000 {

@@ -254,7 +254,7 @@ mod tests {
     use crate::rng::Rng;
 
     #[test]
-    fn behaves_as_a_plain_array() {
+    fn runs_behave_as_a_plain_array() {
         for step in [0, 1] {
             let len = 5 * LEN + 77;
             let (mut runs, mut plain) = (Runs::new(len, step), vec![0u32; len]);

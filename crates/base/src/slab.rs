@@ -1,35 +1,37 @@
 //! Numbered records with reuse: stable `u32` keys, the last freed given out first. A freed record
 //! stays as it is until its key is given out again.
 
+use crate::IdVec;
+
 /// The records. See the module.
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
-    items: Vec<T>,
+    items: IdVec<u32, T>,
     free: Vec<u32>,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Slab { items: Vec::new(), free: Vec::new() }
+        Slab { items: IdVec::new(), free: Vec::new() }
     }
 }
 
 impl<T: Copy> Slab<T> {
     /// With room for `n` records.
     pub fn with_capacity(n: usize) -> Slab<T> {
-        Slab { items: Vec::with_capacity(n), free: Vec::with_capacity(n) }
+        Slab { items: Vec::with_capacity(n).into(), free: Vec::with_capacity(n) }
     }
     /// Keeps a record; its key.
     #[inline]
     pub fn insert(&mut self, item: T) -> u32 {
         match self.free.pop() {
             Some(key) => {
-                self.items[key as usize] = item;
+                self.items[key] = item;
                 key
             }
             None => {
                 self.items.push(item);
-                (self.items.len() - 1) as u32
+                self.items.count() - 1
             }
         }
     }
@@ -38,7 +40,7 @@ impl<T: Copy> Slab<T> {
     pub fn remove(&mut self, key: u32) -> T {
         debug_assert!(!self.free.contains(&key), "{key} was freed twice");
         self.free.push(key);
-        self.items[key as usize]
+        self.items[key]
     }
     /// All records with their keys, the free ones as they were left.
     pub fn records(&self) -> impl Iterator<Item = (u32, &T)> {
@@ -58,12 +60,12 @@ impl<T> std::ops::Index<u32> for Slab<T> {
     type Output = T;
     #[inline]
     fn index(&self, key: u32) -> &T {
-        &self.items[key as usize]
+        &self.items[key]
     }
 }
 impl<T> std::ops::IndexMut<u32> for Slab<T> {
     #[inline]
     fn index_mut(&mut self, key: u32) -> &mut T {
-        &mut self.items[key as usize]
+        &mut self.items[key]
     }
 }

@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn behaves_as_a_plain_array() {
+    fn versions_behave_as_a_plain_array() {
         for seed in 0..4 {
             println!("seed {seed}");
             let len = 5 * LEN + 77;
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_touches_no_entries_and_few_large_ones_take_little() {
+    fn equal_versions_touch_no_entries_and_few_large_ones_take_little() {
         let mut versions = Versions::new(100 * LEN);
         versions.set_run(0, 90 * LEN, 1);
         versions.set(5, 1);

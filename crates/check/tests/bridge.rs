@@ -270,7 +270,7 @@ fn tags_are_never_exceeded() {
 
 /// With one tag a drive has its reads one after the other, in the order of the host.
 #[test]
-fn parts_wait_in_order() {
+fn parts_of_commands_wait_in_order_at_a_bridge() {
     // All on one stripe, so that one drive has them all.
     let job = "[a]\nrw=read\nbs=4k\nsize=64k\niodepth=16\nnumber_ios=16\n";
     let case = bare("bssd-small", job)
@@ -340,7 +340,7 @@ fn workers_meet_one_engine() {
 
 /// A bridge behind a bridge: four drives, whose bytes are all there.
 #[test]
-fn bridges_nest() {
+fn a_bridge_may_be_behind_a_bridge() {
     let nested = "[device]\nname = \"nested\"\nbase = \"bssd-400g\"\n\
                   [bridge]\ndrives = [\"bssd-small\", \"bssd-small\"]\nstripe_bytes = 131_072\ndrive_tags = 64\n";
     let system = profile(nested, &[]).unwrap();

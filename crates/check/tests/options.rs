@@ -5,7 +5,7 @@ use wordline_check::{Age, Case};
 use wordline_fio::options::{Class, OPTIONS};
 use wordline_fio::{NoEnv, ParseOptions, parse_file};
 use wordline_report::{fio_json, fio_normal, log_files, log_text};
-use wordline_sim::setup;
+use wordline_sim::notes::notes;
 
 /// Options that move nothing by their nature, with the reason.
 const EXCUSED: &[(&str, &str)] = &[
@@ -261,7 +261,7 @@ fn outcome(job: &str) -> Result<(String, Vec<String>), String> {
     let plan = parse_file("test.fio", job, &ParseOptions::default(), &mut NoEnv)
         .map_err(|e| e.to_string())?;
     let config = case.config().map_err(|e| e.to_string())?;
-    let notes = setup::notes(&plan, &config.stack, false, &wordline_sim::JobDisks::one(1 << 40));
+    let notes = notes(&plan, &config.stack, false, &wordline_sim::JobDisks::one(1 << 40));
     let mut result = wordline_check::run(&case, &config).map_err(|e| e.to_string())?.result;
     for thread in &mut result.threads {
         thread.options.clear();

@@ -101,7 +101,7 @@ fn what_is_switched_off_leaves_no_trace() {
 
 /// Everything else that shares a core costs nothing until it is asked for.
 #[test]
-fn a_core_to_itself_is_as_before() {
+fn what_shares_a_core_costs_nothing_until_it_is_asked_for() {
     let job = job("randrw", 4, 600);
     let case = |sets: &[&str]| run("z-ssd-small", "hybrid", &job, sets);
     let plain = case(&[]);

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn urgent_is_strict() {
+    fn urgent_queues_go_before_all_others() {
         let (mut a, places) = arbiter(Arbitration::WeightedUrgent, 1, &[High, Urgent, Low]);
         assert!((0..1000).all(|_| a.pick() == Some(1)));
         a.set_ready(places[1], false);

@@ -30,7 +30,8 @@ use std::ops::Range;
 use wordline_base::ledger::NONE;
 use wordline_base::stamps::BLANK;
 use wordline_base::{
-    BadValue, Ctx, Ddir, Event, IoClass, IoId, Kind, Layer, Lpn, SectorSize, Slab, Span, Time, Why,
+    BadValue, Ctx, Ddir, Event, IdVec, IoClass, IoId, Kind, Layer, Lpn, SectorSize, Slab, Span,
+    Time, Why,
 };
 use wordline_ftl::Touch;
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
@@ -98,7 +99,7 @@ struct Port {
     waiting: VecDeque<u32>,
     free: Vec<u16>,
     /// The part by tag.
-    parts: Vec<u32>,
+    parts: IdVec<u16, u32>,
     /// The most tags that were in use.
     most: u32,
 }
@@ -291,7 +292,7 @@ impl Bridge {
             number,
             waiting: VecDeque::new(),
             free: (0..bridge.drive_tags as u16).rev().collect(),
-            parts: vec![0; bridge.drive_tags as usize],
+            parts: IdVec::filled(0, bridge.drive_tags),
             most: 0,
         };
         Ok(Bridge {
@@ -557,7 +558,7 @@ impl Bridge {
             let (Some(&tag), Some(&id)) = (port.free.last(), port.waiting.front()) else { return };
             port.free.pop();
             port.waiting.pop_front();
-            port.parts[usize::from(tag)] = id;
+            port.parts[tag] = id;
             port.most = port.most.max(self.drive_tags - port.free.len() as u32);
             let part = self.parts[id];
             self.counts.wait_tag += ctx.now.since(part.made).0;
@@ -612,7 +613,7 @@ impl Bridge {
     pub fn on_posted(&mut self, ctx: &mut Ctx, drive: u16, posted: Posted) {
         let port = &mut self.ports[usize::from(drive)];
         let tag = posted.cqe.cid;
-        let id = port.parts[usize::from(tag)];
+        let id = port.parts[tag];
         port.free.push(tag);
         let part = self.parts.remove(id);
         let ok = posted.cqe.status == Status::Success;

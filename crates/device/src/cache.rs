@@ -151,7 +151,7 @@ struct Node {
 pub struct CacheStats {
     /// Sectors read that were there.
     pub read_hits: u64,
-    /// Not there yet, but already being read.
+    /// Sectors read that were not there yet, but already being read.
     pub read_joins: u64,
     /// Sectors read that came from flash.
     pub read_misses: u64,
@@ -169,7 +169,7 @@ pub struct CacheStats {
     pub ahead: u64,
     /// Sectors read ahead that a command asked for later.
     pub ahead_useful: u64,
-    /// Replaced, overwritten or trimmed before anybody asked.
+    /// Sectors read ahead that were replaced, overwritten or trimmed before anybody asked.
     pub ahead_useless: u64,
 }
 

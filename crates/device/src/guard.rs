@@ -29,9 +29,9 @@ wordline_base::counters! {
     /// How often the guard came in, and for how many commands.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
     pub struct GuardStats {
-        /// Because too many commands waited.
+        /// Drains begun because too many commands waited.
         by_count,
-        /// Because one had waited for too long, and not too many did.
+        /// Drains begun because one command had waited for too long, and not too many did.
         by_age,
         /// Commands it put before urgent ones.
         commands,

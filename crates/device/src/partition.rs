@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_is_not_split() {
+    fn a_cache_of_one_way_is_not_split() {
         let config = PartitionConfig::default();
         assert_eq!(Partitions::new(&config, shape(1)).err().unwrap().key, "cache.partition");
         assert_eq!(

@@ -275,7 +275,7 @@ mod tests {
             let (mw, luns) = (150 + 50 * rng.below(8) as u32, 1 + rng.below(6) as u32);
             let mut limit = limit(mw, luns, None);
             let (mut came, mut begun) =
-                (vec![Vec::new(); luns as usize], vec![Vec::new(); luns as usize]);
+                (IdVec::filled(Vec::new(), luns), IdVec::filled(Vec::new(), luns));
             let (mut under_way, mut n, mut drawn) = (Vec::<Op>::new(), 0, 0);
             for step in 0..400 {
                 let now = Time(step);
@@ -304,11 +304,11 @@ mod tests {
                         io: IoId::NONE,
                     };
                     n += 1;
-                    came[lun as usize].push(op.owner);
+                    came[lun].push(op.owner);
                     begins.extend(limit.admits(now, lun, op).then_some(op));
                 }
                 for op in begins {
-                    begun[op.ppa.0 as usize].push(op.owner);
+                    begun[op.ppa.0].push(op.owner);
                     drawn += limit.draws(&op);
                     under_way.push(op);
                 }

@@ -5,7 +5,7 @@
 //! completions out at once, so the completion queue is never full and has no head doorbell here.
 
 use wordline_base::ledger::NONE;
-use wordline_base::{IoClass, IoId, Time};
+use wordline_base::{IdVec, IoClass, IoId, Time};
 use wordline_nvme::{Cqe, Opcode, QueuePriority, Sqe};
 
 /// The submission queue has no free slot as far as the host knows.
@@ -64,19 +64,22 @@ pub(crate) struct Place {
     pub index: u16,
 }
 
+/// A slot of a queue's ring.
+type SlotId = u32;
+
 pub(crate) struct SubmissionQueue {
-    ring: Box<[Slot]>,
+    ring: IdVec<SlotId, Slot>,
     pub cq: u16,
     pub place: Place,
     pub priority: QueuePriority,
     /// The next slot the host writes.
-    tail: u32,
+    tail: SlotId,
     /// The head as the host knows it.
-    host_head: u32,
+    host_head: SlotId,
     /// The tail as the controller knows it.
-    seen: u32,
+    seen: SlotId,
     /// The next slot the controller fetches.
-    head: u32,
+    head: SlotId,
     pub fetched: u64,
     /// Urgent commands fetched since a command of its own was, while it had some.
     pub passed: u32,
@@ -87,7 +90,7 @@ pub(crate) struct SubmissionQueue {
 impl SubmissionQueue {
     pub fn new(depth: u32, cq: u16, place: Place, priority: QueuePriority) -> SubmissionQueue {
         SubmissionQueue {
-            ring: vec![EMPTY; depth as usize].into_boxed_slice(),
+            ring: IdVec::filled(EMPTY, depth),
             cq,
             place,
             priority,
@@ -100,8 +103,8 @@ impl SubmissionQueue {
             taken: Time::ZERO,
         }
     }
-    fn next(&self, slot: u32) -> u32 {
-        if slot + 1 == self.ring.len() as u32 { 0 } else { slot + 1 }
+    fn next(&self, slot: SlotId) -> SlotId {
+        if slot + 1 == self.ring.count() { 0 } else { slot + 1 }
     }
     /// The host writes an entry.
     pub fn push(&mut self, sqe: Sqe) -> Result<(), QueueFull> {
@@ -109,7 +112,7 @@ impl SubmissionQueue {
         if next == self.host_head {
             return Err(QueueFull);
         }
-        self.ring[self.tail as usize] = Slot { sqe, arrived: Time::ZERO };
+        self.ring[self.tail] = Slot { sqe, arrived: Time::ZERO };
         self.tail = next;
         Ok(())
     }
@@ -119,7 +122,7 @@ impl SubmissionQueue {
     /// A doorbell with this tail reaches the controller.
     pub fn ring_up(&mut self, tail: u32, now: Time) {
         while self.seen != tail {
-            self.ring[self.seen as usize].arrived = now;
+            self.ring[self.seen].arrived = now;
             self.seen = self.next(self.seen);
         }
     }
@@ -128,12 +131,12 @@ impl SubmissionQueue {
     }
     /// Entries that the controller knows of and has not fetched.
     pub fn waiting(&self) -> u32 {
-        let ring = self.ring.len() as u32;
+        let ring = self.ring.count();
         (self.seen + ring - self.head) % ring
     }
     /// When the oldest of them arrived.
     pub fn oldest(&self) -> Time {
-        self.ring[self.head as usize].arrived
+        self.ring[self.head].arrived
     }
     /// Every entry the host wrote was fetched.
     pub fn is_empty(&self) -> bool {
@@ -143,7 +146,7 @@ impl SubmissionQueue {
     pub fn pop(&mut self, now: Time) -> (Sqe, Time) {
         debug_assert!(self.has_work());
         (self.passed, self.taken) = (0, now);
-        let slot = self.ring[self.head as usize];
+        let slot = self.ring[self.head];
         self.head = self.next(self.head);
         self.fetched += 1;
         (slot.sqe, slot.arrived)

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_drive_is_the_end() {
+    fn read_ahead_stops_at_the_end_of_the_drive() {
         let mut r = reader(1, 1);
         assert_eq!(r.on_read(990, 4), Some((994, 6)));
         assert_eq!(r.on_read(994, 6), None);

@@ -190,7 +190,7 @@ pub struct DeviceStats {
     /// Commands fetched, by the class of their I/O and opcode. An FTL on the host has none for what it
     /// asks for by itself.
     pub by_class: Vec<(IoClass, [u64; OPCODES.len()])>,
-    /// Completions with another status than success.
+    /// Commands that completed with another status than success.
     pub failed: u64,
     /// Bytes sent to the host.
     pub bytes_read: u64,
@@ -198,7 +198,7 @@ pub struct DeviceStats {
     pub bytes_written: u64,
     /// Interrupts sent.
     pub interrupts: u64,
-    /// Write-backs the FTL refused: acknowledged data are gone.
+    /// Lines whose write-back the FTL refused: acknowledged data are gone.
     pub lost_write_backs: u64,
     /// Sectors of 4 KiB that were written in part.
     pub rmw_units: u64,

@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_list_of_flags(
+        fn the_map_of_blocks_agrees_with_a_list_of_flags(
             len in 1usize..9_000,
             runs in prop::collection::vec((0usize..9_000, 1u64..200), 1..200),
         ) {

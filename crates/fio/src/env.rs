@@ -13,8 +13,8 @@ pub trait Env {
     fn var(&self, name: &str) -> Option<String>;
 
     /// The value of `pagesize` (bytes), `mb_memory` (MiB) or `ncpus`: the environment variable of that
-    /// name. fio takes its machine's; a run here is the same on every machine, so that a job that uses
-    /// one without a value is an error.
+    /// name. fio takes its machine's. A run here is the same on every machine, so a job that uses one
+    /// without a value is an error.
     fn keyword(&self, name: &str) -> Option<u64> {
         let given = self.var(name).and_then(|text| text.trim().parse().ok());
         given.or((name == "pagesize").then_some(4096))

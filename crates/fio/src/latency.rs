@@ -140,7 +140,7 @@ mod tests {
 
     /// A drive that takes 10 us an I/O and serves them one after another.
     #[test]
-    fn finds_the_depth_a_serial_drive_allows() {
+    fn latency_target_finds_the_depth_that_a_serial_drive_allows() {
         let args: Vec<String> =
             "--name=a --iodepth=64 --ioengine=libaio --latency_target=100 --latency_window=1000"
                 .split(' ')

@@ -61,41 +61,69 @@ pub struct RateTooLow {
 
 /// The pace of one thread.
 pub struct Pacer {
+    /// The rate of each direction, bytes a second; 0: none.
     rate_bps: [u64; 3],
     /// Rates by I/O count with mixed lengths go by the count.
     by_count: [bool; 3],
+    /// The smallest block of each direction.
     min_bs: [u64; 3],
+    /// How I/Os are spread in time.
     process: RateProcess,
+    /// Draws the times between I/Os of each direction.
     poisson: [Taus; 3],
+    /// What these were seeded with.
     poisson_seeds: [u64; 3],
+    /// Some direction has a rate.
     rated: bool,
     /// When the next I/O of each direction is due, microseconds from the epoch.
     next_us: [u64; 3],
+    /// When the last I/O of each direction was due.
     last_us: [u64; 3],
+    /// Bytes issued by direction.
     issued_bytes: [u64; 3],
+    /// What microseconds count from.
     epoch: Time,
+    /// When the job is over; 0: never.
     runtime_us: u64,
+    /// An I/O whose time has not come.
     held: Option<Held>,
 
+    /// `thinktime`.
     thinktime_us: u64,
+    /// `thinktime_spin`.
     spin_us: u64,
+    /// `thinktime_blocks`.
     think_blocks: u64,
+    /// Think time goes by blocks, not by time.
     think_by_blocks: bool,
+    /// `thinktime_iotime`.
     think_iotime_us: u64,
+    /// Which blocks count.
     think_counts: ThinktimeBlocks,
+    /// `rate_ignore_thinktime`.
     ignore_thinktime: bool,
+    /// I/Os issued.
     issued: u64,
+    /// I/Os completed.
     completed: u64,
+    /// Blocks at the last think time.
     thought_at_blocks: u64,
+    /// When the last think time ended.
     thought_at: Time,
     /// Direction of the I/O after which think time was not looked at yet.
     unchecked: Option<Ddir>,
 
+    /// `rate_min`, bytes a second by direction.
     min_bytes: [u64; 3],
+    /// `rate_iops_min` by direction.
     min_ios: [u64; 3],
+    /// `rate_cycle`.
     cycle: Span,
+    /// Bytes completed by direction.
     done_bytes: [u64; 3],
+    /// I/Os completed by direction.
     done_ios: [u64; 3],
+    /// When the rate of each direction was checked last, and its counts then.
     checked: [Option<(Time, u64, u64)>; 3],
 }
 
@@ -466,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_for_the_queue_before_it_sleeps() {
+    fn a_paced_job_waits_for_its_queue_before_it_sleeps() {
         let (plan, mut generator) = job("--name=a --rw=read --bs=4k --rate_iops=1000");
         let mut pacer = Pacer::new(&plan.jobs[0], generator.seeds(), Time::ZERO);
         let Step::Io(io) = generator.next_paced(Time::ZERO, 0, &mut pacer) else { panic!() };

@@ -4,7 +4,7 @@
 use wordline_fio::{Generator, NoEnv, ParseOptions, parse_file};
 
 #[test]
-fn one_open_file_after_the_other() {
+fn files_are_written_one_after_the_other_where_one_is_open() {
     const FILES: u32 = 300_000;
     let text = format!(
         "[j]\nioengine=filecreate\nrw=write\nbs=4k\nfilesize=4k\nopenfiles=1\nnrfiles={FILES}\n"

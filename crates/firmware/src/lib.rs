@@ -71,15 +71,23 @@ enum Op {
 /// The FTL of a conventional drive.
 #[derive(Clone)]
 pub struct Firmware {
+    /// The shape of the flash.
     g: Geometry,
+    /// Its settings.
     config: FirmwareConfig,
+    /// Over-provisioning, in percent.
     over_provisioning: f64,
+    /// How the flash is divided.
     plan: Plan,
+    /// The map.
     map: Map,
+    /// Superblocks.
     space: Space,
+    /// Slots of the buffer.
     slots: IdVec<u32, Slot>,
     /// Free slots of users, of the collector, and of pages of the map that give way.
     free: [Vec<u32>; 3],
+    /// Where each stream writes.
     streams: [write::Open; write::STREAMS],
     /// Ageing lays data out that went through the buffer with a bit a cell long ago.
     native_only: bool,
@@ -89,26 +97,35 @@ pub struct Firmware {
     idle_luns: u32,
     /// Reads of users under way at each LUN.
     lun_reads: IdVec<LunId, u32>,
+    /// Flash operations under way.
     ops: Slab<Op>,
     /// By number of a program, its slots.
     op_slots: Vec<u32>,
+    /// Reads of users under way.
     reads: u32,
+    /// Commands that wait for room.
     waiting: Commands,
     /// What is not durable, where a power cut empties the buffer.
     order: Order,
+    /// The collector.
     gc: Gc,
+    /// What is written anew before it is too old.
     refresh: Refresh,
-    /// Pages of the map with sectors trimmed since they were written; the next page to write, and user
-    /// sectors since the last.
+    /// Pages of the map with sectors trimmed since they were written.
     trimmed: BitMap,
     /// Pages of the map in memory, where that holds a part of it.
     cached: Option<Box<Cached>>,
+    /// The next page of the map to write.
     page: u32,
+    /// User sectors since the last of those.
     since_page: u64,
+    /// What it wants done.
     actions: VecDeque<Action>,
+    /// Counts since the start.
     counters: Counters,
     /// There is no space for what has to be moved: writes fail.
     read_only: bool,
+    /// It was loaded without the versions that sectors hold.
     stamps_unknown: bool,
     /// The last command of a user.
     last_command: Time,

@@ -1,10 +1,12 @@
 //! What flash loses by being read often and by lying long is written anew before it is lost.
 //!
-//! A superblock is refreshed by moving what is in use of it, as the collector does; it frees nothing. *Reads*:
-//! a block that was read `read_limit` times since its erasure makes its superblock due, and what is in use is
-//! moved while that block is read another quarter of the limit. *Age*: a clock ticks once for each unit of the
-//! drive in `refresh_days`, and each tick moves a place of the superblock that is due. One is due as soon as it and
-//! all that are older could otherwise not be moved before they are so old.
+//! A superblock is refreshed by moving what is in use of it, as the collector does. That frees nothing.
+//!
+//! - *Reads*: a block that was read `read_limit` times since its erasure makes its superblock due. What is in use
+//!   is moved while that block is read another quarter of the limit.
+//! - *Age*: a clock ticks once for each unit of the drive in `refresh_days`. Each tick moves a place of the
+//!   superblock that is due. One is due as soon as it and all that are older could otherwise not be moved before
+//!   they are so old.
 
 use crate::Firmware;
 use crate::config::{FirmwareConfig, Plan};

@@ -405,7 +405,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn used_twice_stays_longer() {
+    fn a_page_used_twice_stays_longer() {
         let mut cache = Cache::new(8);
         for page in 0..8 {
             cache.insert(Key::new(1, page), true);
@@ -441,7 +441,7 @@ mod tests {
     proptest! {
         /// Against a plain set of keys: nothing is lost but by reclaim, and what is dirty stays.
         #[test]
-        fn keeps_what_is_dirty(ops in prop::collection::vec((0u8..6, 0u32..3, 0u64..20), 1..300)) {
+        fn reclaim_keeps_dirty_pages(ops in prop::collection::vec((0u8..6, 0u32..3, 0u64..20), 1..300)) {
             let mut cache = Cache::new(16);
             let mut dirty = BTreeSet::new();
             for (op, inode, page) in ops {

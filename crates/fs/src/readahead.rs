@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn history_in_the_cache_is_a_stream() {
+    fn pages_cached_before_a_read_make_it_part_of_a_stream() {
         let cache: BTreeSet<u64> = (90..100).collect();
         let mut ra = ReadAhead::new(32);
         let w = ra.missing(&cache, 100, 1);

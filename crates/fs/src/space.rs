@@ -164,7 +164,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn by_goal_then_by_length() {
+    fn extents_are_chosen_by_goal_then_by_length() {
         let mut space = Space::new(300, 100);
         assert_eq!(space.allocate(10, 5, true), Some((10, 5)));
         assert_eq!(space.allocate(10, 5, false), Some((15, 5)));
@@ -181,7 +181,7 @@ mod tests {
     proptest! {
         /// No block belongs to two, and taken plus free is all.
         #[test]
-        fn conserves_blocks(ops in prop::collection::vec((any::<bool>(), 0u64..1000, 1u32..80), 1..200)) {
+        fn allocating_and_freeing_conserve_blocks(ops in prop::collection::vec((any::<bool>(), 0u64..1000, 1u32..80), 1..200)) {
             let mut space = Space::new(950, 100);
             let mut model: BTreeSet<u64> = BTreeSet::new();
             let mut held: Vec<(u64, u32)> = Vec::new();

@@ -34,7 +34,9 @@ struct Orders {
     taken: u32,
     /// Sectors in use that are being read, in parts.
     under_way: u64,
+    /// What the next answer says.
     report: Option<GcReport>,
+    /// What the drive collected by itself, out of free segments.
     floor: GcFloor,
 }
 

@@ -2,6 +2,7 @@
 //! one, as after writes in order, two words stand for all of them.
 
 use std::io;
+use wordline_base::IdVec;
 use wordline_translation::{LoadError, SavedIn, SavedOut, damaged};
 
 /// A head: the unit's numbers are in `words`.
@@ -17,7 +18,7 @@ pub(crate) struct Held {
     heads: Vec<u32>,
     filled: Vec<u16>,
     /// Zeroed memory, which the system makes real where it is written.
-    words: Vec<u32>,
+    words: IdVec<u32, u32>,
     apart: u64,
 }
 
@@ -30,7 +31,7 @@ impl Held {
             step,
             heads: vec![0; units],
             filled: vec![0; units],
-            words: vec![0; sectors as usize],
+            words: vec![0; sectors as usize].into(),
             apart: 0,
         }
     }
@@ -45,7 +46,7 @@ impl Held {
     pub fn get(&self, i: u32) -> u32 {
         let (unit, at) = ((i / self.unit) as usize, i % self.unit);
         match self.heads[unit] {
-            APART => self.words[i as usize],
+            APART => self.words[i],
             head if at < u32::from(self.filled[unit]) => head + self.step * at,
             _ => 0,
         }
@@ -121,13 +122,13 @@ impl Held {
             }
             self.set_apart(unit);
         }
-        self.words[i as usize] = number;
+        self.words[i] = number;
     }
     #[cold]
     fn set_apart(&mut self, unit: usize) {
         let (head, filled) = (self.heads[unit], u32::from(self.filled[unit]));
         let first = unit * self.unit as usize;
-        let words = &mut self.words[first..first + self.unit as usize];
+        let words = self.words.iter_mut().skip(first).take(self.unit as usize);
         for (at, word) in (0..).zip(words) {
             *word = if at < filled { head + self.step * at } else { 0 };
         }
@@ -149,39 +150,39 @@ mod tests {
 
     /// As a plain array, whatever is written where.
     #[test]
-    fn it_holds_what_a_plain_array_holds() {
+    fn the_compact_table_holds_what_a_plain_array_holds() {
         for seed in 0..40 {
             let mut rng = Rng::from_seed(seed);
             let (unit, step) = (rng.pick(&[1, 2, 8, 32]), rng.below(2) as u32);
             let n = 16 * unit;
             let mut held = Held::new(n.into(), unit, step);
-            let mut plain = vec![0u32; n as usize];
+            let mut plain: IdVec<u32, u32> = IdVec::filled(0, n);
             for _ in 0..4000 {
                 let i = rng.below(n.into()) as u32;
                 match rng.below(4) {
                     0 => {
                         held.clear(i / unit);
-                        let first = (i / unit * unit) as usize;
-                        plain[first..first + unit as usize].fill(0);
+                        let first = i / unit * unit;
+                        (first..first + unit).for_each(|i| plain[i] = 0);
                     }
                     1 => {
                         let first = i / unit * unit;
                         let from = rng.below(1000) as u32;
                         for at in 0..rng.below(u64::from(unit) + 1) as u32 {
                             held.set(first + at, from + step * at);
-                            plain[(first + at) as usize] = from + step * at;
+                            plain[first + at] = from + step * at;
                         }
                     }
                     _ => {
                         let number = rng.below(5) as u32;
                         held.set(i, number);
-                        plain[i as usize] = number;
+                        plain[i] = number;
                     }
                 }
                 let i = rng.below(n.into()) as u32;
-                assert_eq!(held.get(i), plain[i as usize], "seed {seed}");
+                assert_eq!(held.get(i), plain[i], "seed {seed}");
             }
-            assert!((0..n).all(|i| held.get(i) == plain[i as usize]), "seed {seed}");
+            assert!((0..n).all(|i| held.get(i) == plain[i]), "seed {seed}");
         }
     }
 }

@@ -84,18 +84,25 @@ enum Op {
 /// The FTL of FSSD.
 #[derive(Clone)]
 pub struct Fssd {
+    /// The shape of the flash.
     g: Geometry,
+    /// Its settings.
     config: FssdConfig,
-    /// Percent.
+    /// Over-provisioning, in percent.
     over_provisioning: f64,
+    /// How the flash is divided.
     plan: Plan,
+    /// The map.
     tree: Tree,
+    /// Segments and blocks.
     space: Space,
     /// The logical sector that flash or buffer hold, counted from 1, by physical sector.
     oob: Held,
     /// The version that flash or buffer hold, by physical sector.
     stamps: Option<Held>,
+    /// Where users and the collector write.
     points: [Point; 2],
+    /// Units that are being filled or programmed.
     units: Units,
     /// Units of each LUN that are not being programmed, in their order.
     queues: IdVec<LunId, VecDeque<Unit>>,
@@ -103,10 +110,13 @@ pub struct Fssd {
     busy: IdVec<LunId, bool>,
     /// LUNs to look at.
     ready: Vec<LunId>,
+    /// Flash operations under way.
     ops: Slab<Op>,
     /// Reads of users under way.
     reads: u32,
+    /// Commands that wait for room.
     waiting: Commands,
+    /// Writes with sectors on their way over the link, or being taken.
     taken: Slab<Taken>,
     /// The command that was taken in part.
     taking: Option<u32>,
@@ -116,13 +126,19 @@ pub struct Fssd {
     carried: BTreeMap<(usize, u64), u32>,
     /// The number in the log of the next sector.
     seq: u64,
+    /// The collector.
     gc: Gc,
+    /// The log of the map's changes.
     log: Log,
+    /// What it wants done.
     actions: VecDeque<Action>,
+    /// Counts since the start.
     counters: Counters,
     /// There is no space for what has to be moved: writes fail.
     read_only: bool,
+    /// It was loaded without the versions that sectors hold.
     stamps_unknown: bool,
+    /// Extents of the last look-up.
     found: Vec<Extent>,
     /// Runs that the last change of the map replaced.
     replaced: u32,

@@ -103,8 +103,11 @@ pub(crate) struct Dump {
 pub(crate) struct Log {
     /// Records of trims by their place.
     pub trims: BTreeMap<u32, Trim>,
+    /// The newest whole checkpoint.
     pub current: Option<Checkpoint>,
+    /// The checkpoint that is being written.
     pub dump: Option<Dump>,
+    /// The number of the last one begun.
     pub last_id: u64,
     /// Sectors that users wrote since the last checkpoint began.
     pub since: u64,

@@ -130,7 +130,7 @@ impl Fssd {
             let (lpn, stamp, order) = (kept.held)(ppa)?;
             (u64::from(lpn.0) < kept.sectors).then_some((lpn.0, stamp, order))
         };
-        let mut newest: IdVec<u32, _> = vec![(0, 0, Ppa(0)); kept.sectors as usize].into();
+        let mut newest: IdVec<u32, _> = IdVec::filled((0, 0, Ppa(0)), kept.sectors as u32);
         for ppa in (0..all).map(Ppa) {
             if let Some((lpn, stamp, order)) = held(ppa) {
                 let best = &mut newest[lpn];
@@ -252,7 +252,7 @@ impl Fssd {
     fn take_up_segments(&mut self) {
         let groups = self.space.groups;
         (0..groups).for_each(|group| self.space.set_free(group, Default::default()));
-        let mut left = vec![Vec::new(); groups as usize];
+        let mut left = IdVec::filled(Vec::new(), groups);
         for s in 0..self.space.segments.count() {
             let mut blocks = self.space.shape.blocks(s);
             if !blocks.any(|block| self.space.programmed[block] > 0) {
@@ -264,10 +264,10 @@ impl Fssd {
             (segment.state, segment.next) = (State::Closed, self.space.shape.places());
             // Without data it is erased at once.
             if blank > 0 && segment.valid > 0 {
-                left[(s % groups) as usize].push((blank, s));
+                left[s % groups].push((blank, s));
             }
         }
-        for (group, mut left) in (0..groups).zip(left) {
+        for (group, left) in (0..groups).zip(&mut left) {
             left.sort_unstable();
             for point in [GC, USER] {
                 let Some((_, s)) = left.pop() else { break };

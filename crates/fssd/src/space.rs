@@ -77,21 +77,29 @@ impl Shape {
 
 #[derive(Clone)]
 pub(crate) struct Space {
+    /// The shape of the flash.
     pub g: Geometry,
+    /// How many groups of LUNs there are.
     pub groups: u32,
+    /// Where the blocks of a segment are.
     pub shape: Shape,
+    /// Segments.
     pub segments: IdVec<SegmentId, Segment>,
     /// Free segments of each group, in the order in which they are taken.
     free: IdVec<GroupId, VecDeque<SegmentId>>,
-    /// How many there are.
+    /// How many free segments there are.
     free_segments: u32,
+    /// Blocks that are bad.
     pub bad: BitMap,
+    /// Erasures of each block.
     pub erases: IdVec<BlockId, u32>,
+    /// Pages of each block that are programmed.
     pub programmed: IdVec<BlockId, u32>,
     /// Sectors of each unit that the map points to.
     pub valid: IdVec<Unit, u32>,
     /// Units that are not programmed.
     pub buffered: BitMap,
+    /// Segments opened so far.
     pub opened: u64,
 }
 

@@ -6,8 +6,8 @@
 //! with it. An insertion right behind the one before it in the same leaf is a run: such a leaf, when full,
 //! first fills its neighbour on the left, so that a run leaves full leaves behind.
 //!
-//! A leaf is searched from where its bounds let expect the sector, as far as that is off: what it takes is
-//! not that many steps but lines of memory that no cache has, and those can be asked for ahead.
+//! A search of a leaf begins where its bounds let expect the sector, and goes on as far as that is off. Steps
+//! cost little. Lines of memory that no cache has cost much, and those can be asked for ahead.
 
 use crate::arena::{Arena, HEADER, LAST, NOWHERE, NodeId};
 use std::io;
@@ -104,21 +104,29 @@ const SEEN: usize = 256;
 /// The map: a B+tree of extents with nodes of a fixed size.
 #[derive(Clone, Debug)]
 pub struct Tree {
+    /// Memory of the nodes.
     arena: Arena,
+    /// The root.
     root: NodeId,
+    /// Levels, that of leaves among them.
     levels: usize,
-    /// Most entries of a leaf and of an inner node.
+    /// Most entries of a leaf.
     leaf: usize,
+    /// Most entries of an inner node.
     inner: usize,
+    /// Extents.
     entries: u64,
     /// Behind the last sector that was ever mapped.
     most: u32,
+    /// Bytes of a node.
     node_bytes: u32,
     /// The inner nodes to the leaf walked to last, and the child taken in each.
     path: [(NodeId, usize); MOST_LEVELS],
     /// Goes up when bounds of leaves change.
     shape: u64,
+    /// Leaves looked up last, and their bounds.
     seen: Vec<Seen>,
+    /// Entries on their way from one node to another.
     scratch: Vec<u32>,
     /// What was walked, split and merged, for who pays for it.
     pub work: MapWork,

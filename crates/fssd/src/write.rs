@@ -16,10 +16,13 @@ use wordline_translation::{Action, Command, End};
 pub(crate) struct Point {
     /// The group whose turn it is.
     pub turn: u32,
+    /// The open segment of each group.
     pub segments: IdVec<GroupId, Option<SegmentId>>,
+    /// The unit being filled.
     pub unit: Option<Unit>,
+    /// Where its data are kept.
     pub slot: Slot,
-    /// How far.
+    /// Sectors of it that are filled.
     pub filled: u32,
 }
 

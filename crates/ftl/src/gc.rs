@@ -2,17 +2,18 @@
 //! ring.
 //!
 //! Lines with nothing valid are freed at once. While fewer blocks are free than the limiter's upper
-//! mark, up to `gc_lines` victims are worked on: the sector list is read from emeta (from memory
-//! after a write error), the valid sectors are read in requests of at most 64, and enter the ring as
-//! far as the limiter lets them, each only if L2P still points to the victim's copy. The line is
-//! free when no read is in flight on it and everything is durable that was in the ring when its last
-//! sector became stale: its moved sectors, and the newer versions of those that were overwritten
-//! (pblk waits for the former only, and a power loss can then take both versions).
+//! mark, up to `gc_lines` victims are worked on. The sector list is read from emeta (from memory
+//! after a write error). The valid sectors are read in requests of at most 64. They enter the ring as
+//! far as the limiter lets them, each only if L2P still points to the victim's copy.
+//!
+//! The line is free when no read is in flight on it, and everything is durable that was in the ring
+//! when its last sector became stale: its moved sectors, and the newer versions of those that were
+//! overwritten. pblk waits for the former only, and a power loss can then take both versions.
 //!
 //! Lines with write errors come first under every policy. A new victim is begun only if all sectors
-//! already on their way still find room with its own, so that a begun victim always ends; when few
-//! lines are free every policy takes the least valid line, for the same reason. A sector that cannot
-//! be read, nor rebuilt from its stride, is moved with a mark in its stamp and counted.
+//! already on their way still find room with its own, so that a begun victim always ends. For the same
+//! reason every policy takes the least valid line when few lines are free. A sector that cannot be
+//! read, nor rebuilt from its stride, is moved with a mark in its stamp and counted.
 
 use crate::config::{FtlConfig, VictimPolicy};
 use crate::line::{LineState, NO_LINE, Stream};

@@ -1,8 +1,8 @@
 //! Who works on each LUN, and what readers may know of it.
 //!
 //! - A LUN's own semaphore: one program of data or metadata at a time (pblk).
-//! - A stride's semaphore, held by a LUN for as long as any of its programs or erases is out that is
-//!   throttled: then at most one LUN of a stride (two with two parities) is busy.
+//! - A stride's semaphore. A LUN holds it as long as one of its throttled programs or erases is out, so that at
+//!   most one LUN of a stride (two with two parities) is busy.
 //! - The busy mark: a program or erase is out behind which no read should wait. Readers look at it
 //!   and at nothing else.
 //!

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_always() {
+    fn a_threshold_of_zero_throttles_at_any_rate_of_reads() {
         let mut c = FtlConfig::new(Placement::Host, 12.0);
         c.write_mostly_iops = 0;
         let mut m = Mostly::new(&c);

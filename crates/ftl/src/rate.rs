@@ -8,10 +8,11 @@
 //! ```
 //!
 //! The two shares of the buffer become shares of the program bandwidth, because both sides keep
-//! theirs filled. When no user has written for a while GC may take all. pblk counts an entry until
-//! its slot is reused; here it counts until it is durable, since with the former a user can wait for
-//! a slot that only GC could recycle, at a time when GC has nothing to move. pblk's middle part goes
-//! in steps of 64 entries; here it is linear, and never below one unit on either side.
+//! theirs filled. When no user has written for a while GC may take all.
+//!
+//! pblk counts an entry until its slot is reused. A user can then wait for a slot that only GC could
+//! recycle, at a time when GC has nothing to move. Here an entry counts until it is durable. pblk's
+//! middle part goes in steps of 64 entries. Here it is linear, and never below one unit on either side.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Rate {
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_regimes() {
+    fn users_and_the_collector_share_in_three_regimes() {
         let mut r = Rate::new(1000, 100, 2048, 16);
         let mut at = |free, errors| {
             r.update(free, errors);

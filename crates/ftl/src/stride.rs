@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_layout() {
+    fn members_of_a_stride_lie_as_published() {
         let s = strides(128, 4, StrideLayout::Modulo);
         assert_eq!(s.count, 32);
         assert_eq!(s.members(5).collect::<Vec<_>>(), [5, 37, 69, 101]);

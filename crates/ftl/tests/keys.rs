@@ -51,7 +51,7 @@ fn trace(c: &FtlConfig) -> u64 {
 }
 
 #[test]
-fn every_key_matters() {
+fn every_key_of_the_ftl_changes_what_it_does() {
     let base = FtlConfig::new(Placement::Device, 30.0);
     let expected = trace(&base);
     assert_eq!(trace(&base), expected, "not deterministic");

@@ -423,7 +423,7 @@ fn two_wide_strides_are_mirrors() {
 
 /// User capacity is what is left beside metadata and parity, less over-provisioning.
 #[test]
-fn capacity_is_the_stated_formula() {
+fn capacity_with_parity_follows_its_formula() {
     let g = geometry(16, 128, 1067, 256, 16);
     for (stride, parity) in [(4, 32), (16, 8), (2, 64), (0, 0u32)] {
         let mut c = FtlConfig::new(Placement::Host, 12.0);

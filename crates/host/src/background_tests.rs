@@ -209,7 +209,7 @@ pub fn randomize(s: &mut StackConfig, jobs: &mut Vec<(ThreadSpec, List)>, rng: &
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn impossible_ticks_and_kworkers_are_refused() {
     for (key, change) in [("tick_hz", true), ("kworker.work", false)] {
         let mut s = stack(1);
         if change {

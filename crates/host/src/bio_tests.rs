@@ -16,10 +16,10 @@ fn run(w: &mut World<crate::tests::List>, step: Span) -> [u32; 3] {
             break;
         }
         w.run_to(w.ctx.now + step);
-        let Some(bios) = &w.host.block.disks[0].bios else { continue };
+        let Some(bios) = w.host.block.disks[0].paths.bios() else { continue };
         let s = bios.stats();
-        assert_eq!(s.taken - s.returned, u64::from(bios.kyber.used.iter().sum::<u32>()));
-        for (most, used) in most.iter_mut().zip(bios.kyber.used) {
+        assert_eq!(s.taken - s.returned, u64::from(bios.kyber().used.iter().sum::<u32>()));
+        for (most, used) in most.iter_mut().zip(bios.kyber().used) {
             *most = used.max(*most);
         }
     }
@@ -112,7 +112,7 @@ fn writes_without_tokens_do_not_hold_up_reads() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn a_scheduler_of_bios_is_refused_where_it_has_no_place() {
     let refused = |stack: &StackConfig| {
         let job = (spec(Engine::Libaio, 1), list(vec![]));
         Host::new(stack, vec![job], vec![DiskSpec::new(crate::tests::drive())]).err()

@@ -37,6 +37,10 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
+    /// All, `none` first.
+    pub const ALL: [Scheduler; 5] =
+        [Scheduler::None, Scheduler::MqDeadline, Scheduler::Kyber, Scheduler::Bfq, Scheduler::Sfq];
+
     /// Linux' name.
     pub fn name(self) -> &'static str {
         match self {
@@ -312,7 +316,7 @@ pub struct IdleState {
     pub exit_latency: Span,
     /// The shortest stay for which it is worth its cost.
     pub target_residency: Span,
-    /// Power of a core in it.
+    /// Watts of a core in it.
     pub watts: f64,
 }
 

@@ -1,14 +1,16 @@
 //! Block devices of a host: what it needs to know of the drive or server behind one, its request queue and
 //! the hardware queues that belong to it.
 
-use crate::block::sched::{Elevator, LunConfig};
+use crate::block::sched::LunConfig;
+use crate::block::{RequestQueue, map_queues};
 use crate::config::StackConfig;
-use crate::paths::admit::Bios;
-use crate::paths::collector::{Collector, GcOnHost};
-use crate::paths::md::Array;
+use crate::error::Queues;
+use crate::paths::DiskPaths;
+use crate::paths::collector::GcOnHost;
 use crate::paths::pblk::Pblk;
 use crate::{CoreId, HctxId};
-use wordline_base::{Ctx, IdVec, SectorSize, Span, Time};
+use std::ops::Range;
+use wordline_base::{Ctx, IdVec, SectorSize, Span};
 use wordline_ftl::Translator;
 use wordline_ftl::config::FtlCost;
 use wordline_md::{Layout, MdConfig};
@@ -108,48 +110,92 @@ impl DiskSpec {
 
 /// A block device.
 pub(crate) struct Disk {
-    pub info: DriveInfo,
-    pub drive: u8,
+    info: DriveInfo,
+    drive: u8,
     /// The first of its hardware queues.
-    pub first: u16,
+    first: HctxId,
     /// Hardware queues that it has.
-    pub queues: u16,
+    queues: u16,
     /// Those of them that come before those that are only polled.
-    pub unpolled: u16,
+    unpolled: u16,
     /// Hardware queue by core, for requests that wait for an interrupt. With user-space drivers every job has
     /// one of its own.
-    pub map: IdVec<CoreId, HctxId>,
+    map: IdVec<CoreId, HctxId>,
     /// Hardware queue by core, for polled requests.
-    pub poll_map: IdVec<CoreId, HctxId>,
+    poll_map: IdVec<CoreId, HctxId>,
     /// Hardware queue by core for latency-critical requests, if they have queues of their own.
-    pub critical_map: IdVec<CoreId, HctxId>,
+    critical_map: IdVec<CoreId, HctxId>,
     /// Hardware queue by core that tasks look at for latency-critical requests.
-    pub look_map: IdVec<CoreId, HctxId>,
+    look_map: IdVec<CoreId, HctxId>,
     /// Polling a request is possible.
-    pub polls: bool,
-    pub elevator: Option<Elevator>,
-    /// Tags that the scheduler has for each hardware queue.
-    pub sched_tags: u32,
-    /// The scheduler's timer that is set.
-    pub elevator_timer: Time,
-    /// The largest request in bytes.
-    pub max_request: u64,
-    pub pblk: Option<Box<Pblk>>,
-    pub collector: Option<Box<Collector>>,
-    pub array: Option<Box<Array>>,
-    /// One of these takes its bios: it has no requests.
-    pub bio_based: bool,
-    /// The scheduler in front of pblk.
-    pub bios: Option<Box<Bios>>,
-    /// The connection to the server that has the drive, of the host's.
-    pub client: Option<u16>,
+    polls: bool,
+    /// The block layer's part.
+    pub queue: RequestQueue,
+    /// What takes its bios, or stands behind it.
+    pub paths: DiskPaths,
 }
 
 impl Disk {
+    /// A disk with its hardware queues from `first` on.
+    pub fn new(spec: DiskSpec, has: &Queues, first: HctxId, stack: &StackConfig) -> Disk {
+        let (cores, shape) = (stack.cores, spec.shape);
+        let from = |queues: u32, first: u16| {
+            let map = map_queues(cores, queues).0;
+            map.iter().map(|q| q + first).collect::<IdVec<CoreId, HctxId>>()
+        };
+        let map = match has.shared {
+            // An array's are those of its first member, as soon as that is there.
+            true if has.count == 0 => IdVec::new(),
+            true => from(has.count, first),
+            false => IdVec::filled(first, cores),
+        };
+        let behind = first + (has.count + has.poll) as u16;
+        Disk {
+            drive: spec.drive,
+            first,
+            queues: (has.count + has.poll + has.critical) as u16,
+            unpolled: has.count as u16,
+            // Polled requests have queues behind the others, or the same.
+            poll_map: match has.poll {
+                0 => map.clone(),
+                n => from(n, first + has.count as u16),
+            },
+            look_map: match (has.critical, stack.flashshare.completion_queues) {
+                (0, _) | (_, 1) => map.clone(),
+                _ => from(has.critical, behind),
+            },
+            critical_map: match has.critical {
+                0 => IdVec::new(),
+                n => from(n, behind),
+            },
+            map,
+            // A bio-based device cannot be polled (BLK_QC_T_NONE).
+            polls: has.shared && has.count > 0 && stack.io_poll > 0 && !shape.ftl_on_host,
+            queue: RequestQueue::new(&shape, stack),
+            paths: DiskPaths::new(&shape),
+            info: shape.info,
+        }
+    }
+    /// It is an array, whose hardware queues are those of its first member.
+    pub fn use_queues_of(&mut self, member: &Disk) {
+        (self.first, self.unpolled, self.map) = (member.first, member.unpolled, member.map.clone());
+        (self.poll_map, self.look_map) = (self.map.clone(), self.map.clone());
+    }
+
+    /// What the host knows of the drive.
+    #[inline]
+    pub fn info(&self) -> &DriveInfo {
+        &self.info
+    }
+    /// The drive's number in the machine.
+    #[inline]
+    pub fn drive(&self) -> u8 {
+        self.drive
+    }
     /// pblk, whose drive is at work from now on.
     #[inline]
     pub fn enter(&mut self, ctx: &mut Ctx) -> Option<&mut Pblk> {
-        let pblk = self.pblk.as_deref_mut()?;
+        let pblk = self.paths.pblk_mut()?;
         ctx.enter_drive(self.drive);
         Some(pblk)
     }
@@ -158,8 +204,60 @@ impl Disk {
     pub fn ledger(&self) -> (u8, SectorSize) {
         (self.drive, self.info.sector)
     }
-    pub fn hctxs(&self) -> std::ops::Range<u16> {
+
+    /// Its hardware queues.
+    pub fn hctxs(&self) -> Range<HctxId> {
         self.first..self.first + self.queues
+    }
+    /// The first of them.
+    #[inline]
+    pub fn first(&self) -> HctxId {
+        self.first
+    }
+    /// Its only one takes all.
+    #[inline]
+    pub fn has_one_queue(&self) -> bool {
+        self.queues == 1
+    }
+    /// Each core has one of its own to be interrupted by.
+    pub fn has_queue_per_core(&self, cores: u32) -> bool {
+        u32::from(self.unpolled) == cores
+    }
+    /// Where jobs have queues of their own: that of a job.
+    pub fn own_queue(&self, job: u32) -> HctxId {
+        self.first + (job % u32::from(self.unpolled)) as u16
+    }
+    /// The hardware queue of a core.
+    #[inline]
+    pub fn home(&self, core: CoreId) -> HctxId {
+        self.map[core]
+    }
+    /// The hardware queue of each core.
+    pub fn homes(&self) -> &IdVec<CoreId, HctxId> {
+        &self.map
+    }
+    /// The hardware queue of a core for polled requests.
+    pub fn poll_queue(&self, core: CoreId) -> HctxId {
+        self.poll_map[core]
+    }
+    /// The hardware queue that tasks of a core look at for latency-critical requests.
+    pub fn look_queue(&self, core: CoreId) -> HctxId {
+        self.look_map[core]
+    }
+    /// The hardware queue of a core for latency-critical requests.
+    #[inline]
+    pub fn critical_queue(&self, core: CoreId) -> HctxId {
+        let map = if self.critical_map.is_empty() { &self.map } else { &self.critical_map };
+        map[core]
+    }
+    /// The hardware queue is for latency-critical requests alone.
+    #[inline]
+    pub fn is_critical_queue(&self, h: HctxId) -> bool {
+        self.critical_map.contains(&h)
+    }
+    /// Polling a request is possible.
+    pub fn can_poll(&self) -> bool {
+        self.polls
     }
 }
 

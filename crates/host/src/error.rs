@@ -90,8 +90,11 @@ pub(crate) struct Queues {
     pub shared: bool,
     /// Without those for polling and those for latency-critical requests.
     pub count: u32,
+    /// Those that are only polled.
     pub poll: u32,
+    /// Those for latency-critical requests.
     pub critical: u32,
+    /// Entries of each.
     pub depth: u32,
 }
 

@@ -313,7 +313,7 @@ fn hazards_are_merged_or_kept_in_order() {
 /// FlashShare. An older request on the same sectors is never overtaken (`issue` asserts it), everything ends,
 /// and nobody looks for what comes by interrupt.
 #[test]
-fn random_mixes_keep_their_order_and_end() {
+fn random_mixes_of_classes_keep_their_order_and_end() {
     let (mut merged, mut ordered, mut sleepers) = (0, 0, 0);
     for seed in 0..1_000u64 {
         let mut rng = Rng::from_seed(seed);
@@ -385,7 +385,7 @@ fn random_mixes_keep_their_order_and_end() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn settings_of_flashshare_that_do_not_go_together_are_refused() {
     let refused = |change: &dyn Fn(&mut StackConfig, &mut DriveInfo, &mut ThreadSpec)| {
         let (mut s, mut drive) = (stack(2), drive());
         let mut job = critical(Engine::Pvsync2, 1);

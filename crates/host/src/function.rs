@@ -20,7 +20,7 @@ macro_rules! functions {
         pub const MODES: &[Mode] = &[$(Mode::$mode),*];
 
         /// Nanoseconds of one call.
-        pub fn spans(cost: &HostCost) -> Spans {
+        fn spans(cost: &HostCost) -> Spans {
             [$({ let $cost = cost; $span }),*]
         }
     };
@@ -174,10 +174,12 @@ impl std::ops::AddAssign for Use {
     }
 }
 
-/// Whose length depends on what is in the core's caches: code of the kernel and of the job that runs once
-/// an I/O. Not so loops, whose turns were counted warm; entries and exits, register writes and messages
-/// between cores, which wait for hardware; copies and sums of data, which is new each time; and calls on
-/// sockets, whose lengths come from loops of such calls.
+/// Code of the kernel and of the job that runs once an I/O: how long it takes depends on what is in the core's
+/// caches.
+///
+/// Others take the same time each time. Turns of loops were counted warm. Entries and exits, register writes and
+/// messages between cores wait for hardware. Data that are copied or summed are new each time. The lengths of
+/// calls on sockets come from loops of such calls.
 const CODE: [Function; 21] = [
     Function::Application,
     Function::Syscall,
@@ -202,6 +204,7 @@ const CODE: [Function; 21] = [
     Function::Finish,
 ];
 
+/// Whether how long a function takes depends on what is in the core's caches.
 pub(crate) const fn is_code(f: Function) -> bool {
     let mut i = 0;
     while i < CODE.len() {
@@ -213,8 +216,8 @@ pub(crate) const fn is_code(f: Function) -> bool {
     false
 }
 
-/// What a call saves whose code ran on the same core before: all of `saves` right after it, less by
-/// what other work of the core displaced meanwhile, nothing once the core was idle in between.
+/// What a call saves whose code ran on the same core before. Right after that it saves all of `saves`. It saves
+/// less the more other work of the core displaced meanwhile, and nothing once the core was idle in between.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Warm {
     saves: Spans,
@@ -223,7 +226,7 @@ pub(crate) struct Warm {
 }
 
 impl Warm {
-    pub fn new(config: &WarmConfig, spans: &Spans) -> Warm {
+    fn new(config: &WarmConfig, spans: &Spans) -> Warm {
         let mut saves = [0; FUNCTIONS];
         for f in CODE.map(|f| f as usize) {
             let share = match f == Function::Application as usize {
@@ -242,11 +245,28 @@ impl Warm {
     }
 }
 
+/// What the host's functions cost.
+pub(crate) struct Costs {
+    memory: MemoryConfig,
+    /// A call of each function whose code is cold.
+    spans: Spans,
+    warm: Warm,
+}
+
+impl Costs {
+    pub fn new(config: &HostCost) -> Costs {
+        let spans = spans(config);
+        Costs { warm: Warm::new(&config.warm, &spans), spans, memory: config.memory.clone() }
+    }
+}
+
 /// Calls of one core, and time of what has no fixed length.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Calls {
-    pub calls: Spans,
-    pub extra: Spans,
+    /// Calls of each function.
+    calls: Spans,
+    /// Time of functions that have no fixed length.
+    extra: Spans,
     /// Time that calls took less than a cold one.
     saved: Spans,
     /// What the core had worked when a function was last called.
@@ -254,7 +274,7 @@ pub(crate) struct Calls {
     /// What the core had worked when it last went idle: what ran before is cold.
     cold: u64,
     /// What loops of looks took of the core's time: they displace nothing.
-    pub spun: u64,
+    spun: u64,
 }
 
 impl Default for Calls {
@@ -267,18 +287,30 @@ impl Default for Calls {
 impl Calls {
     /// `n` calls in a row; their time.
     #[inline(always)]
-    pub fn spend(&mut self, f: usize, n: u64, spans: &Spans) -> u64 {
+    pub fn spend(&mut self, f: usize, n: u64, cost: &Costs) -> u64 {
         self.calls[f] += n;
-        spans[f] * n
+        cost.spans[f] * n
+    }
+
+    /// Time in a function that has no fixed length.
+    #[inline]
+    pub fn charge(&mut self, f: Function, ns: u64) {
+        self.extra[f as usize] += ns;
+    }
+
+    /// Loops of looks took so much of the core's time.
+    #[inline]
+    pub fn spin(&mut self, ns: u64) {
+        self.spun += ns;
     }
 
     /// What they take less than cold ones, by a core that was busy for `busy`.
     #[inline(always)]
-    pub fn save(&mut self, f: usize, n: u64, busy: u64, warm: &Warm) -> u64 {
+    pub fn save(&mut self, f: usize, n: u64, busy: u64, cost: &Costs) -> u64 {
         if n == 0 {
             return 0;
         }
-        let worked = busy - self.spun;
+        let (worked, warm) = (busy - self.spun, &cost.warm);
         let last = std::mem::replace(&mut self.last[f], worked);
         let first = if last >= self.cold { warm.after(f, worked - last) } else { 0 };
         let saved = first + warm.saves[f] * (n - 1);
@@ -292,7 +324,9 @@ impl Calls {
         self.cold = (busy - self.spun).max(1);
     }
 
-    pub fn uses(&self, spans: &Spans, memory: &MemoryConfig) -> Vec<Use> {
+    /// What each function took so far.
+    pub fn uses(&self, cost: &Costs) -> Vec<Use> {
+        let Costs { memory, spans, .. } = cost;
         (0..FUNCTIONS)
             .map(|f| {
                 let calls = self.calls[f];
@@ -329,11 +363,11 @@ macro_rules! spend {
         let core = &mut $host.cores[$core];
         let mut ns = 0u64;
         $(
-            let f = $crate::function::Function::$f as usize;
+            let f = $crate::function::Function::$f;
             let n = 1 $(* $n)?;
-            ns += core.calls.spend(f, n, &$host.spans);
+            ns += core.call(f, n, &$host.cost);
             if const { $crate::function::is_code($crate::function::Function::$f) } {
-                ns -= core.calls.save(f, n, core.stats.busy(), &$host.warm);
+                ns -= core.saves(f, n, &$host.cost);
             }
         )+
         ns
@@ -346,22 +380,25 @@ mod tests {
     use super::*;
     use wordline_base::Span;
 
+    fn costs() -> Costs {
+        Costs::new(&HostCost {
+            block: Span::from_us(1),
+            warm: WarmConfig { share: 0.6, application: 0.3, displaced: Span::from_us(100) },
+            memory: MemoryConfig { path: [1_000, 0], ..Default::default() },
+            ..crate::tests::i7_8700()
+        })
+    }
+
     /// One call of `block`, 1 us cold, by a core that was busy for so long.
     fn call(calls: &mut Calls, busy_us: u64) -> u64 {
-        let mut spans = [0; FUNCTIONS];
-        spans[Function::Block as usize] = 1_000;
-        let warm = Warm::new(
-            &WarmConfig { share: 0.6, application: 0.3, displaced: Span::from_us(100) },
-            &spans,
-        );
+        let cost = costs();
         assert!(
             is_code(Function::Block) && !is_code(Function::Doorbell),
             "a register is as far as ever"
         );
         let block = Function::Block as usize;
-        let ns = calls.spend(block, 1, &spans) - calls.save(block, 1, busy_us * 1_000, &warm);
-        let uses = calls.uses(&spans, &MemoryConfig { path: [1_000, 0], ..Default::default() });
-        let of = uses[Function::Block as usize];
+        let ns = calls.spend(block, 1, &cost) - calls.save(block, 1, busy_us * 1_000, &cost);
+        let of = calls.uses(&cost)[Function::Block as usize];
         assert_eq!(of.loads, of.calls * 1_000, "warm code loads as much");
         ns
     }
@@ -380,9 +417,6 @@ mod tests {
         // Looks take time and displace nothing.
         calls.spun += 500_000;
         assert_eq!(call(&mut calls, 1_401), 600);
-        assert_eq!(
-            calls.uses(&[1_000; FUNCTIONS], &Default::default())[Function::Block as usize].ns,
-            6_600
-        );
+        assert_eq!(calls.uses(&costs())[Function::Block as usize].ns, 6_600);
     }
 }

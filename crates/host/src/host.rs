@@ -1,24 +1,29 @@
-//! The host as a whole: construction, events, cores handing out work, statistics.
+//! The host as a whole: events, outputs, statistics. `build` puts one together.
 
-use crate::block::sched::{Elevator, LunStats};
+mod build;
+
+use crate::block::sched::{LunStats, Luns};
 use crate::block::{BlockLayer, NONE};
-use crate::config::{Engine, HostCost, KworkerConfig};
+use crate::config::StackConfig;
 use crate::disk::{Disk, DriveInfo};
 use crate::driver::poll::PollStats;
-use crate::function::{Spans, Warm, spend};
-use crate::paths::md::MD;
-use crate::paths::nbd::{End, Message};
-use crate::paths::vfs::{Vfs, tasks_of};
+use crate::function::{Costs, spend};
+use crate::paths::Paths;
+use crate::paths::admit::Bios;
+use crate::paths::collector::Collector;
+use crate::paths::md::turns::MD;
+use crate::paths::nbd::Message;
+use crate::paths::pblk::Pblk;
 use crate::source::Source;
 use crate::stats::{Counters, GcStats, HostStats, MEMORY_OWNERS, PblkStats};
+use crate::tasks::Cfs;
 use crate::tasks::background::{TICK, WORK};
 use crate::tasks::core::{Core, Irq};
 use crate::tasks::thread::{Asleep, Thread};
-use crate::{CoreId, EndId, ThreadId};
+use crate::{CoreId, DiskId, HctxId, ThreadId};
 use std::collections::VecDeque;
 use wordline_base::event::Event;
-use wordline_base::{BadValue, Ctx, Ddir, IdVec, IoClass, IoId, Kind, Span, Time};
-use wordline_fs::{Fs, FsConfig};
+use wordline_base::{Ctx, Ddir, IdVec, IoClass, IoId, Kind, Span, Time};
 use wordline_ftl::{Translation, Translator};
 use wordline_nvme::{Cqe, QueuePriority, Sqe};
 
@@ -130,45 +135,42 @@ pub enum Output {
 
 /// A computer, with the sources of its jobs' I/Os. It takes events, completion entries and messages, and is
 /// polled for [`Output`]s.
+///
+/// The fields that rooms see are parts with walls of their own. They are fields, and not behind methods, because
+/// a room's functions use several of them at a time.
 pub struct Host<S> {
     /// In the machine.
-    pub(crate) number: u8,
-    pub(crate) cost: HostCost,
-    pub(crate) spans: Spans,
-    pub(crate) warm: Warm,
-    pub(crate) kernel: bool,
-    pub(crate) time_slice: Span,
-    /// Between two scheduler ticks; zero: none.
-    pub(crate) tick: Span,
-    pub(crate) kworker: KworkerConfig,
-    pub(crate) wakeup_granularity: u64,
-    pub(crate) sleeper_credit: u64,
-    pub(crate) cores: IdVec<CoreId, Core>,
-    pub(crate) threads: IdVec<ThreadId, Thread<S>>,
-    pub(crate) block: BlockLayer,
-    pub(crate) vfs: Option<Box<Vfs>>,
-    /// Connections to other hosts.
-    pub(crate) ends: IdVec<EndId, End>,
-    /// Another host has a drive of this one: it works on when its own jobs are over.
-    pub(crate) serves: bool,
+    number: u8,
     /// Added to the numbers of its cores where several hosts are told apart.
-    pub(crate) first_core: u32,
-    pub(crate) out: VecDeque<Output>,
-    pub(crate) counters: Counters,
-    pub(crate) stopping: bool,
-    pub(crate) io_poll_delay: i64,
-    pub(crate) sq_thread_idle: Span,
-    pub(crate) poll_stats: PollStats,
-    /// Each core has a hardware queue of its own of every disk, and nothing else couples cores.
-    pub(crate) private: bool,
-    /// chworkload_attr gives tasks their workload attributes.
-    pub(crate) marked_by_tool: bool,
+    first_core: u32,
+    /// What it wants done.
+    out: VecDeque<Output>,
+    /// No new I/O is issued.
+    stopping: bool,
     /// The kernel's driver has the disks: jobs of one core share its queues.
-    pub(crate) shared: bool,
+    shared: bool,
     /// By hardware queue.
-    pub(crate) priorities: Vec<QueuePriority>,
-    /// Entries of a submission queue, by disk.
-    pub(crate) depths: Vec<u32>,
+    priorities: IdVec<HctxId, QueuePriority>,
+    /// Entries of a submission queue.
+    depths: IdVec<DiskId, u32>,
+    /// The settings, which nobody changes.
+    pub(crate) stack: StackConfig,
+    /// What a call of each function costs.
+    pub(crate) cost: Costs,
+    /// How cores share their time.
+    pub(crate) cfs: Cfs,
+    /// The cores.
+    pub(crate) cores: IdVec<CoreId, Core>,
+    /// Threads of jobs and of the kernel.
+    pub(crate) threads: IdVec<ThreadId, Thread<S>>,
+    /// The block layer, with all disks.
+    pub(crate) block: BlockLayer,
+    /// How long requests took, for hybrid polling.
+    pub(crate) poll_stats: PollStats,
+    /// Files and connections.
+    pub(crate) paths: Paths,
+    /// A record that every room adds to.
+    pub(crate) counters: Counters,
 }
 
 /// Index of a scheduler's HostTimer, with the disk; the file system has index 0.
@@ -184,13 +186,13 @@ impl<S: Source> Host<S> {
     /// Queue pairs to be made on the drives before it starts.
     pub fn queues(&self) -> impl Iterator<Item = QueuePair> + '_ {
         self.priorities.iter().zip(&self.block.hctxs).enumerate().map(|(i, (&priority, hctx))| {
-            let disk = hctx.disk;
-            let queue = i as u16 - self.block.disks[disk].first;
+            let disk = hctx.disk();
+            let queue = i as u16 - self.block.disks[disk].first();
             QueuePair {
-                disk: hctx.disk,
+                disk: hctx.disk(),
                 sq: queue,
-                cq: hctx.cq - self.block.disks[disk].first,
-                depth: self.depths[usize::from(disk)],
+                cq: hctx.cq() - self.block.disks[disk].first(),
+                depth: self.depths[disk],
                 priority,
                 interrupts: hctx.cqes.interrupts(),
                 masked: hctx.is_masked(),
@@ -200,89 +202,69 @@ impl<S: Source> Host<S> {
 
     /// The core a job runs on.
     pub fn core_of(&self, thread: u32) -> u32 {
-        self.threads[thread].core
+        self.threads[thread].core()
     }
     /// Jobs that Select-ISR is for and that have their completions by interrupt, and why.
     pub fn not_selected(&self) -> impl Iterator<Item = (&str, &'static str)> {
-        self.threads.iter().filter(|t| t.source.is_some()).filter_map(|t| {
-            let home = t.spec.disks.first().copied().unwrap_or(0);
-            let of_array = self.block.disks[home].array.is_some();
-            let meant = crate::build::may_select(self.block.flashshare.select_isr, &t.spec);
-            let why = crate::build::not_selected(&t.spec, of_array)?;
-            meant.then_some((&*t.spec.name, why))
+        self.threads.iter().filter(|t| t.is_job()).filter_map(|t| {
+            let home = t.spec().disks.first().copied().unwrap_or(0);
+            let of_array = self.block.disks[home].paths.is_array();
+            let meant = build::may_select(self.stack.flashshare.select_isr, t.spec());
+            let why = build::not_selected(t.spec(), of_array)?;
+            meant.then_some((&*t.spec().name, why))
         })
     }
     /// What the host knows of a disk.
     pub fn disk(&self, disk: u16) -> &DriveInfo {
-        &self.block.disks[disk].info
+        self.block.disks[disk].info()
     }
     /// The FTL of a disk, if it is on this host.
     pub fn ftl(&self, disk: u16) -> Option<&Translator> {
-        self.block.disks[disk].pblk.as_ref().map(|p| &p.ftl)
+        self.block.disks[disk].paths.pblk().map(Pblk::ftl)
     }
 
-    /// Another host has a drive of this one.
-    pub fn serves(&self) -> bool {
-        self.serves
-    }
     /// Threads of jobs and of the kernel.
     pub fn thread_count(&self) -> u32 {
         self.threads.len() as u32
     }
     /// Threads of jobs.
     pub fn jobs(&self) -> u32 {
-        self.threads.iter().filter(|t| t.source.is_some()).count() as u32
+        self.threads.iter().filter(|t| t.is_job()).count() as u32
     }
-    /// Tasks a file system needs for them.
-    pub fn file_tasks(&self) -> u32 {
-        let jobs = self.threads.iter().filter(|t| t.source.is_some());
-        jobs.map(|t| tasks_of(&t.spec)).sum()
-    }
-    /// Puts a file system between the jobs and the drive. Its applications' tasks are as many as
-    /// [`crate::tasks_of`] says for each job.
-    pub fn mount(&mut self, fs: Fs) {
-        let jobs = self.jobs();
-        for thread in self.threads.iter_mut().take(jobs as usize) {
-            let synchronous = thread.spec.engine == Engine::Pvsync2 && self.io_poll_delay < 0;
-            thread.driver.mount(synchronous);
-        }
-        let map = self.block.disks[0].map.clone();
-        let cores = self.cores.len() as u32;
-        self.vfs = Some(Box::new(Vfs::new(fs, &mut self.threads, jobs, cores, (0, &map))));
-        self.made_room();
-        // Threads of one core wait for the interrupts of another.
-        self.private = false;
-    }
-
-    /// Puts a page cache between nbd-server and a drive.
-    pub fn cache_served(&mut self, disk: u16, config: &FsConfig) -> Result<(), BadValue> {
-        let threads = self.threads.len() as u32;
-        let tasks = self.threads.iter().map(|t| tasks_of(&t.spec)).sum();
-        let served = &self.block.disks[disk];
-        let mut fs = Fs::new(config, served.info.bytes, tasks)?;
-        fs.serve_device();
-        let map = served.map.clone();
-        let cores = self.cores.len() as u32;
-        self.vfs = Some(Box::new(Vfs::new(fs, &mut self.threads, threads, cores, (disk, &map))));
-        self.made_room();
-        Ok(())
-    }
-
     /// There are more threads than before.
     pub(crate) fn made_room(&mut self) {
         for core in &mut self.cores {
             core.make_room(self.threads.len());
         }
         for disk in &mut self.block.disks {
-            if let Some(Elevator::Bfq(bfq)) = &mut disk.elevator {
-                bfq.add_threads(self.threads.len());
-            }
+            disk.queue.make_room(self.threads.len());
         }
+    }
+
+    /// It is at work from here on: events that are set are its own.
+    #[inline]
+    pub(crate) fn enter(&self, ctx: &mut Ctx) {
+        ctx.host = self.number;
+    }
+    /// A core as it is called where several hosts are told apart.
+    #[inline]
+    pub(crate) fn place_of(&self, core: CoreId) -> u32 {
+        self.first_core + core
+    }
+    /// No new I/O is issued.
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+    /// It wants this done, after what it wanted before.
+    #[inline]
+    pub(crate) fn put_out(&mut self, output: Output) {
+        self.out.push_back(output);
     }
 
     /// Sets the first events.
     pub fn start(&mut self, ctx: &mut Ctx) {
-        ctx.host = self.number;
+        self.enter(ctx);
         for core in &mut self.cores {
             core.start(ctx.now);
         }
@@ -290,13 +272,13 @@ impl<S: Source> Host<S> {
         self.md_start(ctx);
         self.start_collectors(ctx);
         for (i, thread) in self.threads.iter().enumerate() {
-            if thread.asleep() == Asleep::Start && thread.spec.start < Time::NEVER {
-                ctx.at(thread.spec.start.max(ctx.now), Kind::AppWake, i as u32);
+            if thread.asleep() == Asleep::Start && thread.spec().start < Time::NEVER {
+                ctx.at(thread.spec().start.max(ctx.now), Kind::AppWake, i as u32);
             }
         }
         for d in 0..self.block.disks.len() as u16 {
             if let Some(pblk) = self.block.disks[d].enter(ctx) {
-                pblk.ftl.start(ctx);
+                pblk.start(ctx);
                 self.pump_ftl(ctx, d, None);
             }
         }
@@ -305,30 +287,30 @@ impl<S: Source> Host<S> {
     /// Starts a job whose `start` is `Time::NEVER`.
     pub fn start_thread(&mut self, ctx: &mut Ctx, thread: u32, at: Time) {
         debug_assert!(self.threads[thread].asleep() == Asleep::Start);
-        ctx.host = self.number;
+        self.enter(ctx);
         ctx.at(at, Kind::AppWake, thread);
     }
     /// Wakes a job that sleeps for something to do; one that does not asks by itself before it does.
     pub fn kick(&mut self, ctx: &mut Ctx, thread: u32) {
         let sleeper = &mut self.threads[thread];
-        if sleeper.asleep() == Asleep::Timer || !self.kernel {
+        if sleeper.asleep() == Asleep::Timer || !self.stack.kernel {
             sleeper.asks_for(ctx.now);
-            ctx.host = self.number;
+            self.enter(ctx);
             ctx.at(ctx.now, Kind::AppWake, thread);
         }
     }
     /// Where a thread's I/Os come from, to be changed.
     pub fn source_mut(&mut self, thread: u32) -> Option<&mut S> {
-        self.threads.get_mut(thread as usize).and_then(|t| t.source.as_mut())
+        self.threads.get_mut(thread).and_then(Thread::source_mut)
     }
     /// Where a thread's I/Os come from.
     pub fn source(&self, thread: u32) -> Option<&S> {
-        self.threads.get(thread).and_then(|t| t.source.as_ref())
+        self.threads.get(thread).and_then(Thread::source)
     }
 
     /// Takes an event that it set.
     pub fn on_event(&mut self, ctx: &mut Ctx, event: Event) {
-        ctx.host = self.number;
+        self.enter(ctx);
         let index = event.index();
         match event.kind() {
             Kind::CoreDone => self.core_done(ctx, index),
@@ -342,11 +324,11 @@ impl<S: Source> Host<S> {
             Kind::HostTimer => self.fs_timer(ctx),
             Kind::Interrupt => self.interrupt(ctx, index as u16),
             Kind::FtlTimer => {
-                let of = |disk: &Disk| disk.drive == event.node() && disk.pblk.is_some();
+                let of = |disk: &Disk| disk.drive() == event.node() && disk.paths.has_ftl();
                 let Some(d) = self.block.disks.iter().position(of) else { return };
                 let d = d as u16;
                 if let Some(pblk) = self.block.disks[d].enter(ctx) {
-                    pblk.ftl.on_timer(ctx, index);
+                    pblk.on_timer(ctx, index);
                     self.pump_ftl(ctx, d, None);
                 }
             }
@@ -363,16 +345,16 @@ impl<S: Source> Host<S> {
         mut cqe: Cqe,
         interrupt: bool,
     ) {
-        ctx.host = self.number;
+        self.enter(ctx);
         // Hardware queues are numbered through all disks.
-        let first = self.block.disks[disk].first;
+        let first = self.block.disks[disk].first();
         let cq = first + cq;
         cqe.sq += first;
-        if !self.kernel {
+        if !self.stack.kernel {
             return self.direct_posted(ctx, cq, cqe);
         }
-        if self.private {
-            let core = self.block.hctxs[cq].core;
+        if self.cfs.has_private_queues() {
+            let core = self.block.hctxs[cq].core();
             let c = &self.cores[core];
             if c.owes_an_end(ctx.now) {
                 // A handler whose end had no event of its own (see `raise`).
@@ -381,7 +363,7 @@ impl<S: Source> Host<S> {
         }
         let hctx = &mut self.block.hctxs[cq];
         if hctx.cqes.post(cqe) {
-            let core = hctx.core;
+            let core = hctx.core();
             let stats = self.sampled([cqe].iter());
             let span = Span(spend!(self, core, Completion, StatAdd * stats));
             let c = &mut self.cores[core];
@@ -399,19 +381,19 @@ impl<S: Source> Host<S> {
 
     /// An MSI of a disk's completion queue, by itself.
     pub fn on_interrupt(&mut self, ctx: &mut Ctx, (disk, cq): (u16, u16)) {
-        ctx.host = self.number;
-        let first = self.block.disks[disk].first;
+        self.enter(ctx);
+        let first = self.block.disks[disk].first();
         self.interrupt(ctx, first + cq);
     }
 
     /// An MSI of this hardware queue.
     pub(crate) fn interrupt(&mut self, ctx: &mut Ctx, cq: u16) {
-        if !self.kernel {
+        if !self.stack.kernel {
             return;
         }
         let hctx = &mut self.block.hctxs[cq];
         if hctx.cqes.interrupt() {
-            let core = hctx.core;
+            let core = hctx.core();
             self.raise(ctx, core, Irq::Vector(cq));
         }
     }
@@ -429,16 +411,15 @@ impl<S: Source> Host<S> {
 
     /// No new I/O is issued; what is in flight drains.
     pub fn stop(&mut self, ctx: &mut Ctx) {
-        ctx.host = self.number;
+        self.enter(ctx);
         self.stopping = true;
         for t in 0..self.threads.len() as u32 {
             let thread = &mut self.threads[t];
             let waits = matches!(thread.asleep(), Asleep::Start | Asleep::Timer);
-            if thread.engine.in_flight() == 0 && (waits || !self.kernel) && thread.source.is_some()
-            {
+            if thread.engine.in_flight() == 0 && (waits || !self.stack.kernel) && thread.is_job() {
                 thread.end();
                 self.ended(ctx, t);
-            } else if waits && self.kernel {
+            } else if waits && self.stack.kernel {
                 self.wake(ctx, t, None);
             }
         }
@@ -455,9 +436,9 @@ impl<S: Source> Host<S> {
 
     /// Nothing in flight and nothing left to do.
     pub fn idle(&self) -> bool {
-        self.threads.iter().all(|t| match t.source {
-            Some(_) => t.asleep() == Asleep::Done && t.engine.in_flight() == 0,
-            None => {
+        self.threads.iter().all(|t| match t.is_job() {
+            true => t.asleep() == Asleep::Done && t.engine.in_flight() == 0,
+            false => {
                 use Asleep::{Actions, Events, Ring, Socket, Work};
                 matches!(t.asleep(), Actions | Events | Ring | Asleep::Vfs | Work | Socket)
             }
@@ -467,18 +448,15 @@ impl<S: Source> Host<S> {
 
     /// What the collector of a drive with its FTL did.
     pub fn gc_stats(&self, disk: u16) -> Option<GcStats> {
-        self.block.disks[disk].collector.as_ref().map(|c| c.stats)
+        self.block.disks[disk].paths.collector().map(Collector::stats)
     }
     /// What the scheduler by LUN of a disk did.
     pub fn lun_stats(&self, disk: u16) -> Option<LunStats> {
-        match &self.block.disks[disk].elevator {
-            Some(Elevator::Luns(luns)) => Some(luns.stats),
-            _ => None,
-        }
+        self.block.disks[disk].queue.luns().map(Luns::stats)
     }
     /// Counts of pblk's block device in front of a disk.
     pub fn pblk_stats(&self, disk: u16) -> Option<PblkStats> {
-        self.block.disks[disk].pblk.as_ref().map(|p| p.stats())
+        self.block.disks[disk].paths.pblk().map(Pblk::stats)
     }
     /// The counts of one thread so far; its times are in [`Host::stats`].
     pub fn thread_counts(&self, thread: u32) -> &crate::ThreadStats {
@@ -490,7 +468,7 @@ impl<S: Source> Host<S> {
         let mut threads: IdVec<ThreadId, _> =
             self.threads.iter().map(|t| t.stats.clone()).collect();
         for (stats, thread) in threads.iter_mut().zip(&self.threads) {
-            stats.name = thread.spec.name.clone();
+            stats.name = thread.spec().name.clone();
         }
         for core in &self.cores {
             if let Some((t, user, system)) = core.running(now) {
@@ -500,7 +478,7 @@ impl<S: Source> Host<S> {
         }
         // A reaper's time is its job's.
         for (r, thread) in (0..).zip(&self.threads) {
-            if thread.source.is_none() && thread.engine.partner() != NONE {
+            if !thread.is_job() && thread.engine.partner() != NONE {
                 let reaper = threads[r].clone();
                 let job = &mut threads[thread.engine.partner()];
                 job.user += reaper.user;
@@ -511,18 +489,14 @@ impl<S: Source> Host<S> {
         }
         HostStats {
             cores: self.cores.iter().map(|c| c.stats_at(now)).collect(),
-            functions: self
-                .cores
-                .iter()
-                .map(|c| c.calls.uses(&self.spans, &self.cost.memory))
-                .collect(),
+            functions: self.cores.iter().map(|c| c.uses(&self.cost)).collect(),
             threads: std::mem::take(&mut *threads),
             idle_states: self.cores.iter().filter_map(|c| c.idle_states(now)).collect(),
             counters: self.counters,
             memory: self.memory(),
-            pblk: self.disks_stats(|d| d.pblk.as_ref().map(|p| p.stats())),
-            gc: self.disks_stats(|d| d.collector.as_ref().map(|c| c.stats)),
-            bios: self.disks_stats(|d| d.bios.as_ref().map(|b| b.stats())),
+            pblk: self.disks_stats(|d| d.paths.pblk().map(Pblk::stats)),
+            gc: self.disks_stats(|d| d.paths.collector().map(Collector::stats)),
+            bios: self.disks_stats(|d| d.paths.bios().map(Bios::stats)),
         }
     }
 
@@ -530,18 +504,16 @@ impl<S: Source> Host<S> {
     fn memory(&self) -> [u64; MEMORY_OWNERS.len()] {
         let (mut nodes, mut buffer, mut tables, mut drivers) = (0, 0, 0, 0);
         for (disk, &depth) in self.block.disks.iter().zip(&self.depths) {
-            if let Some(pblk) = &disk.pblk {
-                let of = pblk.ftl.host_memory();
+            if let Some(pblk) = disk.paths.pblk() {
+                let of = pblk.ftl().host_memory();
                 (nodes, buffer, tables) =
                     (nodes + of.nodes, buffer + of.buffer, tables + of.tables);
             }
-            drivers += disk.array.as_ref().map_or(0, |array| array.memory().iter().sum());
-            tables += disk.collector.as_ref().map_or(0, |c| c.memory());
-            if let Some(Elevator::Luns(luns)) = &disk.elevator {
-                tables += luns.memory();
-            }
+            drivers += disk.paths.array().map_or(0, |array| array.memory().iter().sum());
+            tables += disk.paths.collector().map_or(0, Collector::memory);
+            tables += disk.queue.luns().map_or(0, Luns::memory);
             // Entries of 64 and 16 bytes.
-            drivers += u64::from(disk.queues) * u64::from(depth) * (64 + 16);
+            drivers += disk.hctxs().len() as u64 * u64::from(depth) * (64 + 16);
         }
         let pages = self.fs().map_or(0, |fs| fs.cached_pages() * 4096);
         [nodes, buffer, tables, drivers, pages]
@@ -558,7 +530,7 @@ impl<S: Source> Host<S> {
     /// From here on the thread's I/O goes to this disk.
     #[inline]
     pub(crate) fn aim(&mut self, t: u32, disk: u16) {
-        if self.threads[t].disk != disk {
+        if self.threads[t].disk() != disk {
             self.turn_to(t, disk);
         }
     }
@@ -566,17 +538,13 @@ impl<S: Source> Host<S> {
     pub(crate) fn turn_to(&mut self, t: u32, to: u16) {
         let disk = &self.block.disks[to];
         let thread = &mut self.threads[t];
-        let home = if self.shared {
-            disk.map[thread.core]
-        } else {
-            disk.first + (t % u32::from(disk.unpolled)) as u16
-        };
+        let home = if self.shared { disk.home(thread.core()) } else { disk.own_queue(t) };
         thread.turn_to(to, disk, home);
     }
 
     /// The connection that a hardware queue stands for, if it does.
     #[inline]
     pub(crate) fn client_of(&self, h: u16) -> Option<u16> {
-        self.block.disks[self.block.hctxs[h].disk].client
+        self.block.disks[self.block.hctxs[h].disk()].paths.client()
     }
 }

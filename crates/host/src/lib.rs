@@ -8,7 +8,6 @@
 #![warn(missing_docs)]
 
 mod block;
-mod build;
 pub mod config;
 mod disk;
 mod driver;
@@ -22,11 +21,15 @@ pub mod stats;
 mod tasks;
 
 pub use block::sched;
-/// What a host's threads, cores, disks, hardware queues (through all disks) and connections are numbered by.
+/// A thread of a host.
 pub(crate) type ThreadId = u32;
+/// A core of a host.
 pub(crate) type CoreId = u32;
+/// A block device of a host.
 pub(crate) type DiskId = u16;
+/// A hardware queue of a host, numbered through all disks.
 pub(crate) type HctxId = u16;
+/// A connection of a host.
 pub(crate) type EndId = u16;
 /// A request by its place in the block layer, which schedulers keep tables by.
 pub(crate) type RequestId = u32;

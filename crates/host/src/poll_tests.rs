@@ -381,8 +381,7 @@ pub fn randomize(s: &mut StackConfig, jobs: &mut [(ThreadSpec, tests::List)], rn
         costs(s);
     }
     if s.scheduler == Scheduler::MqDeadline {
-        s.scheduler =
-            rng.pick(&[Scheduler::MqDeadline, Scheduler::Kyber, Scheduler::Bfq, Scheduler::Sfq]);
+        s.scheduler = rng.pick(&Scheduler::ALL[1..]);
         s.kyber.read_lat = Span(1 + rng.below(50_000));
         s.kyber.percentiles = rng.below(2) == 0;
         s.bfq.max_budget = 1 + rng.below(64);
@@ -413,7 +412,7 @@ pub fn randomize(s: &mut StackConfig, jobs: &mut [(ThreadSpec, tests::List)], rn
 }
 
 #[test]
-fn random_pollers_lose_nothing() {
+fn random_pollers_get_every_io_back() {
     for seed in 0..600 {
         let run = |shuffle| tests::random_run(seed, shuffle, true);
         let seen = std::panic::catch_unwind(|| (run(false), run(false), run(true)));

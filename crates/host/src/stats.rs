@@ -26,8 +26,8 @@ impl CoreStats {
     }
 }
 
-/// What takes a host's memory: nodes of an FTL's map, its data that are not on flash, its tables; rings of
-/// queue pairs, and stripes, bitmaps and journal blocks of arrays; pages of files.
+/// What takes a host's memory. `driver` are rings of queue pairs, and stripes, bitmaps and journal blocks of
+/// arrays. `write_buffer` are an FTL's data that are not on flash.
 pub const MEMORY_OWNERS: [&str; 5] =
     ["map_nodes", "write_buffer", "ftl_tables", "driver", "page_cache"];
 
@@ -116,7 +116,7 @@ wordline_base::counters! {
         bypassed,
         /// Those of them that became one with a request that touches the same sectors.
         hazards_merged,
-        /// Those of them that went behind such a request.
+        /// Those requests that went behind one that touches the same sectors.
         hazards_ordered,
         /// Times a kblockd worker was woken.
         kblockd_runs,
@@ -170,7 +170,7 @@ pub struct PblkStats {
     pub xor_ns: u64,
     /// Commands that send sectors of writes ahead of their unit's program.
     pub staged: u64,
-    /// Those of them that found no room in the drive at first.
+    /// Those commands that found no room in the drive at first.
     pub staging_waits: u64,
     /// What was done in a map that is a tree.
     pub map_work: MapWork,

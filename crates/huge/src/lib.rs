@@ -5,9 +5,9 @@
 //! the TLB as well as the cache. Linux gives 2 MiB pages to memory that asks for them (transparent
 //! huge pages in their usual `madvise` mode). Where it does not, nothing changes.
 //!
-//! A process that needs such arrays again and again may [`keep`] them: memory new to it is zeroed
-//! by the system page by page, and a virtual machine that reports its free memory to its host (the
-//! balloon's free page reporting) gets it back at a twentieth of the speed of memory.
+//! A process that needs such arrays again and again may [`keep`] them. Memory new to it is zeroed by the system
+//! page by page. A virtual machine that reports its free memory to its host (the balloon's free page
+//! reporting) gets it back at a twentieth of the speed of memory.
 
 #![warn(missing_docs)]
 // A global allocator is an unsafe trait; this one forwards, advises and keeps. Arrays are in memory of two kinds.

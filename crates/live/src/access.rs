@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn both_write_what_a_plain_array_would_hold() {
+    fn both_kinds_of_image_io_write_what_a_plain_array_would_hold() {
         for seed in 0..20 {
             let mut rng = Rng::from_seed(seed);
             let len = 40 * PAGE;

@@ -6,9 +6,9 @@ use wordline_base::Time;
 /// How long before a deadline sleeping ends: timers of the system overshoot by 25 to 90 us.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// The longest that input is looked for before sleeping. A client that waits for one answer at a time
-/// sends the next request some 10 to 30 us after it woke, but while either side sleeps an idle time has both
-/// wake-ups in it, and one of a halted virtual processor takes 25 us.
+/// The longest that input is looked for before sleeping. A client that waits for one answer at a time sends the
+/// next request some 10 to 30 us after it woke. While either side sleeps, an idle time has both wake-ups in it.
+/// The wake-up of a halted virtual processor takes 25 us.
 const LOOK_MAX: Duration = Duration::from_micros(200);
 const LOOK_FIRST: Duration = Duration::from_micros(10);
 

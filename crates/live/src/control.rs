@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_knows_this_process() {
+    fn the_system_tells_the_start_of_this_process() {
         let own = std::process::id();
         let process = Proc.process(own).expect("this process runs");
         assert!(process.started > 0 && process.started <= ticks());
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn others_processes_are_theirs() {
+    fn attributes_of_other_users_processes_may_not_be_set() {
         let attributes = Attributes::default();
         let own = std::process::id();
         let error = act(&attributes, 4_000_000, &format!("set {own} latency")).unwrap_err();

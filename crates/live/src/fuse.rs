@@ -77,16 +77,23 @@ struct Asked {
 }
 
 pub struct Session {
+    /// Bytes of the drive.
     size: u64,
     /// Bytes of the drive's logical blocks: as direct I/O on a device, requests are whole ones.
     lba: u32,
+    /// Writes are refused.
     read_only: bool,
+    /// User and group that the file belongs to.
     owner: (u32, u32),
+    /// Requests that are not answered.
     asked: Table<Asked>,
+    /// Bytes of these.
     in_flight: u64,
+    /// Messages to the kernel.
     out: VecDeque<Vec<u8>>,
     /// Where the data of a write are in the last message.
     payload: Range<usize>,
+    /// The kernel has ended the session.
     over: bool,
 }
 
@@ -491,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_is_survived() {
+    fn any_message_of_the_kernel_is_survived() {
         for seed in 0..2000 {
             let mut rng = Rng::from_seed(seed);
             let mut s = Session::new(1 << 20, 1, (1, 2));

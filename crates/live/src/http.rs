@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_metrics_are_served() {
+    fn no_path_but_that_of_the_metrics_is_served() {
         let status = |request: &str| {
             let bytes = answer(request.as_bytes(), || "x 1\n".into());
             String::from_utf8(bytes).unwrap()

@@ -27,8 +27,8 @@ const TRIM_BYTES: u64 = 8;
 /// Data begin at a multiple of this.
 const DATA_ALIGN: u64 = 1 << 20;
 
-/// How long an image may be locked before it is in use: what a killed server had under way in a ring
-/// holds the file until the kernel has cleared it away, some milliseconds after the process.
+/// An image that is locked for longer is in use. What a killed server had under way in a ring holds the file until
+/// the kernel has cleared it away, some milliseconds after the process.
 const LOCKED: Duration = Duration::from_secs(1);
 
 /// Written once.
@@ -283,10 +283,15 @@ pub struct Image {
     path: PathBuf,
     /// What never changes.
     pub superblock: Superblock,
+    /// What changes with the lives of blocks.
     state: Mutex<State>,
+    /// Where the file has stamps of trims.
     trims_at: u64,
+    /// Where it has records of units.
     records_at: u64,
+    /// Where it has data.
     data_at: u64,
+    /// Bytes of a unit's record.
     record_len: usize,
 }
 
@@ -638,7 +643,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_written_is_found_again() {
+    fn an_image_returns_what_was_written() {
         crate::access::ways().into_iter().for_each(is_found_again);
     }
     fn is_found_again(io: ImageIo) {
@@ -681,7 +686,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn others_and_damage_are_refused_with_words() {
+    fn files_that_are_no_image_or_damaged_are_refused_with_the_reason() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.img");
         Image::create(&path, &superblock()).unwrap();

@@ -171,7 +171,9 @@ struct Part {
 struct Queue {
     /// The class of its commands.
     class: IoClass,
+    /// Free command ids.
     free: Vec<u16>,
+    /// The part that each id is of.
     by_cid: IdVec<u16, u32>,
     /// Commands for which no slot is free.
     waiting: VecDeque<(u32, Sqe)>,
@@ -187,22 +189,31 @@ pub struct Machine {
     media: Option<Media>,
     /// What the session is recorded on, or replayed from.
     pub tape: Tape,
+    /// Requests of clients under way.
     ios: Table<Io>,
+    /// Commands of these.
     parts: Slab<Part>,
+    /// Submission queues, one of each class.
     queues: Vec<Queue>,
     /// By life: the part.
     by_life: IdVec<IoId, u32>,
     /// Ranges being written, with their I/O.
     changing: Vec<(u32, u32, u32)>,
+    /// I/Os that wait for others at the same sectors.
     blocked: VecDeque<u32>,
+    /// Requests that are over.
     done: VecDeque<Done>,
     /// Buffers of replies, to be used again.
     buffers: Vec<Vec<u8>>,
     /// Bytes of these buffers.
     spare: usize,
+    /// Sectors of the largest command.
     max_sectors: u32,
+    /// Bytes of the drive.
     size: u64,
+    /// Why nothing more can be written.
     stalled: Option<Fault>,
+    /// A digest of all answers.
     digest: u64,
 }
 

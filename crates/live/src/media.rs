@@ -52,9 +52,13 @@ pub struct Media {
     pub damage: Damage,
     /// The image is not to be changed.
     read_only: bool,
+    /// The shape of the flash.
     g: Geometry,
+    /// The checksum of what each physical sector holds.
     crcs: IdVec<Ppa, u32>,
+    /// The stamp at each sector's last trim.
     trims: IdVec<Lpn, u32>,
+    /// The next program's number.
     order: u64,
     /// Units with a whole record, of whatever life of their block.
     recorded: BitMap,

@@ -124,23 +124,37 @@ pub(crate) fn ranges(sectors: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
 
 /// What is in flash before it is understood.
 struct Recovering<'a> {
+    /// What is read.
     image: &'a Image,
+    /// The drive that it is of.
     system: &'a DriveConfig,
+    /// The shape of its flash.
     g: Geometry,
+    /// Flash as it is found.
     nand: Nand,
     /// Torn or unfinished units are made void in the image.
     repair: bool,
+    /// What each block's record says.
     blocks: IdVec<BlockId, BlockRecord>,
-    /// By unit of the drive.
+    /// The record of each unit.
     records: IdVec<u32, Option<Box<UnitRecord>>>,
+    /// Units whose program was cut.
     torn: Vec<u32>,
+    /// Records of each line's smeta.
     smetas: IdVec<u32, Vec<SmetaRecord>>,
+    /// What each line holds.
     lines: IdVec<u32, LineMedia>,
+    /// The stamp at each sector's last trim.
     trims: IdVec<Lpn, u32>,
+    /// The next program's number.
     order: u64,
+    /// Units that do not count.
     dropped: u64,
+    /// Units with a whole record.
     recorded: BitMap,
+    /// Lines whose smeta was had from elsewhere.
     smetas_mended: u32,
+    /// What is lost.
     damage: Damage,
 }
 

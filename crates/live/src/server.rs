@@ -5,12 +5,14 @@
 //! or the next input, and requests go in. With a time scale of 0 the machine runs as fast as it can
 //! while anybody waits for it.
 
+mod clients;
+mod requests;
+
 use crate::access::{ImageIo, Journal};
 use crate::clock::{Clock, Look};
 use crate::conn::Conn;
 use crate::control::{Attributes, Control, Known};
 use crate::error::{Error, ListenFault, RunError};
-use crate::fuse;
 use crate::http::{CONNECTIONS as SCRAPES, Scrape};
 use crate::image::Image;
 use crate::listen::{Address, Listener};
@@ -23,6 +25,8 @@ use crate::table::Table;
 use crate::tape::{Recorder, Tape};
 use crate::tls;
 use crate::writer::Writer;
+use clients::Refusals;
+use requests::Pending;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use std::net::{SocketAddr, TcpListener};
@@ -31,11 +35,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wordline_base::{SECTOR, Span, Time};
+use wordline_base::{Span, Time};
 use wordline_device::DriveConfig;
-use wordline_nbd::{
-    Event, Export, Kind, Limits, Request as NbdRequest, STATE_HOLE, STATE_ZERO, Tls, errno,
-};
+use wordline_nbd::Export;
 
 /// How figures are printed as the server runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,15 +92,6 @@ pub struct Plan {
     pub prometheus: Option<SocketAddr>,
 }
 
-/// How long a client may take for its handshake, and how many clients may be at it: then the oldest of
-/// them goes.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-const HANDSHAKES: usize = 64;
-/// Where memory is short, a client that holds much of it has to move so many bytes in such a time.
-const SLOW: Duration = Duration::from_secs(5);
-const SLOW_BYTES: u64 = 64 << 10;
-/// Between two lines about clients that were refused.
-const REFUSED: Duration = Duration::from_secs(1);
 /// The longest sleep: connections are looked at this often.
 const LOOK: Duration = Duration::from_millis(500);
 /// Between tries to write an image that cannot be written.
@@ -112,18 +105,6 @@ const IDLE_TURN: u64 = 64;
 const SLICE: u64 = 16;
 /// How far the drive goes on with its own affairs when nobody waits and time is free.
 const REST: Span = Span(1_000_000_000);
-/// Zeroes written at a time where a hole is not wanted.
-const ZEROES: u64 = 1 << 20;
-
-/// Whom an answer is for.
-struct Pending {
-    conn: u32,
-    generation: u32,
-    request: NbdRequest,
-    queue: u16,
-    /// Where and how many bytes are left to write of zeroes that must not be a hole.
-    left: Option<(u64, u64)>,
-}
 
 /// The faces of the drive: name, queue, and what it is for.
 const FACES: [(&str, u16, &str); 3] = [
@@ -131,72 +112,6 @@ const FACES: [(&str, u16, &str); 3] = [
     ("lat", 1, "the drive, for those who wait: its commands come first"),
     ("thr", 2, "the drive, for bulk: its commands are of the low class"),
 ];
-
-/// Clients that were not let in or were let go, and not told of yet.
-#[derive(Default)]
-struct Refusals {
-    full: u64,
-    half_open: u64,
-    slow: u64,
-    /// Tries that failed.
-    failed: u64,
-    /// Why the last one failed.
-    why: String,
-    /// When that was told.
-    told: Option<Instant>,
-}
-
-impl Refusals {
-    /// What there is to tell, at most once a second.
-    fn tell(&mut self, plan: &Plan, part: u64) -> Vec<String> {
-        let mut lines = Vec::new();
-        if self.told.is_some_and(|told| told.elapsed() < REFUSED) {
-            return lines;
-        }
-        let clients = |n: u64| if n == 1 { "1 client".into() } else { format!("{n} clients") };
-        if self.full > 0 {
-            lines.push(format!(
-                "refused {}: {} are connected, which is the most allowed; raise --max-connections \
-                 for more",
-                clients(self.full),
-                plan.max_connections
-            ));
-        }
-        if self.half_open > 0 {
-            lines.push(format!(
-                "disconnected {} in the handshake, the oldest first: {HANDSHAKES} were in it, and \
-                 others came; look for programs that connect and say nothing",
-                clients(self.half_open)
-            ));
-        }
-        if self.slow > 0 {
-            lines.push(format!(
-                "disconnected {}: memory for clients ran out, and those that held more than {} KiB \
-                 of it did not take answers or send the rest of requests, less than {} KiB in {} s; \
-                 raise --client-memory, or look why they do not",
-                clients(self.slow),
-                part >> 10,
-                SLOW_BYTES >> 10,
-                SLOW.as_secs()
-            ));
-        }
-        if self.failed > 0 {
-            let times = match self.failed {
-                1 => "once".into(),
-                n => format!("{n} times"),
-            };
-            lines.push(format!(
-                "letting a client in failed {times} ({}), and is tried again; if that is the limit on \
-                 open files, raise it (ulimit -n) or lower --max-connections",
-                self.why
-            ));
-        }
-        if !lines.is_empty() {
-            *self = Refusals { told: Some(Instant::now()), ..Refusals::default() };
-        }
-        lines
-    }
-}
 
 /// A served drive.
 pub struct Server {
@@ -564,173 +479,6 @@ impl Server {
         }
     }
 
-    /// Gives answers to those they are for.
-    fn deliver(&mut self) {
-        let mut i = 0;
-        while i < self.unsynced.len() {
-            if self.is_durable(i) {
-                let done = self.unsynced.swap_remove(i);
-                self.answer(done);
-            } else {
-                i += 1;
-            }
-        }
-        while let Some(done) = self.machine.poll() {
-            if done.sync.is_none() {
-                self.answer(done);
-                continue;
-            }
-            self.unsynced.push(done);
-            if self.is_durable(self.unsynced.len() - 1)
-                && let Some(done) = self.unsynced.pop()
-            {
-                self.answer(done);
-            }
-        }
-    }
-    /// Whether what an answer promises is durable, or never will be.
-    fn is_durable(&mut self, i: usize) -> bool {
-        let done = &mut self.unsynced[i];
-        let ticket = done.sync.expect("it waits for a sync");
-        let result = self.machine.media().writer.is_done(ticket);
-        if let Some(Err((kind, _))) = &result {
-            done.result = Err(fault_of(*kind));
-        }
-        result.is_some()
-    }
-    fn answer(&mut self, mut done: Done) {
-        if done.tag == u64::MAX {
-            // The last flush: nobody waits for it, and it has a time of its own.
-            return;
-        }
-        let late = (!self.clock.is_free()).then(|| self.clock.late(done.at));
-        self.stats.add(&done, late);
-        if done.tag & fuse::TAG != 0 {
-            if let Some(next) = self.mount.as_mut().and_then(|m| m.answer(&done)) {
-                let at = self.input_time();
-                self.machine.submit(at, next, &[]);
-            }
-            return self.machine.recycle(done.data);
-        }
-        let key = done.tag as u32;
-        if let Some((offset, len)) = self.pending[key].left
-            && len > 0
-            && done.result.is_ok()
-        {
-            return self.more_zeroes(key, offset, len);
-        }
-        let Pending { conn, generation, request, .. } = self.pending.remove(key);
-        let data = std::mem::take(&mut done.data);
-        if let Some(c) = self.conns.get_mut(conn).filter(|c| c.generation == generation) {
-            c.bytes -= weight(&request).min(c.bytes);
-            let cookie = request.cookie;
-            match done.result {
-                Ok(()) if request.kind == Kind::Read => {
-                    let range = done.skip..done.skip + done.len as usize;
-                    c.session.reply_data(cookie, request.offset, &data[range]);
-                }
-                Ok(()) => c.session.reply_done(cookie),
-                Err(Fault::NoSpace) => {
-                    c.session.reply_error(cookie, request.kind, errno::ENOSPC, "the image is full");
-                }
-                Err(Fault::NoMemory) => {
-                    c.session.reply_error(cookie, request.kind, errno::ENOSPC, FULL_MAP);
-                }
-                Err(Fault::Io) => {
-                    c.session.reply_error(cookie, request.kind, errno::EIO, "the drive failed");
-                }
-            }
-        }
-        self.machine.recycle(data);
-    }
-
-    fn flush_all(&mut self) {
-        let keys: Vec<u32> = self.conns.keys().collect();
-        let part = self.part();
-        for key in keys {
-            self.conns[key].flush();
-            // What waited for answers to go.
-            self.requests(key);
-            let c = &mut self.conns[key];
-            c.look(part);
-            let slow = c.session.is_handshaking() && c.began.elapsed() > HANDSHAKE;
-            if c.is_over() || slow {
-                self.let_go(key);
-            }
-        }
-        if std::mem::take(&mut self.short) {
-            self.let_go_of_slow();
-        }
-    }
-
-    /// A client's own memory. Half of the memory for clients is theirs in equal parts; of the other half
-    /// each takes what is free.
-    fn part(&self) -> u64 {
-        self.plan.client_memory / 2 / self.plan.max_connections as u64
-    }
-    fn shared(&self) -> u64 {
-        self.conns.values().map(|c| c.memory().saturating_sub(self.part())).sum()
-    }
-    /// Whether a client may have so many bytes more.
-    fn has_room(&mut self, key: u32, more: u64) -> bool {
-        if more == 0 {
-            return true;
-        }
-        let (part, own) = (self.part(), self.conns[key].memory());
-        if own + more <= part {
-            return true;
-        }
-        let others = self.shared() - own.saturating_sub(part);
-        let fits = others + (own + more - part) <= self.plan.client_memory / 2;
-        self.short |= !fits;
-        fits
-    }
-    /// Somebody waits for memory: those who hold more than their part and do nothing lose it.
-    fn let_go_of_slow(&mut self) {
-        let part = self.part();
-        let slow = |c: &mut Conn| c.memory() > part && c.is_slow(SLOW, SLOW_BYTES);
-        for key in self.conns.keys().collect::<Vec<_>>() {
-            if slow(&mut self.conns[key]) {
-                self.let_go(key);
-                self.refusals.slow += 1;
-            }
-        }
-    }
-    fn let_go(&mut self, key: u32) {
-        if let Some(c) = self.conns.take(key) {
-            self.served -= usize::from(c.served);
-        }
-    }
-    /// Makes room for one that comes: who is gone goes first, then who came first.
-    fn limit_handshakes(&mut self) {
-        let at_it = |c: &Conn| c.session.is_handshaking();
-        // Some of the others may be closed.
-        if self.conns.len() - self.served < HANDSHAKES
-            || self.conns.values().filter(|c| at_it(c)).count() < HANDSHAKES
-        {
-            return;
-        }
-        let keys: Vec<u32> = self.conns.keys().collect();
-        let mut oldest: Option<(u32, u32)> = None;
-        let mut gone = 0;
-        for key in keys {
-            if !at_it(&self.conns[key]) {
-                continue;
-            }
-            if self.conns[key].has_hung_up() {
-                self.let_go(key);
-                gone += 1;
-            } else {
-                let came = (self.conns[key].generation, key);
-                oldest = Some(oldest.map_or(came, |o| o.min(came)));
-            }
-        }
-        if let Some((_, key)) = oldest.filter(|_| gone == 0) {
-            self.let_go(key);
-            self.refusals.half_open += 1;
-        }
-    }
-
     /// Sleeps until something is to be done, and takes what has come.
     fn wait(&mut self) {
         let mut timeout = LOOK;
@@ -843,144 +591,6 @@ impl Server {
         }
     }
 
-    fn accept(&mut self) {
-        for i in 0..self.listeners.len() {
-            loop {
-                let stream = match self.listeners[i].accept() {
-                    Ok(Some(stream)) => stream,
-                    Ok(None) => break,
-                    Err(e) => {
-                        // Out of descriptors: the caller stays at the door and would wake us at once.
-                        self.deaf_until = Some(Instant::now() + RETRY);
-                        self.refusals.failed += 1;
-                        self.refusals.why = e.to_string();
-                        break;
-                    }
-                };
-                if self.served >= self.plan.max_connections {
-                    self.refuse();
-                    continue;
-                }
-                self.limit_handshakes();
-                self.stats.connections += 1;
-                self.generation += 1;
-                let address = &self.plan.listen[i];
-                let open = matches!(address, Address::Unix(_))
-                    || self.plan.tls_optional && address.is_local()
-                    || self.plan.plain_tcp;
-                let tls = match self.tls_config {
-                    None => Tls::No,
-                    Some(_) if open => Tls::Offered,
-                    Some(_) => Tls::Required,
-                };
-                let mut conn = Conn::new(
-                    stream,
-                    Arc::clone(&self.exports),
-                    Limits { block_min: self.plan.system.device.lba, ..Limits::default() },
-                    tls,
-                    self.tls_config.clone(),
-                    self.generation,
-                );
-                conn.flush();
-                self.conns.insert(conn);
-            }
-        }
-    }
-
-    fn refuse(&mut self) {
-        self.stats.refused_connections += 1;
-        self.refusals.full += 1;
-    }
-
-    /// Takes the requests that a client has sent.
-    fn requests(&mut self, key: u32) {
-        loop {
-            let more = self.conns[key].session.next_bytes();
-            if self.conns[key].is_held() || !self.has_room(key, more) {
-                return;
-            }
-            let event = self.conns[key].session.poll();
-            let full = self.served >= self.plan.max_connections;
-            let c = &mut self.conns[key];
-            match event {
-                None => return,
-                Some(Event::StartTls) => {
-                    if !c.start_tls() {
-                        self.conns[key].session.abandon();
-                        return;
-                    }
-                }
-                // The last place went to somebody else in the meantime.
-                Some(Event::Ready(_)) if full => {
-                    c.end();
-                    return self.refuse();
-                }
-                Some(Event::Ready(_)) => {
-                    c.served = true;
-                    self.served += 1;
-                }
-                Some(Event::Closed(_)) => return,
-                Some(Event::Request(request)) => {
-                    c.bytes += weight(&request);
-                    self.request(key, request);
-                }
-            }
-        }
-    }
-    fn request(&mut self, conn: u32, request: NbdRequest) {
-        let c = &mut self.conns[conn];
-        let generation = c.generation;
-        let export = c.session.export().expect("chosen before requests");
-        let queue = self.queue_of[export];
-        let mut left = None;
-        let kind = match request.kind {
-            Kind::BlockStatus => {
-                let (offset, len) = (request.offset, u64::from(request.len));
-                let extents = self.machine.allocation(offset, len, request.one);
-                let row = |(len, stored): (u64, bool)| {
-                    (len as u32, if stored { 0 } else { STATE_HOLE | STATE_ZERO })
-                };
-                let rows: Vec<(u32, u32)> = extents.into_iter().map(row).collect();
-                return self.conns[conn].session.reply_status(request.cookie, &rows);
-            }
-            Kind::WriteZeroes if request.no_hole && request.fast_zero => {
-                let text = "zeroes that are no hole are written like data";
-                return c.session.reply_error(request.cookie, request.kind, errno::ENOTSUP, text);
-            }
-            Kind::WriteZeroes if request.no_hole => {
-                left = Some((request.offset, u64::from(request.len)));
-                IoKind::Write
-            }
-            Kind::Read => IoKind::Read,
-            Kind::Write => IoKind::Write,
-            Kind::Flush => IoKind::Flush,
-            Kind::Trim => IoKind::Trim,
-            Kind::Cache => IoKind::Cache,
-            Kind::WriteZeroes => IoKind::Zero,
-        };
-        let (offset, len, fua) = (request.offset, request.len, request.fua);
-        let key = self.pending.insert(Pending { conn, generation, request, queue, left });
-        if let Some((offset, len)) = left {
-            return self.more_zeroes(key, offset, len);
-        }
-        let tag = u64::from(key);
-        let at = self.input_time();
-        let data = self.conns[conn].session.payload();
-        let request = Request { tag, kind, offset, len, fua, queue, pid: 0, data: Vec::new() };
-        self.machine.submit(at, request, data);
-    }
-    /// Writes the next piece of zeroes that must not be a hole.
-    fn more_zeroes(&mut self, key: u32, offset: u64, len: u64) {
-        let piece = (ZEROES - offset % SECTOR).min(len);
-        let pending = &mut self.pending[key];
-        pending.left = Some((offset + piece, len - piece));
-        let (fua, queue) = (pending.request.fua, pending.queue);
-        let tag = u64::from(key);
-        let (kind, len) = (IoKind::Write, piece as u32);
-        let at = self.input_time();
-        let request = Request { tag, kind, offset, len, fua, queue, pid: 0, data: Vec::new() };
-        self.machine.submit(at, request, &[0; ZEROES as usize][..piece as usize]);
-    }
     /// The machine's time for an input that comes now; everything before it is done.
     fn input_time(&mut self) -> Time {
         let at = if self.clock.is_free() { self.machine.now() } else { self.clock.now() };
@@ -1008,14 +618,6 @@ impl Server {
 
 /// Why writes fail whose place in the map there is no memory for.
 const FULL_MAP: &str = "the map would pass its limit of memory (ftl.fssd.host_memory)";
-
-/// Memory that a request takes while it is under way.
-fn weight(request: &NbdRequest) -> u64 {
-    match request.kind {
-        Kind::Read | Kind::Write => u64::from(request.len),
-        _ => 0,
-    }
-}
 
 fn remedy_of(kind: std::io::ErrorKind) -> &'static str {
     match fault_of(kind) {

@@ -30,8 +30,11 @@ pub struct Stats {
     pub unseen: Histogram,
     /// How far the model was behind the clock at most.
     pub behind: Duration,
+    /// Requests by kind.
     ops: [u64; KINDS],
+    /// Bytes by kind.
     bytes: [u64; KINDS],
+    /// Requests that failed.
     errors: u64,
     /// Requests by who asked, where that is known.
     threads: BTreeMap<u32, [u64; KINDS]>,
@@ -39,7 +42,9 @@ pub struct Stats {
     last: ([u64; KINDS], [u64; KINDS], std::time::Instant),
     /// The drive's counters at start.
     before: Counters,
+    /// Clients let in.
     pub connections: u64,
+    /// Clients refused.
     pub refused_connections: u64,
 }
 

@@ -22,12 +22,12 @@ impl<T> Table<T> {
             }
             None => {
                 self.items.push(Some(item));
-                (self.items.len() - 1) as u32
+                self.items.count() - 1
             }
         }
     }
     pub fn take(&mut self, key: u32) -> Option<T> {
-        let item = self.items.get_mut(key as usize)?.take()?;
+        let item = self.items.get_mut(key)?.take()?;
         self.free.push(key);
         Some(item)
     }
@@ -35,7 +35,7 @@ impl<T> Table<T> {
         self.take(key).expect("a record that is there")
     }
     pub fn get_mut(&mut self, key: u32) -> Option<&mut T> {
-        self.items.get_mut(key as usize)?.as_mut()
+        self.items.get_mut(key)?.as_mut()
     }
     pub fn keys(&self) -> impl Iterator<Item = u32> + '_ {
         let there = |(key, item): (usize, &Option<T>)| item.is_some().then_some(key as u32);

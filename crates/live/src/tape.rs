@@ -2,9 +2,9 @@
 //! to the same state. A tape holds the drive as it was at the start, without its data, and no bytes
 //! of requests (docs/design/formats.md).
 //!
-//! Inputs are requests with the number of events before them, and what the bytes did to the machine's
-//! course: flash operations that failed because of them, writes of a part of a sector whose rest could
-//! not be had, and moments at which the image could not be written.
+//! Inputs are requests, with the number of events before them. They are also what the bytes did to the
+//! machine's course: flash operations that failed because of them, writes of a part of a sector whose rest
+//! could not be had, and moments at which the image could not be written.
 
 use crate::error::{Error, RunError, TapeFault};
 use crate::image::Image;

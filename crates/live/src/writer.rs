@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A mark stands for everything that was queued before it. Its ticket is done when a sync that began
-//! after all of that was written has ended. What may only be written after a sync says so, and is
-//! waited for here, with all that is behind it: the file is at every moment what it would be if the
+//! after all of that was written has ended. What may only be written after a sync says so. It waits here
+//! for that sync, and so does all that is behind it. The file is at every moment what it would be if the
 //! machine had stopped at some earlier program.
 //!
 //! What cannot be written stays at the head of the queue until it can. A sync that failed is not tried

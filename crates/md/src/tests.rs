@@ -197,7 +197,7 @@ impl World {
 }
 
 #[test]
-fn numbers_of_writes_differ() {
+fn contents_of_different_writes_differ() {
     assert_eq!(content(7, 0), 0);
     let of: Vec<u64> = (1..100).flat_map(|w| (0..100).map(move |p| content(p, w))).collect();
     let mut all = of.clone();

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_a_remedy() {
+    fn errors_in_a_script_come_with_a_remedy() {
         for (line, expected) in [
             ("write lun=1", "'write lun=1' begins with 'write': use read, program or erase"),
             ("", "'' begins with '': use read, program or erase"),

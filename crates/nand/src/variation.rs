@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_is_zero() {
+    fn no_drawn_time_is_zero() {
         let most = VariationConfig {
             program: 20,
             layers: 8,
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_its_key() {
+    fn impossible_variation_is_refused_by_its_key() {
         let refused = |variation| {
             let config = NandConfig { variation, ..small() };
             Variation::new(&config, 4, Seed(7)).err().unwrap().key

@@ -140,24 +140,37 @@ enum State {
 
 /// One connection, from the greeting on, without a socket: bytes in, events and bytes out.
 pub struct Session {
+    /// What is served.
     exports: Arc<[Export]>,
+    /// How large and how many requests may be.
     limits: Limits,
+    /// Whether TLS is offered or required.
     tls: Tls,
+    /// The connection is in TLS.
     in_tls: bool,
+    /// How far the connection is.
     state: State,
-    /// `input[from..to]` has arrived and is not understood yet.
+    /// What has arrived. `input[from..to]` is not understood yet.
     input: Vec<u8>,
+    /// The first byte of it.
     from: usize,
+    /// Behind its last byte.
     to: usize,
     /// Bytes of the last write's data; they end at `from`.
     payload: usize,
+    /// Bytes to be sent.
     out: Vec<u8>,
+    /// Options taken so far.
     options: u32,
+    /// The client wants no padding in a reply (NBD_FLAG_C_NO_ZEROES).
     no_zeroes: bool,
+    /// Replies are structured.
     structured: bool,
     /// The export for which `base:allocation` was set.
     context: Option<usize>,
+    /// The export that the client has chosen.
     export: Option<usize>,
+    /// Requests that are not answered.
     in_flight: u32,
 }
 

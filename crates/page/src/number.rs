@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn spreads_are_students() {
+    fn confidence_intervals_are_students() {
         // Mean 10, deviation 1.5811, n 5: 2.776 * 1.5811 / sqrt(5) = 1.963.
         let s = Spread::of(&[8.0, 9.0, 10.0, 11.0, 12.0]).unwrap();
         assert_eq!((s.mean, s.least, s.most), (10.0, 8.0, 12.0));

@@ -1,15 +1,27 @@
 //! Sources and overrides in, one [`Config`] out.
 
+mod load;
+mod overrides;
+mod settings;
+
+pub use overrides::host_memory;
+pub use settings::{
+    PathKind, paths, resolved_device, resolved_stack, resolved_toml, settings, value_at,
+};
+
+pub(crate) use load::{Loaded, Opened, load, open};
+
 use crate::bridge;
 use crate::de::{Naming, fields_of, read};
 use crate::error::{ConfigError, Place, Problems};
 use crate::flashshare::SYSTEM;
-use crate::preset::{Kind, find};
-use crate::tree::{Entry, Node, Table, Value, parse, parse_override, shorten};
+use crate::preset::Kind;
+use crate::tree::{Entry, Node, Table, Value, parse, shorten};
+use overrides::{apply, apply_from, as_given, lay};
 use serde::{Deserialize, Serialize};
-use std::path::{Component, Path, PathBuf};
+use settings::value_of;
 use wordline_app::AppConfig;
-use wordline_base::{Span, nearest};
+use wordline_base::IdVec;
 use wordline_device::DeviceConfig;
 use wordline_ftl::FtlConfig;
 use wordline_host::StackConfig;
@@ -91,7 +103,7 @@ impl Config {
     }
     /// What `to_text` gave.
     pub fn from_text(text: &str) -> Result<Config, ConfigError> {
-        let mut problems = Problems::of(vec!["configuration".into()]);
+        let mut problems = Problems::of(vec!["configuration".into()].into());
         let at = Place { source: 0, line: 1, column: 1 };
         let mut root = Node::table(at);
         if let (Some(node), Value::Table(table)) = (parse(text, 0, &mut problems), &mut root.value)
@@ -176,14 +188,14 @@ pub fn assemble(sources: Sources<'_>, overrides: &[String]) -> Result<Config, Co
 #[derive(Clone, Debug)]
 pub struct Places {
     tree: Node,
-    sources: Vec<String>,
+    sources: IdVec<u32, String>,
 }
 
 impl Places {
     /// The places of a configuration whose text is not at hand.
     pub fn none() -> Places {
         let at = Place { source: 0, line: 0, column: 0 };
-        Places { tree: Node::table(at), sources: vec![String::new()] }
+        Places { tree: Node::table(at), sources: vec![String::new()].into() }
     }
 
     /// `message` with the place of the setting at `path`, for example `ftl.buffer_sectors`, or of its
@@ -543,9 +555,6 @@ fn with_beside(
 /// The key that names another medium for a drive.
 const MEDIA: &str = "nand.media";
 
-/// The option that stands for `ftl.fssd.host_memory`, as [`host_memory`] writes it.
-const HOST_MEMORY: &str = "--host-memory ";
-
 /// The key that gives nbd-server a page cache.
 const SERVED: &str = "stack.nbd.page_cache";
 
@@ -641,8 +650,8 @@ pub(crate) fn without_firmware(nand: &NandConfig, ftl: &mut FtlConfig) {
 const ON_HOST: &str = "ftl.on_host";
 
 /// Sets what the word of `ftl.on_host` stands for: where the map is, where the collector, who says what it
-/// collects and who orders requests, and for a drive that has the map how much of what it has acknowledged its protected buffer holds. `whole` is the tree
-/// with all that is set beside the word.
+/// collects and who orders requests. For a drive that has the map it also sets how much of what it has
+/// acknowledged its protected buffer holds. `whole` is the tree with all that is set beside the word.
 pub(crate) fn place_parts(tree: &mut Node, whole: &Node, problems: &mut Problems) {
     let get = |tree: &Node, section: &str, key: &str| tree.get(section)?.get(key).cloned();
     let Some(named) = get(tree, "ftl", "on_host") else { return };
@@ -686,506 +695,4 @@ pub(crate) fn place_parts(tree: &mut Node, whole: &Node, problems: &mut Problems
     {
         lay(&["ftl", "fssd", "buffer_bytes"], &protected.to_string(), at, tree, problems);
     }
-}
-
-/// One source: what it calls itself, and its settings below `nand`, `ftl`, `device`, `stack`.
-pub(crate) struct Loaded {
-    pub name: String,
-    pub source: u32,
-    pub tree: Node,
-    /// A stack's own choice.
-    testbed: Option<(String, Place)>,
-    /// The profile of its kind that it changes.
-    base: Option<(String, Place)>,
-}
-
-pub(crate) fn load(
-    kind: Kind,
-    source: Source<'_>,
-    files: Option<ReadFile<'_>>,
-    problems: &mut Problems,
-) -> Result<Option<Loaded>, ConfigError> {
-    let chain = match source {
-        Source::Preset(_) => Vec::new(),
-        Source::File { name, .. } => vec![name.to_string()],
-    };
-    load_in(kind, source, files, chain, problems)
-}
-
-/// What the value of a key names.
-pub(crate) enum Opened {
-    Preset(&'static str),
-    File { path: String, text: String },
-}
-
-impl Opened {
-    pub fn source(&self) -> Source<'_> {
-        match self {
-            Opened::Preset(name) => Source::Preset(name),
-            Opened::File { path, text } => Source::File { name: path, text },
-        }
-    }
-}
-
-/// The profile that the value of `key` names: a preset, or a file whose path is relative to the profile that
-/// names it. `chain` are the files that led here. None: a problem was added.
-pub(crate) fn open(
-    kind: Kind,
-    (name, at): &(String, Place),
-    key: &str,
-    files: Option<ReadFile<'_>>,
-    chain: &[String],
-    problems: &mut Problems,
-) -> Option<Opened> {
-    let is_path = name.ends_with(".toml") || name.contains('/');
-    let preset = find(kind, name);
-    let Some(read) = files.filter(|_| is_path && preset.is_err()) else {
-        return match preset {
-            Ok(preset) => Some(Opened::Preset(preset.name)),
-            Err(error) => {
-                problems.add(*at, error.to_string());
-                None
-            }
-        };
-    };
-    let path = beside_file(problems.file_of(at.source), name);
-    let opened = itself(&path);
-    if let Some(first) = chain.iter().position(|file| itself(file) == opened) {
-        let (circle, again) = (chain[first..].join(" -> "), &chain[first]);
-        let message =
-            format!("'{key}' leads in a circle: {circle} -> {again}. Name another profile");
-        problems.add(*at, message);
-        return None;
-    }
-    match read(&path) {
-        Ok(text) => Some(Opened::File { path, text }),
-        Err(why) => {
-            problems
-                .add(*at, format!("'{key}' names the profile {path}, which cannot be read: {why}"));
-            None
-        }
-    }
-}
-
-/// The way to a file named in another. A step back stays in it: behind a symbolic link it leads elsewhere.
-fn beside_file(file: Option<&str>, name: &str) -> String {
-    let folder = file.and_then(|file| Path::new(file).parent()).unwrap_or(Path::new(""));
-    let path = folder.join(name);
-    let steps = path.components().filter(|step| *step != Component::CurDir);
-    steps.collect::<PathBuf>().display().to_string()
-}
-
-/// What two ways to one file have in common. What is no file of the system goes by its letters, without steps
-/// back and forth.
-fn itself(path: &str) -> PathBuf {
-    if let Ok(path) = std::fs::canonicalize(path) {
-        return path;
-    }
-    let mut tidy = PathBuf::new();
-    for part in Path::new(path).components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir
-                if matches!(tidy.components().next_back(), Some(Component::Normal(_))) =>
-            {
-                tidy.pop();
-            }
-            part => tidy.push(part),
-        }
-    }
-    tidy
-}
-
-fn load_in(
-    kind: Kind,
-    source: Source<'_>,
-    files: Option<ReadFile<'_>>,
-    mut chain: Vec<String>,
-    problems: &mut Problems,
-) -> Result<Option<Loaded>, ConfigError> {
-    let (source, text) = match source {
-        Source::Preset(name) => (problems.source(format!("{name}.toml")), find(kind, name)?.text),
-        Source::File { name, text } => (problems.file(name.to_string()), text),
-    };
-    let Some(mut file) = parse(text, source, problems) else { return Ok(None) };
-    let top = file.at;
-    let Value::Table(sections) = &mut file.value else { unreachable!("a file is a table") };
-    let header = kind.name();
-    let mut loaded =
-        Loaded { name: String::new(), source, tree: Node::table(top), testbed: None, base: None };
-    match sections.get_mut(header) {
-        Some(Entry { node: Node { value: Value::Table(keys), at }, .. }) => {
-            let at = *at;
-            match take_text(keys, "name", problems) {
-                Some((name, _)) => loaded.name = name,
-                None => problems.add(at, format!("the key 'name' of [{header}] is missing")),
-            }
-            take_text(keys, "description", problems);
-            if kind == Kind::Stack {
-                loaded.testbed = take_text(keys, "testbed", problems);
-            }
-            loaded.base = take_text(keys, "base", problems);
-        }
-        Some(entry) => problems.add(entry.key_at, format!("'{header}' must be a section")),
-        None => problems.add(top, format!("the section [{header}] with a name is missing")),
-    }
-    if !matches!(sections.get(header), Some(entry) if entry.node.as_table().is_some()) {
-        sections.remove(header);
-    }
-    let sections = std::mem::take(sections);
-    let mut tree = Table::new();
-    if kind == Kind::Device {
-        let mut own = Table::new();
-        for (key, entry) in sections {
-            match key.as_str() {
-                "nand" | "ftl" => drop(tree.insert(key, entry)),
-                // Left in the header are strangers, but for the format of the namespace.
-                "device" => {
-                    let Value::Table(keys) = entry.node.value else { continue };
-                    for (key, entry) in keys {
-                        if [LBA, STAGING].contains(&key.as_str()) {
-                            own.insert(key, entry);
-                            continue;
-                        }
-                        let word = shorten(&key);
-                        problems.add(
-                            entry.key_at,
-                            format!(
-                                "unknown key '{word}' in [device]: it has name, description, base, {LBA}, {STAGING}"
-                            ),
-                        );
-                    }
-                }
-                _ => drop(own.insert(key, entry)),
-            }
-        }
-        let node = Node { value: Value::Table(own), at: top };
-        tree.insert("device".into(), Entry { key_at: top, node });
-    } else {
-        for (key, entry) in sections {
-            if kind == Kind::Media && key == "nand" {
-                tree.insert(key, entry);
-            } else if kind == Kind::Media && key == header {
-                for (key, entry) in entry.node.as_table().into_iter().flatten() {
-                    let word = shorten(key);
-                    let message =
-                        format!("unknown key '{word}' in [media]: it has name, description, base");
-                    problems.add(entry.key_at, message);
-                }
-            } else if key == header {
-                let entry = match kind {
-                    // A file system is a section of the stack.
-                    Kind::Fs => {
-                        let key_at = entry.key_at;
-                        let table = Table::from([("fs".into(), entry)]);
-                        Entry { key_at, node: Node { value: Value::Table(table), at: top } }
-                    }
-                    _ => entry,
-                };
-                let target =
-                    if matches!(kind, Kind::Testbed | Kind::Fs) { "stack" } else { header };
-                tree.insert(target.into(), entry);
-            } else {
-                let what = match entry.node.value {
-                    Value::Table(_) => format!("unknown section [{}]", shorten(&key)),
-                    _ => format!("unknown key '{}' outside of a section", shorten(&key)),
-                };
-                let hint = match kind {
-                    Kind::Stack | Kind::Testbed if fields_of::<StackConfig>().contains(&&*key) => {
-                        format!(", did you mean [{header}.{key}]?")
-                    }
-                    _ => format!(": a {header} profile has [{header}] and sections in it"),
-                };
-                problems.add(entry.key_at, format!("{what}{hint}"));
-            }
-        }
-    }
-    loaded.tree.value = Value::Table(tree);
-    if let Some(named) = loaded.base.take() {
-        // What is missing from the rest cannot be told.
-        let Some(opened) = open(kind, &named, "base", files, &chain, problems) else {
-            return Ok(None);
-        };
-        if let Opened::File { path, .. } = &opened {
-            chain.push(path.clone());
-        }
-        let Some(mut base) = load_in(kind, opened.source(), files, chain, problems)? else {
-            return Ok(None);
-        };
-        base.tree.merge(loaded.tree);
-        loaded.tree = base.tree;
-        loaded.testbed = loaded.testbed.or(base.testbed);
-    }
-    Ok(Some(loaded))
-}
-
-fn take_text(keys: &mut Table, key: &str, problems: &mut Problems) -> Option<(String, Place)> {
-    let Entry { node, .. } = keys.remove(key)?;
-    match node.value {
-        Value::Text(text) => Some((text, node.at)),
-        _ => {
-            problems.add(node.at, format!("'{key}' must be a string"));
-            Some((String::new(), node.at))
-        }
-    }
-}
-
-/// The override that the option `--host-memory` is, which errors name as that.
-pub fn host_memory(size: &str) -> String {
-    format!("{HOST_MEMORY}{size}")
-}
-
-/// Bytes with the suffix that says the same.
-fn short(size: &str) -> String {
-    let units = [(30, "G"), (20, "M"), (10, "K")];
-    let bytes = size.parse::<u64>().ok().filter(|&bytes| bytes > 0);
-    let fits = bytes.and_then(|bytes| {
-        let (shift, unit) =
-            units.into_iter().find(|(shift, _)| bytes.is_multiple_of(1 << shift))?;
-        Some(format!("{}{unit}", bytes >> shift))
-    });
-    fits.unwrap_or_else(|| size.into())
-}
-
-/// The path and value of an override, and what its user wrote.
-fn as_given(text: &str) -> (String, String) {
-    match text.strip_prefix(HOST_MEMORY) {
-        Some(size) => {
-            (format!("ftl.fssd.host_memory={size}"), HOST_MEMORY.to_string() + &short(size))
-        }
-        None => (text.into(), format!("--set {}", shorten(text))),
-    }
-}
-
-/// Applies one `path=value`.
-fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
-    let (text, given) = as_given(text);
-    let source = problems.source(given);
-    apply_from(source, &text, tree, problems);
-}
-
-fn apply_from(source: u32, text: &str, tree: &mut Node, problems: &mut Problems) {
-    let at = Place { source, line: 0, column: 0 };
-    let mut fail = |message: String| problems.add(at, message);
-    let Some((path, value)) = text.split_once('=') else {
-        return fail("no '=': write path=value, for example nand.t_read=3us".into());
-    };
-    let mut keys: Vec<&str> = path.split('.').map(str::trim).collect();
-    let plain = |key: &&str| {
-        !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
-    };
-    if !keys.iter().all(plain) {
-        return fail("the path must be keys joined by dots, for example nand.t_read".into());
-    }
-    let sections = fields_of::<DeviceConfig>();
-    match keys[0] {
-        "nand" | "ftl" | "device" | "stack" => {}
-        "testbed" => keys[0] = "stack",
-        "app" if tree.get("app").is_some() => {}
-        "app" => return fail("no program runs here: name one with --app".into()),
-        "fs" | "flashshare" => keys.insert(0, "stack"),
-        section if sections.contains(&section) => keys.insert(0, "device"),
-        other => {
-            let mut leaves = Vec::new();
-            tree.leaves("", &mut leaves);
-            let short = |path: &str| path.strip_prefix("device.").unwrap_or(path).to_string();
-            // Several sections may have it: all of them are named, the flash first.
-            let mut same_key: Vec<&String> =
-                leaves.iter().filter(|path| path.rsplit('.').next() == Some(other)).collect();
-            same_key.sort_by_key(|path| (path.matches('.').count(), !path.starts_with("nand.")));
-            let same_key: Vec<String> =
-                same_key.iter().map(|path| format!("'{}'", short(path))).collect();
-            let known = sections.iter().copied().chain([
-                "nand",
-                "ftl",
-                "stack",
-                "device",
-                "fs",
-                "flashshare",
-            ]);
-            let of_stack = keys.len() > 1 && fields_of::<StackConfig>().contains(&other);
-            let hint = match (keys.len(), same_key.as_slice(), nearest(other, known)) {
-                _ if of_stack => format!(", did you mean 'stack.{other}'?"),
-                (1, [_, ..], _) => format!(", did you mean {}?", same_key.join(" or ")),
-                (_, _, Some(name)) => format!(", did you mean '{name}'?"),
-                _ => ": paths begin with nand, ftl, stack, fs or a section of the device".into(),
-            };
-            return fail(format!("unknown section '{}'{hint}", shorten(other)));
-        }
-    }
-    if keys.len() < 2 {
-        return fail(format!("'{}' is a section: add a key, {0}.KEY=VALUE", keys[0]));
-    }
-    lay(&keys, value, at, tree, problems);
-}
-
-/// Puts a value at a path.
-fn lay(keys: &[&str], value: &str, at: Place, tree: &mut Node, problems: &mut Problems) {
-    let Some(new) = parse_override(value, at, problems) else { return };
-    let (last, parents) = keys.split_last().expect("two keys or more");
-    let mut node = tree;
-    for (depth, key) in parents.iter().enumerate() {
-        // `none` stands for an absent table; a key in it brings it back.
-        if matches!(&node.value, Value::Text(s) if s == "none") {
-            *node = Node::table(at);
-        }
-        let Value::Table(table) = &mut node.value else {
-            let path = keys[..depth].join(".");
-            return problems.add(at, format!("'{path}' is a value, not a section"));
-        };
-        node = &mut table
-            .entry(key.to_string())
-            .or_insert_with(|| Entry { key_at: at, node: Node::table(at) })
-            .node;
-    }
-    if matches!(&node.value, Value::Text(s) if s == "none") {
-        *node = Node::table(at);
-    }
-    let Value::Table(table) = &mut node.value else {
-        let path = parents.join(".");
-        return problems.add(at, format!("'{path}' is a value, not a section"));
-    };
-    table.insert(last.to_string(), Entry { key_at: at, node: new });
-}
-
-/// The type of a setting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PathKind {
-    /// Whole numbers.
-    Integer,
-    /// Numbers with a fraction.
-    Number,
-    /// `true` or `false`.
-    Switch,
-    /// `"65us"`.
-    Time,
-    /// One of a few words.
-    Word,
-    /// Times, one a page type.
-    Times,
-    /// A list of whole numbers.
-    Integers,
-    /// Other arrays.
-    Array,
-}
-
-fn kind_of(value: &toml::Value) -> PathKind {
-    use toml::Value as V;
-    let is_time = |v: &V| matches!(v, V::String(s) if Span::parse(s).is_ok());
-    match value {
-        V::Integer(_) => PathKind::Integer,
-        V::Float(_) => PathKind::Number,
-        V::Boolean(_) => PathKind::Switch,
-        V::Array(items) if !items.is_empty() && items.iter().all(is_time) => PathKind::Times,
-        V::Array(items) if items.iter().all(|v| matches!(v, V::Integer(_))) => PathKind::Integers,
-        V::Array(_) => PathKind::Array,
-        v if is_time(v) => PathKind::Time,
-        _ => PathKind::Word,
-    }
-}
-
-const SECTIONS: [&str; 5] = ["nand", "ftl", "device", "stack", "app"];
-
-fn value_of(config: &Config) -> toml::Value {
-    toml::Value::try_from(config).expect("checked numbers fit TOML's integers")
-}
-
-/// Every setting of a configuration, by the path that `--set` takes, and its type. Optional tables
-/// that are absent have none, and what the drive's FTL does not go by is none.
-pub fn paths(config: &Config) -> Vec<(String, PathKind)> {
-    settings(config).into_iter().map(|(path, value)| (path, kind_of(&value))).collect()
-}
-
-/// Every setting with its value.
-pub fn settings(config: &Config) -> Vec<(String, toml::Value)> {
-    fn walk(path: String, value: toml::Value, out: &mut Vec<(String, toml::Value)>) {
-        match value {
-            toml::Value::Table(table) => {
-                table.into_iter().for_each(|(key, v)| walk(format!("{path}.{key}"), v, out));
-            }
-            value => out.push((path, value)),
-        }
-    }
-    let mut out = Vec::new();
-    if let toml::Value::Table(mut all) = value_of(config) {
-        if let (Some(_), Some(toml::Value::Table(ftl))) = (&config.ftl.firmware, all.get_mut("ftl"))
-        {
-            ftl.retain(|key, _| OF_FIRMWARE.contains(&key));
-        }
-        for section in SECTIONS {
-            if let Some(value) = all.remove(section) {
-                walk(section.into(), value, &mut out);
-            }
-        }
-    }
-    out
-}
-
-/// The value of one setting.
-pub fn value_at(config: &Config, path: &str) -> Option<toml::Value> {
-    let value = value_of(config);
-    let (first, _) = path.split_once('.')?;
-    SECTIONS.contains(&first).then_some(())?;
-    path.split('.').try_fold(&value, |v, key| v.as_table()?.get(key)).cloned()
-}
-
-/// The device and its FTL after all overrides, as a device profile.
-pub fn resolved_device(config: &Config) -> String {
-    let mut out = toml::Table::new();
-    let mut header = toml::Table::new();
-    header.insert("name".into(), config.device_name.clone().into());
-    let mut value = value_of(config);
-    for key in [LBA, STAGING] {
-        header.extend(value["device"].get(key).cloned().map(|v| (key.to_string(), v)));
-    }
-    out.insert("device".into(), header.into());
-    for section in ["nand", "ftl"] {
-        // Those of a bridge are its drives'.
-        if config.members.is_empty() {
-            out.insert(section.into(), value[section].clone());
-        }
-    }
-    let members = bridge::common(&config.members);
-    if let Some(device) = value["device"].as_table_mut() {
-        device.retain(|key, _| ![LBA, STAGING].contains(&key));
-        out.extend(std::mem::take(device));
-        // Said outright, because absent and "as the preset" must not look the same.
-        out.entry("cache").or_insert("none".into());
-        if let Some(toml::Value::Table(of)) = out.get_mut("bridge") {
-            of.insert("members".into(), members.into());
-        }
-    }
-    render(&out)
-}
-
-/// The stack on its testbed after all overrides, as a stack profile.
-pub fn resolved_stack(config: &Config) -> String {
-    let mut stack = toml::Table::new();
-    stack.insert("name".into(), config.stack_name.clone().into());
-    if let Some(settings) = value_of(config)["stack"].as_table_mut() {
-        stack.extend(std::mem::take(settings));
-    }
-    let mut out = toml::Table::new();
-    out.insert("stack".into(), stack.into());
-    render(&out)
-}
-
-/// The whole configuration: what ran, whatever profiles and overrides it came from.
-pub fn resolved_toml(config: &Config) -> String {
-    format!(
-        "# FTL: {}; testbed: {}\n\n{}\n{}",
-        comment(&config.ftl_name),
-        comment(&config.testbed_name),
-        resolved_device(config),
-        resolved_stack(config)
-    )
-}
-
-/// A name inside a comment: no line break, nor any other control character.
-fn comment(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-fn render(table: &toml::Table) -> String {
-    toml::to_string(table).expect("a table of plain values is TOML")
 }

@@ -37,7 +37,7 @@ impl Document {
             rest if lists.contains(&&rest[1..]) => format!("[[{}]]", &rest[1..]),
             rest => format!("[{}]", &rest[1..]),
         };
-        let mut problems = Problems::of(vec![self.name.clone()]);
+        let mut problems = Problems::of(vec![self.name.clone()].into());
         let read = de::read(&mut self.tree.clone(), ROOT, &mut problems, &naming);
         problems.into_result().map(|()| read.expect("without a problem there is a value"))
     }
@@ -45,7 +45,7 @@ impl Document {
     /// `message` with the place of what stands at `path`: keys, and positions in arrays, joined by
     /// dots.
     pub fn error(&self, path: &str, message: impl Into<String>) -> ConfigError {
-        let mut problems = Problems::of(vec![self.name.clone()]);
+        let mut problems = Problems::of(vec![self.name.clone()].into());
         problems.add(self.deepest(path).at, message.into());
         problems.into_result().expect_err("one was added")
     }

@@ -1,6 +1,7 @@
 //! Everything wrong with a configuration, each with its place and a remedy.
 
 use std::fmt;
+use wordline_base::IdVec;
 
 /// Where something was written: a source by index, and line and column from 1; line 0 is an
 /// override, which has neither.
@@ -60,20 +61,23 @@ impl ConfigError {
     }
 }
 
+/// A file or a list of overrides, in the order in which they are read.
+type SourceId = u32;
+
 /// Collects problems; the same one found twice counts once.
 #[derive(Default, Debug)]
 pub(crate) struct Problems {
     /// Names of the sources.
-    pub sources: Vec<String>,
+    pub sources: IdVec<SourceId, String>,
     /// Those that are files.
-    files: Vec<u32>,
+    files: Vec<SourceId>,
     found: Vec<(Place, String)>,
 }
 
 impl Problems {
-    pub fn source(&mut self, name: String) -> u32 {
+    pub fn source(&mut self, name: String) -> SourceId {
         self.sources.push(name);
-        self.sources.len() as u32 - 1
+        self.sources.count() - 1
     }
 
     /// A source that is a file.
@@ -85,7 +89,7 @@ impl Problems {
 
     /// The path of a source that is a file.
     pub fn file_of(&self, source: u32) -> Option<&str> {
-        self.files.contains(&source).then(|| &*self.sources[source as usize])
+        self.files.contains(&source).then(|| &*self.sources[source])
     }
 
     pub fn add(&mut self, at: Place, message: String) {
@@ -109,7 +113,7 @@ impl Problems {
     }
 
     /// For further problems in sources known already.
-    pub fn of(sources: Vec<String>) -> Problems {
+    pub fn of(sources: IdVec<SourceId, String>) -> Problems {
         Problems { sources, ..Problems::default() }
     }
 
@@ -119,7 +123,7 @@ impl Problems {
         }
         self.found.sort_by_key(|(at, _)| *at); // stable: in order of discovery at one place
         let problems = self.found.into_iter().map(|(at, message)| Problem {
-            source: self.sources[at.source as usize].clone(),
+            source: self.sources[at.source].clone(),
             position: (at.line > 0).then_some((at.line, at.column)),
             message,
         });

@@ -54,7 +54,7 @@ fn a_time_needs_its_unit() {
 }
 
 #[test]
-fn unknown_keys_and_sections() {
+fn unknown_keys_and_sections_are_refused() {
     let preset = show("cnex-westlake").unwrap();
     let line = line_of(preset, "channels");
     assert_eq!(
@@ -108,7 +108,7 @@ fn unknown_keys_and_sections() {
 }
 
 #[test]
-fn wrong_types_and_values() {
+fn wrong_types_and_words_are_refused() {
     let preset = show("cnex-westlake").unwrap();
     let at = |key: &str| {
         let line = line_of(preset, key);
@@ -162,7 +162,7 @@ fn wrong_types_and_values() {
 }
 
 #[test]
-fn impossible_values() {
+fn impossible_values_are_refused() {
     let preset = show("cnex-westlake").unwrap();
     let at = |key: &str| {
         let line = line_of(preset, key);
@@ -349,7 +349,7 @@ fn all_problems_come_in_one_go() {
 }
 
 #[test]
-fn files_that_are_no_profiles() {
+fn files_that_are_no_profiles_are_refused() {
     assert_eq!(
         device(|_| "[device\nname = ".into())[0],
         "my.toml:1:8: not TOML: unclosed table, expected `]`"

@@ -26,7 +26,7 @@ fn near(value: f64, expected: f64, share: f64) {
 }
 
 #[test]
-fn cnex_westlake() {
+fn figures_of_the_cnex_westlake_follow_from_its_profile() {
     let (config, d) = preset("cnex-westlake", &[]);
     let g = &d.geometry;
     assert_eq!((g.luns, g.lines, g.pages), (128, 1067, 256));
@@ -64,7 +64,7 @@ fn cnex_westlake() {
 }
 
 #[test]
-fn z_ssd() {
+fn figures_of_the_z_ssd_follow_from_its_profile() {
     let (_, d) = preset("z-ssd-800g", &[]);
     let g = &d.geometry;
     assert_eq!((g.channels, g.luns, g.planes, g.sectors_per_unit), (8, 64, 16, 8));
@@ -84,7 +84,7 @@ fn z_ssd() {
 }
 
 #[test]
-fn intel_750() {
+fn figures_of_the_intel_750_follow_from_its_profile() {
     let (_, d) = preset("intel-750-400g", &[]);
     assert_eq!((d.geometry.luns, d.geometry.sectors_per_unit), (54, 8));
     assert_eq!(d.capacity.raw_bytes(), 432 << 30);

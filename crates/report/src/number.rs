@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_last_prefix() {
+    fn numbers_past_the_last_prefix_keep_it() {
         assert_eq!(prefixed(u64::MAX, 4, false, Unit::Byte), "18.4B");
         assert_eq!(prefixed(9_999_999, 4, false, Unit::None), "10000k");
         assert_eq!(prefixed(999_999, 6, false, Unit::None), "999999");

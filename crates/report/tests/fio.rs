@@ -300,7 +300,7 @@ fn fixed_jobs(text: &str) -> String {
 }
 
 #[test]
-fn one_reader() {
+fn one_reader_is_reported_as_fio_does() {
     let real = compare("one", &["--name=a", "--ioengine=null", "--size=1m"]);
     assert_eq!(real.json["jobs"][0]["read"]["total_ios"], 256);
 }
@@ -327,7 +327,7 @@ fn a_mix_with_samples_and_all_percentiles() {
 }
 
 #[test]
-fn a_group_of_threads() {
+fn threads_of_a_group_are_reported_as_one() {
     let args = ["--name=g", "--ioengine=null", "--size=8m", "--rw=randrw", "--numjobs=3"];
     compare("group", &[&args[..], &["--group_reporting"]].concat());
 }
@@ -388,7 +388,7 @@ fn groups_one_after_another() {
 }
 
 #[test]
-fn unified_directions() {
+fn unified_directions_are_reported_as_mixed() {
     let args = ["--name=u", "--ioengine=null", "--size=4m", "--rw=randrw"];
     compare("unified", &[&args[..], &["--unified_rw_reporting=1"]].concat());
 }
@@ -410,7 +410,7 @@ fn syncs_descriptions_and_errors_counted() {
 }
 
 #[test]
-fn percentages_of_ones_own() {
+fn a_jobs_own_percentiles_are_reported() {
     let args = ["--name=p", "--ioengine=null", "--size=8m", "--rw=randread"];
     compare("list", &[&["--percentile_list=50:99.9:99.95:99.9999:100"], &args[..]].concat());
 }

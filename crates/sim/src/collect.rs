@@ -198,8 +198,11 @@ impl Sampler {
 pub struct LatLog {
     /// Lines so far, in the order of completion.
     pub lines: Vec<LogLine>,
+    /// The length of an interval; zero: a line of each I/O.
     average: Span,
+    /// Lines have the largest value of an interval, not the mean.
     maximum: bool,
+    /// The interval under way, by direction.
     window: [Window; 3],
 }
 
@@ -241,10 +244,13 @@ impl LatLog {
 pub struct HistLog {
     /// Lines so far, in the order of completion.
     pub lines: Vec<HistLine>,
+    /// The length of an interval.
     interval_ms: u64,
     /// Bins that become one.
     stride: usize,
+    /// When each direction had its last line.
     last_ms: [u64; 3],
+    /// Counts at that line, by direction.
     before: [Vec<u64>; 3],
 }
 

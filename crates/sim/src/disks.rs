@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_name_one_device() {
+    fn jobs_whose_files_are_on_several_devices_are_refused() {
         for (names, refused) in [
             (["/dev/nvme0n1", "/dev/nvme0n1"], ""),
             (["/dev/nvme0n1", "/dev/ng0n1"], ""),

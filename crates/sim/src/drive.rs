@@ -1,7 +1,7 @@
 //! A drive before a run: flash, FTL and stamps, aged without simulating time.
 
+use crate::ageing::WriteSampler;
 use crate::error::{BuildError, LoadError};
-use crate::setup::WriteSampler;
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::io::{self, Write};

@@ -33,14 +33,23 @@ struct OneFile {
 pub struct Files {
     /// By the job's file.
     files: IdVec<u32, OneFile>,
+    /// Files that are open.
     open: BTreeSet<u32>,
+    /// The file that was used last.
     last: Option<u32>,
+    /// How much of each file is there before the job.
     layout: Layout,
+    /// What makes the calls.
     engine: Engine,
+    /// `direct=1`.
     direct: bool,
+    /// `sync`.
     sync: SyncMode,
+    /// Pages are dropped before a file is used (`invalidate`).
     drop: bool,
+    /// `fadvise_hint`.
     advice: Advice,
+    /// The job writes.
     writes: bool,
     /// They are the block device.
     device: bool,

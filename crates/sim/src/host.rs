@@ -63,8 +63,9 @@ impl HostSeries {
     }
 }
 
-/// Time that passed on a core, among those whose functions wait to be told: in proportion, if that is more, and
-/// else the rest to the loop that goes on, which is the application's as far as it was in user mode.
+/// Time that passed on a core, among those whose functions wait to be told. If these took more than passed, each
+/// has its share in proportion. Otherwise the rest is the loop's that goes on. That is the application's as far as
+/// it was in user mode.
 fn share(passed: u64, in_user: u64, left: &[i64; CPU_OWNERS.len()]) -> ByOwner {
     let waits = left.map(|ns| ns.max(0).cast_unsigned());
     let all: u64 = waits.iter().sum();

@@ -26,15 +26,23 @@ type Went = (Ddir, u64, u32);
 
 /// A thread of a fio job as the host sees it.
 pub struct JobSource {
+    /// Draws I/Os as fio does.
     generator: Generator,
+    /// When they may go out.
     pacer: Pacer,
+    /// `latency_target`.
     target: Option<LatencyTarget>,
+    /// The job.
     job: Job,
     /// When it issued its first I/O. None before.
     started: Option<Time>,
+    /// The ramp goes on.
     ramping: bool,
+    /// Some rate or think time holds I/Os back.
     paced: bool,
+    /// I/Os in flight.
     in_flight: u32,
+    /// I/Os issued.
     issued: u64,
     /// Whether each sync in flight closes a file, in order of issue.
     syncs: VecDeque<bool>,
@@ -42,6 +50,7 @@ pub struct JobSource {
     files: Option<Files>,
     /// On a file system: calls that go before the next I/O.
     before: VecDeque<Next>,
+    /// It issues no more.
     ending: bool,
     /// Of the I/Os in flight on files or rounded: what goes out, and the offset and length that the
     /// generator has.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod ageing;
 mod app;
 mod caution;
 mod check;
@@ -16,6 +17,7 @@ pub mod host;
 mod interval;
 pub mod job;
 mod net;
+pub mod notes;
 pub mod replay;
 pub mod result;
 mod seat;
@@ -25,6 +27,7 @@ pub mod thread;
 pub mod topology;
 pub mod world;
 
+pub use ageing::WriteSampler;
 pub use app::{AppSource, SharedApp};
 pub use check::Units;
 pub use disks::{JobDisk, JobDisks};
@@ -33,7 +36,6 @@ pub use error::{BuildError, JobError, JobFault, LoadError};
 pub use job::JobSource;
 pub use replay::TraceSource;
 pub use result::*;
-pub use setup::WriteSampler;
 pub use thread::ThreadPlan;
 pub use topology::{
     ArrayNode, BridgeNode, DriveNode, HostConfig, NetworkConfig, Part, Route, SystemConfig,

@@ -41,18 +41,25 @@ impl Shift {
 
 /// A trace as the host sees it.
 pub struct TraceSource {
+    /// The trace.
     reader: Reader,
+    /// When its requests go out.
     clock: Clock,
     /// Disks that it goes to, and how its requests are made to fit each.
     fits: Vec<(u16, Fit)>,
     /// The place in that list of the disk of each volume so far.
     volumes: BTreeMap<u32, usize>,
+    /// What is added to their times.
     shift: Shift,
+    /// The request whose time has not come.
     held: Option<(Request, Arrival)>,
+    /// Why the trace ended before its end.
     error: Option<TraceError>,
+    /// Requests issued.
     issued: u64,
     /// Requests issued later than their time because the queue was full.
     late: u64,
+    /// It issues no more.
     stopped: bool,
 }
 

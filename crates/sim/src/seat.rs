@@ -15,6 +15,7 @@ use wordline_host::sched::LunStats;
 use wordline_host::stats::{GcStats, PblkStats};
 use wordline_nand::machine::{CLASSES, Class, HOLDERS};
 
+/// A drive's place in a running machine: a record for the world.
 pub(crate) struct DriveSeat {
     pub name: String,
     pub controller: Controller,
@@ -26,8 +27,11 @@ pub(crate) struct DriveSeat {
     pub bridge: Option<(usize, u16)>,
     /// Flash writes by cause and erases before the run: ageing is not part of it.
     pub before: Counters,
+    /// How it was aged.
     pub prepared: Option<Precondition>,
+    /// Write amplification of each window of ageing.
     pub ageing: Vec<f64>,
+    /// Ageing ended before a steady state.
     pub unsteady: bool,
 }
 
@@ -304,13 +308,17 @@ fn in_rows(by_erases: BTreeMap<u32, u64>) -> Vec<(u32, u64)> {
     (0..).map(|i| least + i * step).zip(rows).collect()
 }
 
-/// A bridge's place in a running machine.
+/// A bridge's place in a running machine: a record for the world.
 pub(crate) struct BridgeSeat {
+    /// Its name.
     pub name: String,
+    /// The bridge.
     pub bridge: Bridge,
-    /// As of a drive.
+    /// The host that it is in.
     pub host: usize,
+    /// Its number in that host.
     pub disk: u16,
+    /// The bridge in front of it, and its number there.
     pub in_front: Option<(usize, u16)>,
     /// Units behind it.
     pub members: Vec<usize>,

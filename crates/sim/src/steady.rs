@@ -18,12 +18,17 @@ pub struct Steady {
     count: usize,
     /// Bytes and I/Os up to the last look.
     seen: (u64, u64),
+    /// When that was.
     looked: Time,
-    /// I/Os and bytes a second.
+    /// I/Os and bytes a second at the last looks.
     rates: VecDeque<(u64, u64)>,
+    /// The rate is steady.
     attained: bool,
+    /// What the rule's measure is at.
     criterion: f64,
+    /// The largest deviation from the mean.
     deviation: f64,
+    /// The slope of the rates.
     slope: f64,
 }
 
@@ -147,7 +152,7 @@ mod tests {
 
     /// What fio 3.33 printed for these rates.
     #[test]
-    fn fio_judges_alike() {
+    fn a_steady_state_is_judged_as_fio_does() {
         let mut s = steady(SteadyCriterion::Iops, 50.0, true);
         assert!(!s.judge(1001, 4_100_571) && !s.judge(1000, 4_096_000) && s.judge(1001, 4_100_100));
         let r = s.result();

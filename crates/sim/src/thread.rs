@@ -109,17 +109,29 @@ enum OpenLog {
 pub struct ThreadStats {
     /// The statistics so far.
     pub result: ThreadResult,
+    /// Samples before it are not counted.
     ramp_end: Time,
+    /// Bandwidth of each direction, sampled.
     bw: [Sampler; 3],
+    /// I/Os a second of each direction, sampled.
     iops: [Sampler; 3],
+    /// Time of a sample of bandwidth.
     bw_interval: Span,
+    /// Time of a sample of I/Os a second.
     iops_interval: Span,
+    /// Logs that the job asked for.
     logs: Vec<(LogKind, String, OpenLog)>,
+    /// A line of a log is the mean of so much time; zero: each I/O has one.
     log_average: Span,
+    /// Lines have the offset of their I/O.
     with_offset: bool,
+    /// Classes of the job's I/Os by direction, where they have some of their own.
     cmdprios: [Vec<IoClass>; 3],
+    /// Lines have the class of their I/O.
     with_prio: bool,
+    /// Each thread has files of its own.
     per_job_logs: bool,
+    /// Which of lat, clat, slat and bw are not measured.
     disable: [bool; 4],
     /// The ramp goes on, or no I/O has completed since.
     ramping: bool,

@@ -146,39 +146,63 @@ const SERIES_ROWS: usize = 128;
 
 /// Hosts, drives and what joins them, on one queue of events.
 pub struct World {
+    /// Time, events, lives and versions.
     ctx: Ctx,
+    /// Hosts.
     hosts: Vec<HostSeat>,
+    /// Drives with flash.
     drives: Vec<DriveSeat>,
+    /// Bridges in front of them.
     bridges: Vec<BridgeSeat>,
     /// Units that hosts see, in their order.
     seen: Vec<usize>,
+    /// Networks between hosts.
     networks: Vec<NetworkSeat>,
     /// Arrays, each with its host.
     arrays: Vec<(usize, ArrayNode)>,
+    /// Members of arrays whose collection is told to their hosts.
     watched: Vec<Watched>,
     /// Host of each thread, and its number there.
     places: IdVec<ThreadId, (usize, u32)>,
+    /// What each thread did.
     threads: IdVec<ThreadId, ThreadStats>,
+    /// How each thread is measured.
     plans: IdVec<ThreadId, ThreadPlan>,
+    /// When each thread starts.
     starts: IdVec<ThreadId, Start>,
+    /// What each thread's end ends.
     exits: IdVec<ThreadId, ExitRule>,
+    /// Threads that have ended.
     ended: IdVec<ThreadId, bool>,
+    /// Looks for a steady state.
     steady: IdVec<ThreadId, Option<Steady>>,
     /// Threads that have not ended.
     running: usize,
+    /// Sums by layer, by direction.
     layers: [LayerSums; 3],
+    /// Latencies of each interval.
     latencies: Option<LatencySeries>,
     /// By direction.
     slowest: [Slowest; 3],
+    /// Flash writes of each interval.
     series: Vec<Row>,
+    /// Time between two of its rows.
     series_interval: Span,
+    /// Totals at the last row.
     series_last: Totals,
+    /// Processor time of each interval.
     host_series: Vec<HostRow>,
+    /// Totals at the last of those.
     host_told: host::HostSeries,
+    /// I/Os of each interval.
     intervals: Series,
+    /// A digest of all events so far, if it is wanted.
     digest: Option<u64>,
+    /// Requests that came over networks.
     served: u64,
+    /// No new I/O is issued.
     stopped: bool,
+    /// Programs.
     apps: Vec<AppSeat>,
     /// Programs or members of arrays are looked at after each event.
     looks: bool,

@@ -1,6 +1,5 @@
-//! Studies: a TOML file that says what to run over which axes, what to read from the results, and
-//! what was published; the processes that run its points; and the table, chart and files in which
-//! ours and theirs stand side by side.
+//! Studies. A TOML file says what to run over which axes, what to read from the results, and what was
+//! published. Processes run its points. A table, a chart and files have ours and theirs side by side.
 //!
 //! This crate reads no clock; it starts processes and writes files.
 #![warn(missing_docs)]

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 use wordline::{Ended, Plan, Watch};
 use wordline_nand::Geometry;
 
-/// Memory a sector takes: its entry of the map on a fresh drive, and beyond that the reverse map
-/// and valid bits once it is written, and its version stamps with what flash holds of it and room for those
-/// that a run writes.
+/// Bytes that a sector takes on a fresh drive: its entry of the map.
 const BYTES_MAPPED: u64 = 5;
+/// Bytes that it takes beyond that once it is written: the reverse map and valid bits.
 const BYTES_WRITTEN: u64 = 5;
+/// Bytes of its version stamps, with what flash holds of it and room for those that a run writes.
 const BYTES_STAMP: u64 = 4;
 /// Of a unit of flash where the map is a tree of extents: the first number that it holds, how many it holds, and how
 /// many are in use.

@@ -5,7 +5,8 @@
 //! 751 GB of 1,000 devices: stream it and choose devices by the volume filter, which looks at the
 //! first column only and does not check the rest of a line it skips.
 
-use crate::reader::{Sink, Stamp};
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::summary::Reason;
 use crate::text::{Fault, columns};
 use wordline_base::Ddir;

@@ -10,7 +10,9 @@
 //! front, then R, W, D (discard; DE: secure erase), N (none) or Z (zone command), then any of F
 //! (FUA), A (readahead), S (sync), M (metadata), B (barrier, old kernels), U (atomic), E.
 
-use crate::reader::{Action, Sink, Stamp};
+use crate::options::Action;
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::spc::BLOCK;
 use crate::summary::Reason;
 use crate::text::{Fault, Field, PS_PER_S, words};
@@ -28,9 +30,13 @@ pub(crate) struct Kind {
     pub flush: bool,
     /// None: neither read, write nor discard.
     pub op: Option<Ddir>,
+    /// F behind the operation: force unit access.
     pub fua: bool,
+    /// B: a barrier.
     pub barrier: bool,
+    /// E: a secure erase.
     pub secure: bool,
+    /// A command of another sort.
     pub extended: bool,
 }
 

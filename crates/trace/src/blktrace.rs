@@ -15,8 +15,11 @@
 
 use crate::blkparse::Kind;
 use crate::error::{Place, RecordError, TraceError, TraceFault};
+use crate::input::read_error;
 use crate::input::{Input, Whole, fill};
-use crate::reader::{Action, OpenOptions, Sink, Stamp, read_error};
+use crate::options::{Action, OpenOptions};
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::spc::BLOCK;
 use crate::summary::Reason;
 use std::cmp::Reverse;
@@ -53,11 +56,15 @@ struct Record {
 
 /// One file.
 struct Stream {
+    /// The file.
     input: Whole,
+    /// How messages call it.
     name: String,
-    /// Bytes and records read.
+    /// Bytes read.
     at: u64,
+    /// Records read.
     records: u64,
+    /// Its byte order, once a record has told it.
     big_endian: Option<bool>,
 }
 

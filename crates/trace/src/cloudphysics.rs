@@ -8,7 +8,8 @@
 //! all requests come at once, of a sector each unless told otherwise, and read unless told
 //! otherwise.
 
-use crate::reader::{Sink, Stamp};
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::summary::Reason;
 use crate::text::{Fault, PS_PER_S, columns, words};
 use crate::vscsi::{deliver, is_version, opcode};

@@ -5,7 +5,9 @@
 //! comment.
 
 use crate::error::{BadColumns, ColumnsError, WordError};
-use crate::reader::{Sink, Stamp, TimeUnit};
+use crate::options::TimeUnit;
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::summary::Reason;
 use crate::text::{Fault, Field, show, show_up_to};
 use wordline_base::{Ddir, nearest};
@@ -171,9 +173,13 @@ struct Spec {
     op: Option<Column>,
     /// Words that mean each of `WORDS`, then those to ignore.
     words: [Option<Vec<String>>; 5],
+    /// The column of the volume.
     volume: Option<Column>,
+    /// What is between columns.
     separator: Option<Separator>,
+    /// Lines to leave out at the beginning.
     skip: u64,
+    /// What times count from.
     base: Option<String>,
 }
 
@@ -276,14 +282,23 @@ pub(crate) struct Parser {
     separator: Separator,
     /// Lines in front, the header included.
     before: u64,
+    /// Column and unit of the time.
     time: Option<(usize, TimeUnit)>,
+    /// What times count from.
     base_ns: u64,
+    /// That was said.
     has_base: bool,
+    /// Column and unit of the offset.
     offset: (usize, u64),
+    /// Column and unit of the length.
     size: Option<(usize, u64)>,
+    /// Column of the operation.
     op: Option<usize>,
+    /// What its words mean.
     meanings: Vec<(String, Meaning)>,
+    /// Lines with other words are left out.
     ignores_others: bool,
+    /// Column of the volume.
     volume: Option<usize>,
     /// The most columns that are needed.
     needed: usize,

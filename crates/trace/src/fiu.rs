@@ -6,7 +6,8 @@
 //! not read: content is not modelled.
 
 use crate::alibaba::read_or_write;
-use crate::reader::{Sink, Stamp};
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::spc::BLOCK;
 use crate::text::{Fault, Field, words};
 

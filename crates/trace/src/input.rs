@@ -257,3 +257,12 @@ impl Lines {
         Ok(Some(line))
     }
 }
+
+pub(crate) fn read_error(e: io::Error) -> String {
+    match e.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+            e.to_string()
+        }
+        _ => format!("cannot be read: {e}"),
+    }
+}

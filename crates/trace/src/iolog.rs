@@ -13,7 +13,9 @@
 //!
 //! Version 1 (`rw, offset, length`) is refused, as fio has since 1.20.
 
-use crate::reader::{IologWait, Request, Sink, Stamp};
+use crate::options::IologWait;
+use crate::request::{Request, Stamp};
+use crate::sink::Sink;
 use crate::summary::Reason;
 use crate::text::{Fault, Field, words};
 use std::io::{self, Write};

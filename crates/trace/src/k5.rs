@@ -5,7 +5,8 @@
 //! within one of the three parts of the data set only.
 
 use crate::alibaba::{read_or_write, volume_u32};
-use crate::reader::{Sink, Stamp};
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::summary::Reason;
 use crate::text::{Fault, PS_PER_S, columns};
 

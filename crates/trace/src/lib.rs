@@ -14,6 +14,7 @@ mod blkparse;
 mod blktrace;
 mod cloudphysics;
 mod columns;
+mod detect;
 mod error;
 mod fiu;
 mod format;
@@ -22,23 +23,27 @@ pub mod iolog;
 mod k5;
 mod mqsim;
 mod msr;
+mod options;
 mod oracle;
 mod reader;
 mod records;
 mod replay;
+mod request;
+mod sink;
 mod spc;
 mod summary;
 mod systor17;
 mod tencent;
 mod text;
 mod vscsi;
+mod window;
 
 pub use columns::{HELP as COLUMNS_HELP, address_unit};
 pub use error::{ClockError, Place, TraceError, TraceFault, WordError};
 pub use format::Format;
 pub use iolog::IologWriter;
-pub use reader::{
-    Action, IologWait, OpenOptions, Reader, Request, TimeBase, TimeUnit, open, open_merged,
-};
+pub use options::{Action, IologWait, OpenOptions, TimeBase, TimeUnit};
+pub use reader::{Reader, open, open_merged};
 pub use replay::{Align, Arrival, Clock, Fit, Rounded, Wrap};
+pub use request::Request;
 pub use summary::{Reason, Summary, Tally};

@@ -6,7 +6,9 @@
 //! Tencent's. MQSim itself ignores the device; here it is the volume.
 
 use crate::alibaba::volume_u32;
-use crate::reader::{Sink, Stamp, TimeUnit};
+use crate::options::TimeUnit;
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::spc::BLOCK;
 use crate::text::{Fault, words};
 use wordline_base::Ddir;

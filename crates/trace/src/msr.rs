@@ -6,7 +6,8 @@
 //! The response time is not a replay's business and not read. Times are
 //! not strictly sorted. Volumes are named `host_disk`, as the files are.
 
-use crate::reader::{Sink, Stamp};
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::summary::Reason;
 use crate::text::{Fault, columns, show};
 use wordline_base::Ddir;

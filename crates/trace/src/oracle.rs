@@ -10,8 +10,9 @@
 //! sectors, as of CloudPhysics', unless told otherwise.
 
 use crate::error::RecordError;
-use crate::reader::{Sink, Stamp};
 use crate::records::{Layout, u32_at, u64_at};
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::summary::Reason;
 
 /// No trace has more requests.

@@ -9,390 +9,23 @@
 //! counted. So times never go back, and memory does not depend on the length of the trace.
 
 use crate::blktrace::{self, Records};
-use crate::error::{FormatError, Place, RecordError, TraceError, TraceFault, WordError};
-use crate::format::{self, Format, Lacks, Told};
-use crate::input::{Bytes, Input, Lines};
+use crate::detect::{self, Told};
+use crate::error::{FormatError, Place, TraceError, TraceFault};
+use crate::format::{Format, Lacks};
+use crate::input::{Bytes, Input, Lines, read_error};
+use crate::options::{Action, OpenOptions, TimeBase, TimeUnit};
 use crate::records::{Fixed, Layout};
-use crate::summary::{Reason, Summary, Tallies};
+use crate::request::{Item, Request};
+use crate::sink::Sink;
+use crate::summary::{Reason, Summary};
 use crate::text::{Fault, show_up_to};
+use crate::window::Window;
 use crate::{
     alibaba, blkparse, cloudphysics, columns, fiu, iolog, k5, mqsim, msr, spc, systor17, tencent,
     vscsi,
 };
-use serde::Serialize;
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io::{self, Read};
-use wordline_base::rng::splitmix64;
-use wordline_base::{Ddir, Time};
-
-/// One request of a trace. A sync has offset and length 0. Offsets and lengths are as in the trace,
-/// aligned or not.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Request {
-    /// From the first one on, or from the epoch, as the trace was opened ([`TimeBase`]).
-    #[serde(rename = "at_ns")]
-    pub at: Time,
-    /// What it does.
-    pub op: Ddir,
-    /// The number in the trace where volumes have numbers, else by first appearance:
-    /// see [`Reader::volumes`].
-    pub volume: u32,
-    /// Bytes.
-    #[serde(rename = "offset_bytes")]
-    pub offset: u64,
-    /// Bytes.
-    #[serde(rename = "len_bytes")]
-    pub len: u32,
-}
-
-/// Which record of a request's life counts (blktrace, blkparse).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Action {
-    /// Q: the file system submits it.
-    #[default]
-    Queue,
-    /// D: the driver gets it, after merges and the scheduler.
-    Issue,
-    /// C: it completes; times are those of completions.
-    Complete,
-}
-
-impl Action {
-    /// What other records of a request's life are left out as.
-    pub(crate) fn reason(self) -> Reason {
-        match self {
-            Action::Queue => Reason::Queued,
-            Action::Issue => Reason::Issued,
-            Action::Complete => Reason::Completed,
-        }
-    }
-    /// As blkparse prints it.
-    pub fn letter(self) -> char {
-        match self {
-            Action::Queue => 'Q',
-            Action::Issue => 'D',
-            Action::Complete => 'C',
-        }
-    }
-    /// From `Q`, `D` or `C`.
-    pub fn from_name(name: &str) -> Result<Action, WordError> {
-        match name {
-            "Q" | "q" => Ok(Action::Queue),
-            "D" | "d" => Ok(Action::Issue),
-            "C" | "c" => Ok(Action::Complete),
-            _ => Err(WordError::Action(name.into())),
-        }
-    }
-}
-
-/// A unit of times in a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TimeUnit {
-    /// 10^-12 s.
-    Picosecond,
-    /// 10^-9 s.
-    Nanosecond,
-    /// 100 ns, as Windows file times have them.
-    Tick,
-    /// 10^-6 s.
-    Microsecond,
-    /// 10^-3 s.
-    Millisecond,
-    /// 1 s.
-    Second,
-}
-
-impl TimeUnit {
-    /// From `ps`, `ns`, `100ns`, `us`, `ms` or `s`.
-    pub fn from_name(name: &str) -> Result<TimeUnit, WordError> {
-        match name {
-            "ps" => Ok(TimeUnit::Picosecond),
-            "ns" => Ok(TimeUnit::Nanosecond),
-            "100ns" => Ok(TimeUnit::Tick),
-            "us" => Ok(TimeUnit::Microsecond),
-            "ms" => Ok(TimeUnit::Millisecond),
-            "s" => Ok(TimeUnit::Second),
-            _ => Err(WordError::TimeUnit(name.into())),
-        }
-    }
-
-    pub(crate) fn ps(self) -> u64 {
-        match self {
-            TimeUnit::Picosecond => 1,
-            TimeUnit::Nanosecond => 1_000,
-            TimeUnit::Tick => 100_000,
-            TimeUnit::Microsecond => 1_000_000,
-            TimeUnit::Millisecond => 1_000_000_000,
-            TimeUnit::Second => 1_000_000_000_000,
-        }
-    }
-}
-
-/// What `wait N` means in a fio log of version 2: see [`crate::iolog`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum IologWait {
-    /// N microseconds after the previous wait, as fio's HOWTO says.
-    #[default]
-    Micros,
-    /// Until N milliseconds after the start, as fio 3.33 does.
-    MillisFromStart,
-}
-
-/// What [`Request::at`] counts from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum TimeBase {
-    /// The first request is at zero.
-    #[default]
-    FirstRequest,
-    /// The trace's own zero: for traces whose times count from the start of the recording. Times
-    /// that count from 1970 or 1601 do not fit [`Time`] and are an error.
-    Trace,
-}
-
-/// How a trace is opened, and what is said of it that it does not say itself.
-#[derive(Clone, Debug)]
-pub struct OpenOptions {
-    /// None: told from the first bytes.
-    pub format: Option<Format>,
-    /// For messages, and a hint to the format.
-    pub name: String,
-    /// Only this volume: a number, or a name where the trace has names (a file of an iolog, `8,0`
-    /// in blktrace, blkparse and FIU, `hm_1` or `1` in MSR).
-    pub volume: Option<String>,
-    /// Which record of a request counts; other formats than blktrace's have one only.
-    pub action: Action,
-    /// Of MQSim's and DiskSim's first column (`Time_Unit` in MQSim's workload XML): nanoseconds
-    /// unless told; DiskSim writes milliseconds.
-    pub time_unit: Option<TimeUnit>,
-    /// What a wait of a fio log of version 2 means.
-    pub iolog_wait: IologWait,
-    /// The columns of delimited text of no known format: see [`crate::COLUMNS_HELP`].
-    pub columns: Option<String>,
-    /// Percent of reads where the trace has no direction; 100 unless told.
-    pub reads: Option<u8>,
-    /// Bytes of a request where the trace has no lengths.
-    pub length: Option<u32>,
-    /// Bytes of an address where the format leaves its unit open; 512 unless told.
-    pub address_unit: Option<u64>,
-    /// Places the requests within their second where a trace has whole seconds, and draws their
-    /// directions.
-    pub seed: u64,
-    /// What times count from.
-    pub base: TimeBase,
-    /// Requests held back to sort by time.
-    pub window: usize,
-}
-
-impl Default for OpenOptions {
-    fn default() -> OpenOptions {
-        OpenOptions {
-            format: None,
-            name: "trace".into(),
-            volume: None,
-            action: Action::default(),
-            time_unit: None,
-            iolog_wait: IologWait::default(),
-            columns: None,
-            reads: None,
-            length: None,
-            address_unit: None,
-            seed: 0,
-            base: TimeBase::default(),
-            window: OpenOptions::WINDOW,
-        }
-    }
-}
-
-impl OpenOptions {
-    /// Chosen: 200 KB of memory.
-    pub const WINDOW: usize = 4096;
-    /// The most that [`OpenOptions::window`] may be.
-    pub const MAX_WINDOW: usize = 1 << 20;
-}
-
-/// A request with its time in the trace, in nanoseconds since whatever the trace counts from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Item {
-    pub time: u64,
-    pub line: u64,
-    /// Column of the time in text, byte offset of the record in binary.
-    pub column: u64,
-    pub offset: u64,
-    pub len: u32,
-    pub volume: u32,
-    pub op: Ddir,
-}
-
-/// A time with the column it came from.
-#[derive(Clone, Copy)]
-pub(crate) struct Stamp {
-    pub ns: u64,
-    pub column: u64,
-}
-
-/// Names of volumes, numbered in order of appearance.
-#[derive(Default)]
-struct Volumes {
-    numbers: BTreeMap<Vec<u8>, u32>,
-    names: Vec<String>,
-    name_bytes: usize,
-    /// The key and number asked for last: runs of one volume are the rule.
-    last: (Vec<u8>, Option<u32>),
-}
-
-/// Bounds on what a trace can make the reader remember.
-const MAX_VOLUMES: usize = 65_536;
-const MAX_NAME_BYTES: usize = 16 << 20;
-
-/// What parsers write to.
-pub(crate) struct Sink {
-    pub line: u64,
-    items: VecDeque<Item>,
-    dropped: Tallies,
-    noted: Tallies,
-    volumes: Volumes,
-    wanted: Option<String>,
-    wanted_number: Option<u64>,
-    /// The first few volumes that were not wanted, for the message when none was.
-    others: Vec<String>,
-    /// As [`OpenOptions`] has them.
-    pub unit: u128,
-    pub length: Option<u32>,
-    reads: u8,
-    seed: u64,
-}
-
-/// So that directions do not follow the places in a second.
-const DIRECTIONS: u64 = 0x6469_7265_6374_696F;
-
-impl Sink {
-    fn new(options: &OpenOptions) -> Sink {
-        let wanted = options.volume.clone();
-        Sink {
-            unit: options.address_unit.map_or(spc::BLOCK, u128::from),
-            length: options.length,
-            reads: options.reads.unwrap_or(100),
-            seed: options.seed,
-            line: 0,
-            items: VecDeque::new(),
-            dropped: Tallies::new(),
-            noted: Tallies::new(),
-            volumes: Volumes::default(),
-            wanted_number: wanted.as_ref().and_then(|w| w.parse().ok()),
-            wanted,
-            others: Vec::new(),
-        }
-    }
-    #[inline]
-    pub fn drop(&mut self, reason: Reason) {
-        self.dropped.add(reason, self.line);
-    }
-    pub fn note(&mut self, reason: Reason) {
-        self.noted.add(reason, self.line);
-    }
-
-    /// Whether requests of a volume known by number are wanted; counts the line if not.
-    #[inline]
-    pub fn wants_number(&mut self, volume: u64) -> bool {
-        if self.wanted.is_none() || self.wanted_number == Some(volume) {
-            return true;
-        }
-        self.unwanted(&volume.to_string());
-        false
-    }
-
-    /// Whether requests of a volume known by any of these names are wanted; counts the line if not.
-    pub fn wants_name(&mut self, names: &[&str]) -> bool {
-        match &self.wanted {
-            Some(w) if !names.contains(&w.as_str()) => {
-                self.unwanted(names[0]);
-                false
-            }
-            _ => true,
-        }
-    }
-    pub fn is_filtered(&self) -> bool {
-        self.wanted.is_some()
-    }
-
-    #[cold]
-    fn unwanted(&mut self, name: &str) {
-        self.drop(Reason::OtherVolume);
-        if self.others.len() < 8 && !self.others.iter().any(|o| o == name) {
-            self.others.push(name.to_owned());
-        }
-    }
-
-    /// The direction of a request whose trace has none.
-    pub fn direction(&self) -> Ddir {
-        let draw = splitmix64(self.seed ^ DIRECTIONS ^ splitmix64(self.line)) % 100;
-        if draw < u64::from(self.reads) { Ddir::Read } else { Ddir::Write }
-    }
-
-    /// The number of the volume with that key, a new one if need be.
-    pub fn volume(
-        &mut self,
-        key: &[u8],
-        name: impl FnOnce() -> String,
-    ) -> Result<u32, RecordError> {
-        let v = &mut self.volumes;
-        if let (last, Some(number)) = &v.last
-            && last == key
-        {
-            return Ok(*number);
-        }
-        let number = match v.numbers.get(key) {
-            Some(&n) => n,
-            None => {
-                if v.names.len() == MAX_VOLUMES || v.name_bytes + key.len() > MAX_NAME_BYTES {
-                    let (volumes, mib) = (MAX_VOLUMES, MAX_NAME_BYTES >> 20);
-                    return Err(RecordError::TooManyVolumes { volumes, mib });
-                }
-                let n = v.names.len() as u32;
-                v.name_bytes += key.len();
-                v.numbers.insert(key.to_vec(), n);
-                v.names.push(name());
-                n
-            }
-        };
-        v.last.0.clear();
-        v.last.0.extend_from_slice(key);
-        v.last.1 = Some(number);
-        Ok(number)
-    }
-
-    /// A read, write or trim, with offset and length in bytes. False if it gives no request.
-    #[inline]
-    pub fn push(&mut self, at: Stamp, op: Ddir, volume: u32, offset: u128, len: u128) -> bool {
-        let (Ok(start), Some(end)) = (u64::try_from(offset), offset.checked_add(len)) else {
-            return self.refuse(Reason::BeyondEnd);
-        };
-        if len == 0 {
-            return self.refuse(Reason::ZeroLength);
-        }
-        // Not split: 4 GiB in one request is a command to a whole device or damage, and pieces of
-        // it would be requests that nobody made.
-        let Ok(len) = u32::try_from(len) else { return self.refuse(Reason::TooLong) };
-        if end > u128::from(u64::MAX) {
-            return self.refuse(Reason::BeyondEnd);
-        }
-        self.put(at, op, volume, start, len);
-        true
-    }
-    fn refuse(&mut self, reason: Reason) -> bool {
-        self.drop(reason);
-        false
-    }
-    pub fn push_sync(&mut self, at: Stamp, op: Ddir, volume: u32) {
-        self.put(at, op, volume, 0, 0);
-    }
-    #[inline]
-    fn put(&mut self, at: Stamp, op: Ddir, volume: u32, offset: u64, len: u32) {
-        let (time, column, line) = (at.ns, at.column, self.line);
-        self.items.push_back(Item { time, line, column, offset, len, volume, op });
-    }
-}
+use wordline_base::Time;
 
 enum Text {
     Iolog(iolog::Parser),
@@ -439,89 +72,41 @@ enum Source {
     Fixed(Fixed),
 }
 
-/// An item that arrived after a later one; the earliest is the greatest, for the heap.
-struct Stray {
-    item: Item,
-    arrival: u64,
-}
-
-impl Stray {
-    fn key(&self) -> Reverse<(u64, u64)> {
-        Reverse((self.item.time, self.arrival))
-    }
-}
-impl PartialEq for Stray {
-    fn eq(&self, other: &Stray) -> bool {
-        self.key() == other.key()
-    }
-}
-impl Eq for Stray {}
-impl PartialOrd for Stray {
-    fn partial_cmp(&self, other: &Stray) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Stray {
-    fn cmp(&self, other: &Stray) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-/// Sorts by time, ties in order of arrival. What arrives in order goes through a queue, the rest
-/// through a heap.
-#[derive(Default)]
-struct Window {
-    run: VecDeque<Item>,
-    strays: BinaryHeap<Stray>,
-    arrivals: u64,
-}
-
-impl Window {
-    fn len(&self) -> usize {
-        self.run.len() + self.strays.len()
-    }
-    #[inline]
-    fn push(&mut self, item: Item) {
-        if self.run.back().is_none_or(|b| b.time <= item.time) {
-            self.run.push_back(item);
-        } else {
-            self.arrivals += 1;
-            self.strays.push(Stray { item, arrival: self.arrivals });
-        }
-    }
-    #[inline]
-    fn pop(&mut self) -> Option<Item> {
-        if let Some(Stray { item: s, .. }) = self.strays.peek() {
-            // Among equal times the line tells which arrived first.
-            let first = self.run.front().is_none_or(|r| (s.time, s.line) < (r.time, r.line));
-            if first {
-                return self.strays.pop().map(|s| s.item);
-            }
-        }
-        self.run.pop_front()
-    }
-}
-
 /// Reads one trace. See [`open`].
 pub struct Reader {
+    /// Lines or records, with their parser.
     source: Source,
+    /// The trace's format.
     format: Format,
     /// What told the format: follows "msr, by ".
     by: String,
     /// Follows the message about a line that is not of the format.
     remedy: String,
+    /// How messages call the trace.
     name: String,
+    /// What times count from.
     base: TimeBase,
+    /// Which record of a request counts.
     action: Action,
+    /// What the parser found.
     sink: Sink,
+    /// Spreads requests within whole seconds.
     spread: Option<tencent::Spread>,
+    /// Sorts by time.
     window: Window,
+    /// Requests that it holds.
     window_size: usize,
+    /// The trace has no more.
     ended: bool,
+    /// What ended it, told once the requests before are delivered.
     failure: Option<TraceError>,
+    /// The trace's time of zero.
     origin: Option<u64>,
+    /// The time of the last request.
     now: Time,
+    /// The place of the last request.
     here: Place,
+    /// Requests delivered.
     requests: u64,
 }
 
@@ -544,13 +129,13 @@ pub fn open<R: Read + Send + 'static>(
             let message = format!("--columns and --format {} exclude each other", format.name());
             return Err(TraceError::whole(&name, TraceFault::Options, message));
         }
-        if let Some(why) = format::not_text(&input.head) {
+        if let Some(why) = detect::not_text(&input.head) {
             return Err(untold(why));
         }
         let parser = columns::Parser::new(&text, &input.head)
             .map_err(|e| failed(TraceFault::Options, e.to_string()))?;
         let told = Told { format: Format::Columns, by: parser.by() };
-        let remedy = match format::sample(&input.head, input.ended).first() {
+        let remedy = match detect::sample(&input.head, input.ended).first() {
             Some(line) => format!("; the file begins with '{}'", show_up_to(120, line)),
             None => String::new(),
         };
@@ -564,7 +149,7 @@ pub fn open<R: Read + Send + 'static>(
     }
     let (told, named) = match options.format {
         Some(format) => (Told { format, by: "--format".into() }, true),
-        None => (format::detect(&input.head, input.ended, &name).map_err(untold)?, false),
+        None => (detect::detect(&input.head, input.ended, &name).map_err(untold)?, false),
     };
     let format = told.format;
     let lacks = format.lacks();
@@ -585,7 +170,7 @@ pub fn open<R: Read + Send + 'static>(
         let source = Source::Fixed(Fixed::new(input, &name, layout));
         return Reader::new(source, told, String::new(), lacks, options);
     }
-    if let Some(why) = format::not_text(&input.head) {
+    if let Some(why) = detect::not_text(&input.head) {
         return Err(untold(why));
     }
     let remedy = format!(
@@ -697,7 +282,7 @@ impl Reader {
             format,
             by,
             remedy,
-            sink: Sink::new(&options),
+            sink: Sink::new(&options, options.address_unit.map_or(spc::BLOCK, u128::from)),
             name: options.name,
             base: options.base,
             action: options.action,
@@ -748,7 +333,7 @@ impl Reader {
         };
         let mut at = Time(item.time.saturating_sub(origin));
         if at < self.now || item.time < origin {
-            self.sink.noted.add(Reason::Late, item.line);
+            self.sink.note_of(Reason::Late, item.line);
             at = self.now;
         }
         if at >= Time::NEVER {
@@ -824,14 +409,14 @@ impl Reader {
     fn settle(&mut self) {
         match &mut self.spread {
             None => {
-                while let Some(item) = self.sink.items.pop_front() {
+                while let Some(item) = self.sink.pop() {
                     self.window.push(item);
                 }
             }
             Some(spread) => {
-                while let Some(item) = self.sink.items.pop_front() {
+                while let Some(item) = self.sink.pop() {
                     if spread.push(item, |i| self.window.push(i)) {
-                        self.sink.noted.add(Reason::CrowdedSecond, item.line);
+                        self.sink.note_of(Reason::CrowdedSecond, item.line);
                     }
                 }
                 if self.ended {
@@ -856,13 +441,10 @@ impl Reader {
         }
         let count =
             |reason| summary.dropped.iter().find(|t| t.reason == reason).map_or(0, |t| t.count);
-        if let Some(wanted) = &self.sink.wanted
+        if let Some((wanted, others)) = self.sink.wanted()
             && count(Reason::OtherVolume) > 0
         {
-            message += &format!(
-                "; none is of volume '{wanted}', there are {}",
-                self.sink.others.join(" ")
-            );
+            message += &format!("; none is of volume '{wanted}', there are {}", others.join(" "));
         }
         if self.format == Format::OracleGeneral && count(Reason::BeyondEnd) > 0 {
             message += "; its objects are no addresses: it is of a cache of objects, not of a disk";
@@ -906,7 +488,7 @@ impl Reader {
     }
     /// Names of volumes seen so far, by number; empty where volumes are numbers in the trace.
     pub fn volumes(&self) -> &[String] {
-        &self.sink.volumes.names
+        self.sink.volumes()
     }
     /// The name of a volume of this trace.
     pub fn volume_name(&self, volume: u32) -> String {
@@ -926,12 +508,13 @@ impl Reader {
     }
     /// What became of the lines so far.
     pub fn summary(&self) -> Summary {
+        let [dropped, noted] = self.sink.tallies();
         Summary {
             format: self.format,
             lines: self.sink.line,
             requests: self.requests,
-            dropped: self.sink.dropped.list(),
-            noted: self.sink.noted.list(),
+            dropped,
+            noted,
         }
     }
 }
@@ -968,13 +551,4 @@ fn pointless(format: Format, lacks: Lacks, options: &OpenOptions) -> Option<Stri
         return Some(format!("--action: format {name} has one record a request: leave it out"));
     }
     None
-}
-
-pub(crate) fn read_error(e: io::Error) -> String {
-    match e.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-            e.to_string()
-        }
-        _ => format!("cannot be read: {e}"),
-    }
 }

@@ -1,8 +1,9 @@
 //! Binary traces of little-endian records of one size, without a header.
 
 use crate::error::{Place, TraceError, TraceFault};
+use crate::input::read_error;
 use crate::input::{Input, Whole, fill};
-use crate::reader::{Sink, read_error};
+use crate::sink::Sink;
 use crate::{oracle, vscsi};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

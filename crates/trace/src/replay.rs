@@ -1,7 +1,8 @@
 //! What a replay decides about a request: when it arrives, and where it lands on the drive.
 
 use crate::error::{ClockError, TraceError};
-use crate::reader::{Reader, Request};
+use crate::reader::Reader;
+use crate::request::Request;
 use wordline_base::{Ddir, Time};
 
 const BILLION: u64 = 1_000_000_000;

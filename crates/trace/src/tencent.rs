@@ -9,7 +9,8 @@
 //! a seed gives the same times again. A second is held until the next begins; see [`CROWD`].
 
 use crate::alibaba::volume_u32;
-use crate::reader::{Item, Sink, Stamp};
+use crate::request::{Item, Stamp};
+use crate::sink::Sink;
 use crate::spc::BLOCK;
 use crate::summary::Reason;
 use crate::text::{Fault, PS_PER_S, columns};

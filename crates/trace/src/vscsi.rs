@@ -13,8 +13,9 @@
 //! not in the trace: they are counted and give no request.
 
 use crate::error::RecordError;
-use crate::reader::{Sink, Stamp};
 use crate::records::{Layout, u16_at, u32_at, u64_at};
+use crate::request::Stamp;
+use crate::sink::Sink;
 use crate::spc::BLOCK;
 use crate::summary::Reason;
 use crate::text::{Fault, Field, words};

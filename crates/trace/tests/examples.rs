@@ -31,7 +31,7 @@ fn the_files_are_those_made_here() {
 
 #[test]
 #[ignore = "writes examples/traces"]
-fn write_the_files() {
+fn example_files_are_written_anew() {
     std::fs::create_dir_all(folder()).unwrap();
     for m in made() {
         std::fs::write(folder().join(m.file), m.bytes).unwrap();

@@ -230,7 +230,7 @@ fn msr_is_sorted_within_the_window() {
 }
 
 #[test]
-fn clouds_and_volume_filters() {
+fn traces_of_clouds_are_read_and_filtered_by_volume() {
     let expected = [
         request(0, R, 7, 126703661056, 4096),
         request(380_000, W, 9, 19496058880, 77824),

@@ -38,6 +38,7 @@ pub struct Filled {
 /// collected, is the FTL's.
 #[derive(Clone)]
 pub struct MappedBuffer {
+    /// The shape of the flash.
     g: Geometry,
     /// Where each logical sector is.
     map: IdVec<u32, u32>,
@@ -45,11 +46,15 @@ pub struct MappedBuffer {
     oob: IdVec<u32, (u32, u32)>,
     /// Sectors of each block that the map points to.
     valid: IdVec<BlockId, u32>,
+    /// Slots of the buffer.
     slots: IdVec<SlotId, Slot>,
+    /// Free slots.
     free: Vec<SlotId>,
     /// Slots to be programmed, oldest first.
     queue: VecDeque<SlotId>,
+    /// What is not durable.
     order: Order,
+    /// Commands that wait for room.
     waiting: Commands,
     /// Ends of commands, and what the FTL adds.
     pub actions: VecDeque<Action>,

@@ -257,11 +257,11 @@ impl AddAssign for MapWork {
 /// Memory that an FTL takes of its host, by what it is for, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct HostMemory {
-    /// Nodes of the map.
+    /// Bytes of the map's nodes.
     pub nodes: u64,
-    /// Data that are not on flash.
+    /// Bytes of data that are not on flash.
     pub buffer: u64,
-    /// What does not grow with what is written.
+    /// Bytes of what does not grow with what is written.
     pub tables: u64,
 }
 

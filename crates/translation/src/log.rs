@@ -54,12 +54,17 @@ struct Victim {
 /// Blocks, the operations under way in them, and the buffer in front of them.
 #[derive(Clone)]
 pub struct BlockLog {
+    /// The shape of the flash.
     g: Geometry,
     /// Commands, sectors on their way to flash, and where each sector is.
     pub buffer: MappedBuffer,
+    /// Blocks.
     blocks: IdVec<BlockId, Block>,
+    /// Free blocks.
     free: VecDeque<BlockId>,
+    /// The block that is collected.
     victim: Option<Victim>,
+    /// Flash operations under way.
     ops: BTreeMap<u32, Op>,
 }
 

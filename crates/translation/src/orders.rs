@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn it_moves_what_frees_as_much_as_users_take() {
+    fn a_collector_moves_what_frees_as_much_as_users_take() {
         let mut policy = GcPolicy::new(SHAPE);
         let first = policy.next(&report(6, &[Some(50), None, None, None]));
         assert_eq!(first, GcOrder::Collect { segment: 0, sectors: 0 });

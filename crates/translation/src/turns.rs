@@ -160,7 +160,7 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wordline_base::Rng;
+    use wordline_base::{IdVec, Rng};
 
     /// Pieces of a sector, of 512 bytes.
     const PIECES: u32 = 8;
@@ -208,7 +208,7 @@ mod tests {
         let mut held = vec![0; end as usize];
         let mut plain = held.clone();
         let (mut waiting, mut busy) = (Vec::<(u32, Io)>::new(), Vec::<(u32, Io)>::new());
-        let mut versions = vec![0u32; sectors as usize];
+        let mut versions: IdVec<u32, u32> = IdVec::filled(0, sectors);
         for id in 1..400 {
             if rng.below(2) == 0 {
                 let from = rng.below(end.into()) as u32;
@@ -230,7 +230,7 @@ mod tests {
                 if !take_turns || turns.join(id, &touch, under_way) {
                     io.read(&held);
                     if take_turns {
-                        io.touch.partial().for_each(|s| turns.begin(s, versions[s as usize] + 1));
+                        io.touch.partial().for_each(|s| turns.begin(s, versions[s] + 1));
                     }
                     busy.push((id, io));
                 } else {
@@ -240,16 +240,16 @@ mod tests {
                 let (id, io) = busy.swap_remove(rng.below(busy.len() as u64) as usize);
                 io.write(&mut held, id);
                 io.plainly(&mut plain, id);
-                io.touch.sectors.clone().for_each(|s| versions[s as usize] += 1);
+                io.touch.sectors.clone().for_each(|s| versions[s] += 1);
                 if take_turns {
                     turns.leave(id, io.touch.sectors.clone(), |s, version| {
-                        assert_eq!(version, versions[s as usize], "seed {seed}: sector {s}");
+                        assert_eq!(version, versions[s], "seed {seed}: sector {s}");
                     });
                     while let Some(id) = turns.ready() {
                         let at = waiting.iter().position(|(w, _)| *w == id).expect("it waited");
                         let (id, mut io) = waiting.remove(at);
                         io.read(&held);
-                        io.touch.partial().for_each(|s| turns.begin(s, versions[s as usize] + 1));
+                        io.touch.partial().for_each(|s| turns.begin(s, versions[s] + 1));
                         busy.push((id, io));
                     }
                 }

@@ -61,6 +61,7 @@
 
 mod align;
 mod error;
+mod nodes;
 mod parts;
 mod plan;
 mod run;
@@ -69,14 +70,12 @@ mod system;
 mod topology;
 
 pub use error::{Error, Misaligned, StateError};
+pub use nodes::{HostNode, NetworkNode, Node, Nodes, SwitchNode};
 pub use plan::{Checked, Log, Logs, NoLogs, Plan, Prepared, Replay, Step, Watch, Workload, jobs};
 pub use run::{Expected, Run};
 pub use scale::{Scale, ScaleError};
 pub use system::System;
-pub use topology::{
-    Common, HostNode, Named, NetworkNode, Node, Nodes, Presets, Profiles, SwitchNode, Topology,
-    with_options,
-};
+pub use topology::{Common, Named, Presets, Profiles, Topology, with_options};
 
 pub use wordline_base::{BadValue, Seed, Span, SpanError, StateSource, Time};
 pub use wordline_fio::{Job, Plan as Jobs, ZetanCache};

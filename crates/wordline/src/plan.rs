@@ -15,7 +15,7 @@ use wordline_host::source::ThreadSpec;
 use wordline_sim::{
     AnySource, ArrayNode, BuildError, Drive, DriveNode, ExitRule, JobDisk, JobDisks, Options, Part,
     Precondition, Route, Start, SystemConfig, ThreadPlan, ThreadSetup, TraceSource, Units, World,
-    WriteSampler, setup,
+    WriteSampler, ageing, setup,
 };
 use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap};
 use wordline_translation::{AgeError, Ended};
@@ -401,7 +401,7 @@ impl Plan {
         if let Some(jobs) = self.jobs()
             && matches!(state, Precondition::Steady | Precondition::Random)
         {
-            key += &setup::writes(jobs);
+            key += &ageing::writes(jobs);
         }
         key
     }

@@ -6,7 +6,7 @@ use wordline_base::{Span, Time};
 use wordline_profile::Inside;
 use wordline_sim::{
     Drive, DriveResult, Ended, JobDisks, Provenance, RunResult, StoppedBy, ThreadSetup, World,
-    setup,
+    notes,
 };
 use wordline_trace::{Align, Rounded};
 use wordline_translation::Translation;
@@ -123,7 +123,7 @@ impl Run {
             Workload::Jobs(jobs) => {
                 let system = &self.plan.system;
                 let (stack, on_host) = (&system.config.stack, system.ftl_on_host());
-                notes.extend(setup::notes(jobs, stack, on_host, &self.disks));
+                notes.extend(notes::notes(jobs, stack, on_host, &self.disks));
             }
             Workload::Replay(_) => {
                 let stack = &self.plan.system.config.stack;

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_are_parts() {
+    fn a_scale_is_a_part_of_the_drive() {
         for (text, scale) in [("1/16", "1/16"), ("quick", "1/16"), ("3/4", "3/4"), ("1/1", "1/1")] {
             assert_eq!(text.parse::<Scale>().expect(text).to_string(), scale);
         }

@@ -1,6 +1,7 @@
 //! The system under test: profiles put together.
 
-use crate::topology::{Nodes, Written, arrayed, drive_of, misfit};
+use crate::nodes::{Nodes, Written, arrayed, drive_of};
+use crate::topology::misfit;
 use crate::{Error, Scale, StateError};
 use std::collections::BTreeMap;
 use std::sync::Arc;

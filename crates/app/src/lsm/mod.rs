@@ -73,22 +73,33 @@ struct Get {
 /// A log-structured merge tree as a program.
 #[derive(Debug)]
 pub struct Lsm {
+    /// Its settings.
     c: LsmConfig,
+    /// What each thread is.
     roles: IdVec<ThreadId, Role>,
+    /// Draws keys.
     keys: Rng,
+    /// Draws what is written.
     writes: Rng,
+    /// Files and levels.
     tree: Tree,
     /// What was there before the run.
     before: [u64; 5],
+    /// The memtable that takes writes.
     active: Memtable,
-    /// Oldest first. The first may be in flush.
+    /// Memtables that are full, the oldest first. That one may be in flush.
     full: VecDeque<Memtable>,
     /// Views of the tree in use: version and how many.
     views: BTreeMap<u64, u32>,
+    /// What is to be trimmed.
     trims: Vec<Extent>,
+    /// Blocks in memory.
     block_cache: Lru,
+    /// The group of writes that is being formed.
     group: Group,
+    /// How writes are slowed down.
     delay: Delay,
+    /// Counts since the start.
     stats: Stats,
 }
 

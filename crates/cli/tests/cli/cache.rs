@@ -139,7 +139,7 @@ fn processes_that_need_the_same_drive_at_once_have_it_once() {
 }
 
 #[test]
-fn what_was_not_used_for_longest_goes_first() {
+fn the_drive_unused_for_longest_leaves_the_cache_first() {
     let place = Place::new();
     let with = |seed: u32, size: &str| {
         is_used(&run(&place, &format!("--precondition steady --seed {seed} --cache-size {size}")))

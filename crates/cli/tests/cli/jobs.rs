@@ -124,7 +124,7 @@ fn rates_are_kept_where_the_drive_can() {
 }
 
 #[test]
-fn thinking_takes_time() {
+fn thinktime_takes_time() {
     let place = Place::new();
     let ms = |words: &str| {
         let job = format!("--name=a --rw=randread --number_ios=40 {words} {SMALL}");

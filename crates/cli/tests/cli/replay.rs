@@ -134,7 +134,7 @@ fn times_as_they_are_scaled_or_ignored() {
 }
 
 #[test]
-fn a_volume_alone() {
+fn one_volume_of_a_trace_is_replayed() {
     let place = Place::new();
     place.file(
         "t.csv",

@@ -160,7 +160,7 @@ fn ours_stands_beside_theirs() {
 }
 
 #[test]
-fn at_once_or_one_by_one_is_the_same() {
+fn points_run_at_once_or_one_by_one_give_the_same() {
     let place = place();
     let one = place.run("study run s.toml --out one --jobs 1").ok();
     let three = place.run("study run s.toml --out three --jobs 3").ok();

@@ -185,7 +185,7 @@ fn jobs_run_on_the_engine_of_the_stack() {
 }
 
 #[test]
-fn formats_output_and_notes() {
+fn each_output_format_has_its_notes() {
     let place = Place::new();
     let job = "run --name=a --rw=randread --number_ios=20 --device z-ssd-small --mem=malloc";
     let normal = place.run(job).ok();
@@ -453,7 +453,7 @@ fn showcmd_run_again_gives_the_same() {
 }
 
 #[test]
-fn device_commands() {
+fn commands_about_devices_print_what_they_should() {
     let place = Place::new();
     let list = place.run("device list").ok().out;
     for name in ["cnex-westlake", "z-ssd-800g", "intel-750-400g", "cnex-small", "pblk", "i7-8700"] {

@@ -206,7 +206,7 @@ fn requests_carry_who_asked() {
 }
 
 #[test]
-fn folders_that_cannot_be_used() {
+fn folders_that_cannot_be_used_are_refused() {
     let place = Place::new(SMALL);
     let folder = Folder::new(&place);
     let Some(server) = folder.serve(&place) else { return };

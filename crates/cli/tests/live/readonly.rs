@@ -154,7 +154,7 @@ fn a_drive_whose_file_system_becomes_read_only_keeps_its_promises() {
     }
 }
 #[test]
-fn and_one_whose_file_system_shuts_down() {
+fn a_drive_whose_file_system_shuts_down_keeps_its_promises() {
     for (i, way) in crate::place::image_ios().into_iter().enumerate() {
         for (mkfs, ftl, block) in [("mkfs.ext4", "pblk", 512), ("mkfs.xfs", "rail", 4096)] {
             let args = format!("--device cnex-small --ftl {ftl} --set device.lba={block} {way}");

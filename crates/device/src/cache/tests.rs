@@ -24,7 +24,7 @@ fn cache(lines: u64, ways: u32, line_sectors: u32) -> Cache {
 }
 
 #[test]
-fn runs_of_bits() {
+fn the_bits_of_a_mask_come_as_runs() {
     assert_eq!(runs(0b1101_1100).collect::<Vec<_>>(), [(2, 3), (6, 2)]);
     assert_eq!(runs(!0).collect::<Vec<_>>(), [(0, 64)]);
     assert_eq!(bits(3, 2), 0b11000);
@@ -122,7 +122,7 @@ fn a_waiter_for_the_next_position_stays_until_that_one() {
 }
 
 #[test]
-fn memory_is_taken_only_where_touched() {
+fn the_cache_takes_memory_only_for_sets_that_are_touched() {
     let mut c = cache(393_216, 8, 1);
     assert_eq!(c.lines(), 393_216);
     c.allocate(5, 0).unwrap();

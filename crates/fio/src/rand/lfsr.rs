@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_the_forbidden_state() {
+    fn an_lfsr_refuses_the_state_that_it_never_leaves() {
         assert_eq!(Lfsr::new(5, 7), None);
         assert_eq!(Lfsr::new(0, 1), None);
         assert_eq!(Lfsr::new(u64::MAX, 1), None);

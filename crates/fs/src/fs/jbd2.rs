@@ -1,9 +1,9 @@
 //! jbd2 (fs/jbd2 of Linux 4.14): one running transaction that handles join, one that is being
 //! committed, and the committed ones whose blocks are not all in their place yet.
 //!
-//! Commit: handles end, data of ordered inodes are written, descriptor blocks and the logged blocks
-//! follow, and when all that is on the drive the commit block, with a flush before it and FUA. The
-//! log is a ring: its tail moves when the oldest transaction has nothing left to put in its place.
+//! A commit waits until handles end. Data of ordered inodes are written, and descriptor blocks and the logged
+//! blocks follow. When all that is on the drive the commit block is written, with a flush before it and FUA.
+//! The log is a ring. Its tail moves when the oldest transaction has nothing left to put in its place.
 
 use crate::cache::{Key, META};
 use crate::config::{DataMode, FsConfig};

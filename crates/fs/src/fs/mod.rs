@@ -289,31 +289,31 @@ pub(crate) type FileId = u32;
 
 #[derive(Debug, Default)]
 pub(crate) struct Task {
-    pub frames: Vec<Frame>,
-    pub queue: VecDeque<Turn>,
-    pub blocked: Option<Wait>,
+    frames: Vec<Frame>,
+    queue: VecDeque<Turn>,
+    blocked: Option<Wait>,
     /// Bios it waits for.
-    pub bios: u32,
-    pub need: Vec<u64>,
-    pub items: Vec<Item>,
+    bios: u32,
+    need: Vec<u64>,
+    items: Vec<Item>,
     /// Inodes whose newest transaction this is, and whether fdatasync needs it.
-    pub touched: Vec<(u32, bool)>,
+    touched: Vec<(u32, bool)>,
     /// Blocks freed by it.
-    pub freed: Vec<(u64, u32)>,
-    pub at: u64,
-    pub ok: bool,
-    pub in_handle: bool,
+    freed: Vec<(u64, u32)>,
+    at: u64,
+    ok: bool,
+    in_handle: bool,
     /// It came to sleep for the current wait before.
-    pub waited: bool,
+    waited: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct File {
-    pub dir: u32,
-    pub hash: u32,
-    pub name_len: u8,
+    dir: u32,
+    hash: u32,
+    name_len: u8,
     /// 0: it does not exist.
-    pub inode: u32,
+    inode: u32,
 }
 
 pub(crate) enum Log {
@@ -391,10 +391,10 @@ pub struct Fs {
 /// Items that joined a transaction, and the inodes it changes.
 #[cfg(test)]
 pub(crate) struct Joined {
-    pub number: u64,
-    pub seq: u64,
-    pub items: Vec<Item>,
-    pub inodes: Vec<u32>,
+    number: u64,
+    seq: u64,
+    items: Vec<Item>,
+    inodes: Vec<u32>,
 }
 
 impl Fs {

@@ -1,7 +1,7 @@
-//! XFS' log (fs/xfs/xfs_log_cil.c, xfs_log.c, xfs_trans_ail.c of Linux 4.14): changes gather in
-//! memory (the committed item list), each item once however often it is changed; a push formats
-//! them into in-core log buffers, which are written with a flush before them and FUA; from then on
-//! they are in the active item list, and are written in their place when the log's tail must move.
+//! XFS' log (fs/xfs/xfs_log_cil.c, xfs_log.c, xfs_trans_ail.c of Linux 4.14). Changes gather in memory, in the
+//! committed item list: each item once, however often it is changed. A push formats them into in-core log
+//! buffers, which are written with a flush before them and FUA. From then on they are in the active item list.
+//! They are written in their place when the log's tail must move.
 //!
 //! A 4 KiB block stands for the buffers in it: the four headers of an allocation group are one.
 

@@ -379,7 +379,7 @@ impl Ftl {
             self.supersede(side, ppa, pos, n);
         }
         let w = &mut self.writers[side];
-        if let Some(cell) = w.p2b.get_mut(lun as usize) {
+        if let Some(cell) = w.p2b.get_mut(lun) {
             *cell = Some((pos, n));
         }
         self.lines[line].refs += n;

@@ -8,6 +8,7 @@ use wordline_nvme::Opcode;
 /// A submission call under way.
 #[derive(Debug)]
 pub(crate) struct Call {
+    /// It takes up all that the thread has queued.
     pub(super) aio: bool,
     /// The I/O of a synchronous call.
     pub(super) single: u32,
@@ -21,14 +22,21 @@ pub(crate) struct Call {
     pub(super) at: u64,
     /// The current part.
     pub(super) part: u32,
+    /// It becomes several parts.
     pub(super) divided: bool,
+    /// What its requests do.
     pub(super) opcode: Opcode,
-    /// current->plug.
+    /// There is a plug (current->plug).
     pub(super) plugged: bool,
+    /// Requests in it.
     pub(super) plug: Vec<u32>,
+    /// The plug is being sent on.
     pub(super) flushing: bool,
+    /// What follows when the plug is empty.
     pub(super) resume: Step,
+    /// What follows when the hardware queue was run.
     pub(super) after_run: Step,
+    /// What follows when the call has returned.
     pub(super) after: Step,
     /// Where the end of the current I/O leads: a bio of an array's goes on to the next.
     pub(super) over: Step,
@@ -58,6 +66,7 @@ pub(crate) struct Outer {
 }
 
 impl Call {
+    /// No call is under way.
     pub fn new() -> Call {
         Call {
             aio: false,
@@ -151,12 +160,15 @@ impl Call {
         self.begin_member(node, opcode, divided, len);
         (self.plugged, self.over) = (true, over);
     }
+    /// The current I/O is a flush.
     pub fn is_flush(&self) -> bool {
         self.opcode == Opcode::Flush
     }
+    /// Where the end of the current I/O leads.
     pub fn over(&self) -> Step {
         self.over
     }
+    /// The current I/O is for a member of an array.
     #[inline]
     pub fn is_member(&self) -> bool {
         self.over != Step::NextIo
@@ -167,6 +179,7 @@ impl Call {
         !self.plug.is_empty()
     }
 
+    /// It takes up all that the thread has queued.
     pub fn is_batch(&self) -> bool {
         self.aio
     }
@@ -182,6 +195,7 @@ impl Call {
     pub fn reads(&self) -> bool {
         self.opcode == Opcode::Read
     }
+    /// The current part.
     pub fn part(&self) -> u32 {
         self.part
     }
@@ -190,6 +204,7 @@ impl Call {
     pub fn grant(&mut self, tag: u16) {
         self.granted = tag;
     }
+    /// A tag was handed to the thread.
     pub fn is_granted(&self) -> bool {
         self.granted != NO_TAG
     }

@@ -12,9 +12,9 @@
 //! - With `issue = "queued"` all other requests go into the software queue of their core. A kblockd worker runs
 //!   the hardware queue: those that wait go out one after the other.
 //!
-//! Left out: the order of throughput requests that wait among each other; requests in the plugs of other
-//! threads are not looked at; a flush and a discard go past the software queue; a hardware queue of several
-//! cores has one software queue, in which a bio merges with requests of its own core alone.
+//! Left out: throughput requests that wait may overtake each other. Requests in the plugs of other threads are
+//! not looked at. A flush and a discard go past the software queue. A hardware queue of several cores has one
+//! software queue, in which a bio merges with requests of its own core alone.
 
 use crate::HctxId;
 use crate::block::{BlockLayer, NO_TAG, NONE, Request, Side, touches};
@@ -38,6 +38,7 @@ pub(crate) struct Kblockd {
 }
 
 impl Kblockd {
+    /// This thread is the worker; nothing waits.
     pub fn new(thread: u32) -> Kblockd {
         Kblockd { thread, work: VecDeque::with_capacity(4) }
     }
@@ -56,7 +57,7 @@ impl BlockLayer {
     /// Nothing waits in front of a hardware queue's driver.
     pub fn is_empty(&self, h: HctxId) -> bool {
         let hctx = &self.hctxs[h];
-        let elevator = self.disks[hctx.disk].elevator.as_ref();
+        let elevator = self.disks[hctx.disk].queue.elevator.as_ref();
         hctx.software.is_empty()
             && hctx.dispatch.is_empty()
             && elevator.is_none_or(|elevator| elevator.is_empty())
@@ -73,7 +74,7 @@ impl BlockLayer {
         if let Some(rq) = hctx.software.iter().copied().find(|rq| overlaps(rq)) {
             return Some((rq, Waits::Software));
         }
-        let elevator = self.disks[hctx.disk].elevator.as_ref();
+        let elevator = self.disks[hctx.disk].queue.elevator.as_ref();
         if let Some(rq) = elevator.and_then(|e| e.find(h, |rq| overlaps(&rq))) {
             return Some((rq, Waits::Scheduler));
         }
@@ -85,7 +86,7 @@ impl BlockLayer {
     #[cfg(debug_assertions)]
     pub fn overtaken(&self, rq: u32) -> Option<u32> {
         let r = &self.requests[rq];
-        if !self.flashshare.bypass || !r.mergeable() || r.last == NONE {
+        if !r.mergeable() || r.last == NONE {
             return None;
         }
         let node = &self.nodes[r.last];
@@ -93,12 +94,12 @@ impl BlockLayer {
             return None;
         }
         let home = self.disks[node.disk]
-            .map
+            .homes()
             .iter()
             .copied()
             .find(|&h| self.hctxs[h].core == self.hctxs[r.hctx].core)?;
         let hctx = &self.hctxs[home];
-        let scheduled = self.disks[hctx.disk].elevator.as_ref();
+        let scheduled = self.disks[hctx.disk].queue.elevator.as_ref();
         let waits = |other: u32| {
             let o = &self.requests[other];
             let overlaps =
@@ -116,19 +117,11 @@ impl BlockLayer {
             Waits::Software => hctx.software.retain(|&other| other != rq),
             Waits::Dispatch => hctx.dispatch.retain(|&other| other != rq),
             Waits::Scheduler => {
-                if let Some(elevator) = &mut self.disks[hctx.disk].elevator {
+                if let Some(elevator) = &mut self.disks[hctx.disk].queue.elevator {
                     elevator.take_out(h, rq);
                 }
             }
         }
-    }
-
-    /// The hardware queue for a latency-critical request of a core.
-    #[inline]
-    fn critical_queue(&self, disk: u16, core: u32) -> HctxId {
-        let disk = &self.disks[disk];
-        let map = if disk.critical_map.is_empty() { &disk.map } else { &disk.critical_map };
-        map[core]
     }
 
     /// Adds a bio to a request that it touches.
@@ -156,25 +149,25 @@ impl<S: Source> Host<S> {
         let (disk, critical) = (node.disk, node.class.workload() == Workload::Latency);
         let thread = &self.threads[t];
         let here = &self.block.disks[disk];
-        if here.client.is_some() || here.pblk.is_some() {
+        if here.paths.client().is_some() || here.paths.has_ftl() {
             return;
         }
         let hctx = match critical {
-            true => self.block.critical_queue(disk, thread.core),
-            false if here.critical_map.contains(&thread.hctx) => thread.driver.home(),
-            false => thread.hctx,
+            true => here.critical_queue(thread.core()),
+            false if here.is_critical_queue(thread.hctx()) => thread.driver.home(),
+            false => thread.hctx(),
         };
         let data = matches!(opcode, Opcode::Read | Opcode::Write);
         let thread = &mut self.threads[t];
-        thread.hctx = hctx;
-        thread.call.bypass = critical && data && self.block.flashshare.bypass;
+        thread.go_by(hctx);
+        thread.call.bypass = critical && data && self.stack.flashshare.bypass;
     }
 
     /// A latency-critical part, its look for hazards behind it.
     pub(crate) fn bypass(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let (part, opcode, core) = (thread.call.part, thread.call.opcode, thread.core);
-        debug_assert_eq!(thread.driver.home(), self.block.disks[thread.disk].map[core]);
+        let (part, opcode, core) = (thread.call.part, thread.call.opcode, thread.core());
+        debug_assert_eq!(thread.driver.home(), self.block.disks[thread.disk()].home(core));
         if thread.call.ordered && !thread.is_planned() {
             thread.plan_after(part, Layer::Block, Why::Overlap);
         }
@@ -191,7 +184,7 @@ impl<S: Source> Host<S> {
         let r = self.block.requests[rq];
         let (begin, end) = (r.offset.min(offset), (r.offset + r.bytes).max(offset + len));
         let alike = r.opcode == opcode
-            && end - begin <= self.block.disks[n.disk].max_request
+            && end - begin <= self.block.disks[n.disk].queue.max_request
             && self.block.merge
             && !self.threads[t].call.ordered
             && !self.block.nodes[r.first].fua
@@ -207,7 +200,8 @@ impl<S: Source> Host<S> {
         }
         self.counters.hazards_ordered += 1;
         let thread = &mut self.threads[t];
-        (thread.hctx, thread.call.ordered) = (home, true);
+        thread.go_by(home);
+        thread.call.ordered = true;
         if waits == Waits::Dispatch {
             #[cfg(debug_assertions)]
             {
@@ -231,7 +225,7 @@ impl<S: Source> Host<S> {
     /// A request that a latency-critical bio has joined goes out, in the queue of such requests if that has
     /// a tag.
     fn send_merged(&mut self, ctx: &mut Ctx, t: u32, rq: u32) -> Flow {
-        let (core, to) = (self.threads[t].core, self.threads[t].hctx);
+        let (core, to) = (self.threads[t].core(), self.threads[t].hctx());
         let r = self.block.requests[rq];
         if to != r.hctx
             && let Some(tag) = self.block.hctxs[to].tags.pop()
@@ -265,8 +259,7 @@ impl<S: Source> Host<S> {
         let call = &self.threads[t].call;
         let (part, opcode) = (call.part, call.opcode);
         let (offset, len) = (self.block.nodes[part].offset, self.block.nodes[part].len);
-        let rq = self.block.request(part, opcode, offset, u64::from(len), h, NO_TAG);
-        self.block.requests[rq].sched_tag = false;
+        let rq = self.block.driver_request(part, opcode, offset, u64::from(len), h);
         #[cfg(debug_assertions)]
         {
             self.block.requests[rq].made = self.threads[t].call.entered;
@@ -282,20 +275,20 @@ impl<S: Source> Host<S> {
     /// another core the worker may send the request at once.
     pub(crate) fn software_merge(&mut self, t: u32) -> Option<Side> {
         let thread = &self.threads[t];
-        let (part, opcode, core) = (thread.call.part, thread.call.opcode, thread.core);
+        let (part, opcode, core) = (thread.call.part, thread.call.opcode, thread.core());
         if !self.block.merge || !matches!(opcode, Opcode::Read | Opcode::Write) {
             return None;
         }
         let n = &self.block.nodes[part];
         let (at, len) = (n.offset, u64::from(n.len));
-        let max = self.block.disks[n.disk].max_request;
+        let max = self.block.disks[n.disk].queue.max_request;
         let fits = |&rq: &u32| {
             let r = &self.block.requests[rq];
-            let from = self.threads[self.block.nodes[r.first].thread].core;
+            let from = self.threads[self.block.nodes[r.first].thread].core();
             let one = r.opcode == opcode && r.bytes + len <= max && from == core;
             one.then(|| touches(r.offset, r.bytes, at, len)).flatten().map(|side| (rq, side))
         };
-        let waiting = &self.block.hctxs[thread.hctx].software;
+        let waiting = &self.block.hctxs[thread.hctx()].software;
         let (rq, side) = waiting.iter().rev().take(CHECKED).find_map(fits)?;
         self.block.join(rq, part, side);
         Some(side)
@@ -320,7 +313,7 @@ impl<S: Source> Host<S> {
 
     /// The worker: all that waits for one hardware queue, then the next queue.
     pub(crate) fn kblockd(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let core = self.threads[t].core;
+        let core = self.threads[t].core();
         let work = &mut self.block.kblockd[core].work;
         let Some(&h) = work.front() else { return self.sleep(ctx, t, Asleep::Actions) };
         let Some(rq) = self.block.hctxs[h].software.pop_front() else {
@@ -337,7 +330,7 @@ impl<S: Source> Host<S> {
     /// Without a scheduler, requests wait in software queues.
     #[inline]
     pub(crate) fn is_queued(&self) -> bool {
-        self.block.flashshare.issue == Issue::Queued
+        self.stack.flashshare.issue == Issue::Queued
     }
 
     // Completions of latency-critical requests.
@@ -345,15 +338,15 @@ impl<S: Source> Host<S> {
     /// A request that thread `t` is about to send: whether it will look for the completion itself. The vector
     /// of a completion queue is masked as long as somebody looks for all that is in flight there.
     pub(crate) fn expect(&mut self, t: u32, rq: u32) {
-        if !self.block.flashshare.select_isr {
+        if !self.stack.flashshare.select_isr {
             return;
         }
         let r = &self.block.requests[rq];
         let (cq, last) = (self.block.hctxs[r.hctx].cq, r.last);
         let thread = &self.threads[t];
-        let core = thread.core;
+        let core = thread.core();
         let looks = thread.driver.looks_at(cq);
-        if looks && (self.block.nodes[last].bio == NONE || thread.vfs.waits) {
+        if looks && (self.block.nodes[last].bio == NONE || thread.vfs.waits()) {
             self.block.requests[rq].looker = t;
             self.threads[t].driver.awaits_one();
         } else if self.block.hctxs[cq].maskable {
@@ -390,8 +383,8 @@ impl<S: Source> Host<S> {
         hctx.masked = masked;
         let (disk, head) = (hctx.disk, hctx.reaped);
         self.counters.mask_writes += 1;
-        let queue = cq - self.block.disks[disk].first;
-        self.out.push_back(Output::Mask { disk, cq: queue, masked, head });
+        let queue = cq - self.block.disks[disk].first();
+        self.put_out(Output::Mask { disk, cq: queue, masked, head });
         spend!(self, core, RegisterWrite)
     }
 
@@ -418,7 +411,7 @@ impl<S: Source> Host<S> {
     /// What thread `t` has in flight, and would look for, comes by interrupt.
     pub(crate) fn leave_to_interrupt(&mut self, t: u32) {
         let thread = &mut self.threads[t];
-        let core = thread.core;
+        let core = thread.core();
         let (awaited, cq) = thread.driver.looks_no_more();
         let of = |(rq, r): (u32, &Request)| (r.looker == t).then_some(rq);
         let mine: Vec<u32> = self.block.requests.records().filter_map(of).collect();

@@ -5,7 +5,6 @@ use crate::host::Host;
 use crate::source::Source;
 use crate::tasks::thread::{Flow, Step};
 use wordline_base::{Ctx, IoClass, Layer, Why};
-use wordline_ftl::Translation;
 use wordline_nvme::Opcode;
 
 impl<S: Source> Host<S> {
@@ -16,23 +15,22 @@ impl<S: Source> Host<S> {
         let d = self.block.nodes[thread.call.node].disk;
         let over = thread.call.over;
         let disk = &mut self.block.disks[d];
-        if disk.array.is_some() {
+        if disk.paths.is_array() {
             return self.md_flush(ctx, t);
         }
-        if disk.critical_map.contains(&thread.hctx) {
+        if disk.is_critical_queue(thread.hctx()) {
             // A flush is nobody's, and shared: it has no class.
-            thread.hctx = thread.driver.home();
+            thread.go_by(thread.driver.home());
         }
-        let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
+        let (node, core, h) = (thread.call.node, thread.core(), thread.hctx());
         if let Some(pblk) = disk.enter(ctx) {
-            pblk.stats.flushes += 1;
-            pblk.ftl.flush(ctx, node);
+            pblk.flush(ctx, node);
             self.go(t, over);
             self.pump_ftl(ctx, d, Some(core));
             return Flow::Again;
         }
-        let scheduled = disk.elevator.is_some();
-        if !disk.info.volatile_cache {
+        let scheduled = disk.queue.elevator.is_some();
+        if !disk.info().volatile_cache {
             self.go(t, over);
             self.node_done(ctx, node, true, Some(core));
             return Flow::Again;
@@ -53,6 +51,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// The flush of a hardware queue, for this node.
     pub(crate) fn flush_request(&mut self, node: u32, h: u16, tag: u16) -> u32 {
         let rq = self.block.request(node, Opcode::Flush, 0, 0, h, tag);
         let r = &mut self.block.requests[rq];
@@ -63,9 +62,10 @@ impl<S: Source> Host<S> {
         rq
     }
 
+    /// A flush with its tag goes out, or shares the next one.
     pub(crate) fn issue_flush(&mut self, ctx: &mut Ctx, t: u32, tag: u16) -> Flow {
         let thread = &self.threads[t];
-        let (node, core, h) = (thread.call.node, thread.core, thread.hctx);
+        let (node, core, h) = (thread.call.node, thread.core(), thread.hctx());
         let over = thread.call.over;
         if self.block.hctxs[h].flush != NONE {
             self.counters.shared_flushes += 1;
@@ -89,7 +89,7 @@ impl<S: Source> Host<S> {
 
     /// A command without data, and the doorbell.
     pub(crate) fn flush_work(&mut self, core: u32) -> u64 {
-        spend!(self, core, Doorbell, StatIssue * u64::from(self.poll_stats.on))
+        spend!(self, core, Doorbell, StatIssue * u64::from(self.poll_stats.samples()))
     }
 
     /// flush_end_io: the flushes that came meanwhile go out together, with the same tag.

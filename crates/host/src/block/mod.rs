@@ -26,9 +26,9 @@ mod submit;
 mod tags;
 
 use crate::block::flashshare::Kblockd;
-use crate::block::sched::{Ask, Dir, Elevator};
-use crate::config::FlashShareConfig;
-use crate::disk::{DISK_SHIFT, Disk};
+use crate::block::sched::{Ask, Dir, Elevator, Luns};
+use crate::config::StackConfig;
+use crate::disk::{DISK_SHIFT, Disk, DiskShape};
 use crate::driver::completions::Completions;
 use crate::{CoreId, DiskId, HctxId};
 use std::collections::VecDeque;
@@ -36,25 +36,32 @@ use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Time};
 use wordline_ftl::Brings;
 use wordline_nvme::Opcode;
 
+/// No node, request or thread.
 pub(crate) const NONE: u32 = u32::MAX;
-/// BLK_MAX_REQUEST_COUNT and BLK_PLUG_FLUSH_SIZE of Linux 4.14.
+/// BLK_MAX_REQUEST_COUNT of Linux 4.14: a plug holds no more requests.
 pub(crate) const PLUG_REQUESTS: usize = 16;
+/// BLK_PLUG_FLUSH_SIZE of Linux 4.14: a plug with a request of so many bytes is sent on.
 pub(crate) const PLUG_BYTES: u64 = 128 << 10;
 /// BIO_MAX_PAGES: the largest bio.
 pub(crate) const BIO_BYTES: u64 = 256 << 12;
 
-/// An I/O of an application, or one of the parallel parts it was split into.
+/// An I/O of an application, or one of the parallel parts it was split into. Most of it is a record that all
+/// rooms read and fill in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
+    /// Where its steps are written down.
     pub life: IoId,
     /// The node this is a part of; NONE for the I/O itself.
     pub parent: u32,
     /// Parts not yet complete, or 1 for an undivided I/O.
-    pub pending: u32,
+    pending: u32,
     /// The next I/O of the same (merged) request.
-    pub next: u32,
+    next: u32,
+    /// Who issued it.
     pub thread: u32,
+    /// What it does.
     pub ddir: Ddir,
+    /// Nothing of it has failed.
     pub ok: bool,
     /// The FTL on the host found no room for it.
     pub no_space: bool,
@@ -78,7 +85,30 @@ pub(crate) struct Node {
     pub merges: bool,
     /// What the ledger of versions calls it, if it is a write or trim for pblk.
     pub at_ledger: u32,
+    /// The class that its request has at least.
     pub class: IoClass,
+}
+
+impl Node {
+    /// It is over when so many parts of it are.
+    #[inline]
+    pub fn divide(&mut self, parts: u32) {
+        self.pending = parts;
+    }
+    /// So many more parts are to end before it does.
+    #[inline]
+    pub fn wait_for(&mut self, more: u32) {
+        self.pending += more;
+    }
+    /// One part of it is left.
+    #[inline]
+    pub fn is_last(&self) -> bool {
+        self.pending == 1
+    }
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.pending == 0
+    }
 }
 
 /// What a request does when it is complete, beyond its nodes.
@@ -99,8 +129,10 @@ pub(crate) enum Purpose {
     GcOrder,
 }
 
+/// I/Os that go to the drive as one command. Most of it is the record that the driver makes the command of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
+    /// What the command does.
     pub opcode: Opcode,
     /// Vector commands: `wordline_nand::Class` of the work.
     pub work: u8,
@@ -110,11 +142,15 @@ pub(crate) struct Request {
     pub inner: u32,
     /// Bytes that do beside the data.
     pub beside: u32,
+    /// The hardware queue that it goes by.
     pub hctx: u16,
     /// Hardware tag, or NO_TAG while the scheduler has it.
     pub tag: u16,
-    pub sched_tag: bool,
+    /// The scheduler's tag is its own, to be given back.
+    sched_tag: bool,
+    /// The first byte on the disk; of vector commands the physical sector.
     pub offset: u64,
+    /// Its length.
     pub bytes: u64,
     /// When it went to the driver.
     pub issued: Time,
@@ -124,20 +160,24 @@ pub(crate) struct Request {
     pub first: u32,
     /// The last of the nodes served.
     pub last: u32,
+    /// What happens when it is complete.
     pub purpose: Purpose,
     /// The thread that looks for its completion, if one does by Select-ISR.
-    pub looker: u32,
+    looker: u32,
     /// The order in which requests came to wait, or last grew.
     #[cfg(debug_assertions)]
-    pub made: u64,
+    made: u64,
 }
 
+/// No hardware tag.
 pub(crate) const NO_TAG: u16 = u16::MAX;
 
 impl Request {
+    /// A read, or anything else.
     pub fn dir(&self) -> Dir {
         if self.opcode.is_data_out() { Dir::Read } else { Dir::Write }
     }
+    /// Bios may join it: it reads or writes data.
     pub fn mergeable(&self) -> bool {
         matches!(self.opcode, Opcode::Read | Opcode::Write)
     }
@@ -146,9 +186,9 @@ impl Request {
 /// A hardware queue and its NVMe queue pair.
 #[derive(Debug)]
 pub(crate) struct Hctx {
-    pub disk: u16,
+    disk: DiskId,
     /// The core its interrupt vector points at.
-    pub core: u32,
+    core: CoreId,
     /// Free hardware tags (command identifiers): queue depth - 1, because a queue's last slot
     /// stays empty.
     tags: Vec<u16>,
@@ -167,9 +207,10 @@ pub(crate) struct Hctx {
     flush: u32,
     /// Nodes that wait for the next flush.
     flush_pending: Vec<u32>,
+    /// The driver's part, with walls of its own.
     pub cqes: Completions,
     /// The hardware queue whose completion queue its own commands complete in.
-    pub cq: u16,
+    cq: HctxId,
     /// Requests that a kblockd worker is to take (blk_mq_ctx).
     software: VecDeque<u32>,
     /// Its completion queue's vector may be masked.
@@ -205,6 +246,25 @@ impl Hctx {
             reaped: 0,
             sleepers: 0,
         }
+    }
+    /// Its commands complete in the completion queue of this hardware queue.
+    pub fn complete_in(&mut self, cq: HctxId) {
+        self.cq = cq;
+    }
+    /// The hardware queue whose completion queue its commands complete in.
+    #[inline]
+    pub fn cq(&self) -> HctxId {
+        self.cq
+    }
+    /// Its disk.
+    #[inline]
+    pub fn disk(&self) -> DiskId {
+        self.disk
+    }
+    /// The core its interrupt vector points at.
+    #[inline]
+    pub fn core(&self) -> CoreId {
+        self.core
     }
     /// The vector of its completion queue is masked until somebody sleeps.
     pub fn mask_first(&mut self) {
@@ -256,6 +316,7 @@ impl Hctx {
     pub fn at_rest(&self) -> (u32, usize, u32) {
         (self.sched_free, self.waiters.len(), self.sleepers)
     }
+    /// Tags in use.
     pub fn in_flight(&self) -> usize {
         self.by_tag.len() - self.tags.len()
     }
@@ -278,27 +339,101 @@ pub(crate) enum Side {
     Front,
 }
 
+/// The request queue of a disk. A bio-based disk has none, and its limits alone are of use.
+pub(crate) struct RequestQueue {
+    elevator: Option<Elevator>,
+    /// Tags that the scheduler has for each hardware queue.
+    sched_tags: u32,
+    /// The scheduler's timer that is set.
+    elevator_timer: Time,
+    /// The largest request in bytes.
+    max_request: u64,
+}
+
+impl RequestQueue {
+    pub fn new(shape: &DiskShape, stack: &StackConfig) -> RequestQueue {
+        RequestQueue {
+            elevator: None,
+            sched_tags: stack.scheduler_tags,
+            elevator_timer: Time::NEVER,
+            max_request: match shape.info.max_transfer {
+                _ if shape.array.is_some() => BIO_BYTES,
+                0 => u64::from(stack.max_request),
+                max => u64::from(stack.max_request.min(max) / 4096 * 4096).max(4096),
+            },
+        }
+    }
+    /// Requests go by this scheduler.
+    pub fn schedule_by(&mut self, elevator: Option<Elevator>) {
+        self.elevator = elevator;
+    }
+    /// The largest request in bytes.
+    #[inline]
+    pub fn max_request(&self) -> u64 {
+        self.max_request
+    }
+    /// There are more threads than before.
+    pub fn make_room(&mut self, threads: usize) {
+        if let Some(Elevator::Bfq(bfq)) = &mut self.elevator {
+            bfq.add_threads(threads);
+        }
+    }
+    /// The scheduler by LUN, if that is it.
+    pub fn luns(&self) -> Option<&Luns> {
+        match &self.elevator {
+            Some(Elevator::Luns(luns)) => Some(luns),
+            _ => None,
+        }
+    }
+    /// For tests: requests that the scheduler holds.
+    #[cfg(test)]
+    pub fn held(&self) -> Option<usize> {
+        self.elevator.as_ref().map(Elevator::len)
+    }
+}
+
 /// The block layer's own state.
 pub(crate) struct BlockLayer {
+    /// I/Os and their parts.
     pub nodes: Slab<Node>,
+    /// Requests, from their making to their completion.
     pub requests: Slab<Request>,
     /// Hardware queues of all disks, one disk after the other.
     pub hctxs: IdVec<HctxId, Hctx>,
+    /// Block devices.
     pub disks: IdVec<DiskId, Disk>,
-    pub merge: bool,
-    /// The thread that changes the map of an FTL now, and is to act on what comes of it.
-    pub changes: u32,
-    /// FlashShare's settings.
-    pub flashshare: FlashShareConfig,
+    /// Bios may be merged.
+    merge: bool,
     /// Latency-critical requests have a way of their own.
-    pub tells_classes: bool,
+    tells_classes: bool,
     #[cfg(debug_assertions)]
-    pub made: u64,
+    made: u64,
     /// By core, where requests wait in software queues.
-    pub kblockd: IdVec<CoreId, Kblockd>,
+    kblockd: IdVec<CoreId, Kblockd>,
 }
 
 impl BlockLayer {
+    /// With room for so many nodes and requests.
+    pub fn new(
+        stack: &StackConfig,
+        (nodes, requests): (usize, usize),
+        hctxs: Vec<Hctx>,
+        disks: IdVec<DiskId, Disk>,
+        kblockd: Vec<Kblockd>,
+    ) -> BlockLayer {
+        let flashshare = &stack.flashshare;
+        BlockLayer {
+            nodes: Slab::with_capacity(nodes),
+            requests: Slab::with_capacity(requests),
+            hctxs: hctxs.into(),
+            disks,
+            merge: stack.merge,
+            tells_classes: flashshare.bypass || flashshare.queues || flashshare.select_isr,
+            #[cfg(debug_assertions)]
+            made: 0,
+            kblockd: kblockd.into(),
+        }
+    }
     /// The disk of an address and the byte there. One of a disk that is not there is beyond the end of the
     /// first.
     #[inline]
@@ -339,7 +474,7 @@ impl BlockLayer {
         at: u64,
         len: u64,
     ) -> Option<Side> {
-        let max = self.disks[self.nodes[node].disk].max_request;
+        let max = self.disks[self.nodes[node].disk].queue.max_request;
         for &rq in plug.iter().rev() {
             let r = &self.requests[rq];
             if r.opcode != opcode || r.bytes + len > max {
@@ -389,6 +524,20 @@ impl BlockLayer {
         rq
     }
 
+    /// A request of a driver's own, which passes by the scheduler and has no tag yet.
+    pub fn driver_request(
+        &mut self,
+        node: u32,
+        opcode: Opcode,
+        offset: u64,
+        bytes: u64,
+        hctx: HctxId,
+    ) -> u32 {
+        let rq = self.request(node, opcode, offset, bytes, hctx, NO_TAG);
+        self.requests[rq].sched_tag = false;
+        rq
+    }
+
     /// Takes a hardware tag for a request that has none.
     pub fn get_driver_tag(&mut self, rq: u32) -> bool {
         let h = self.requests[rq].hctx;
@@ -415,7 +564,7 @@ impl BlockLayer {
         }
         let disk = self.hctxs[h].disk;
         loop {
-            let rq = self.disks[disk].elevator.as_mut()?.dispatch(h, now)?;
+            let rq = self.disks[disk].queue.elevator.as_mut()?.dispatch(h, now)?;
             if self.get_driver_tag(rq) {
                 return Some(rq);
             }
@@ -433,14 +582,15 @@ impl BlockLayer {
     pub fn kept_back(&self, disk: u16, opcode: Opcode) -> u32 {
         let discard = opcode == Opcode::Deallocate;
         let disk = &self.disks[disk];
-        match disk.elevator {
+        match disk.queue.elevator {
             Some(Elevator::Kyber(_)) if discard => {
-                disk.sched_tags - (disk.sched_tags * 3 / 4).max(1)
+                disk.queue.sched_tags - (disk.queue.sched_tags * 3 / 4).max(1)
             }
             _ => 0,
         }
     }
 
+    /// A request goes to the scheduler.
     pub fn insert_scheduler(&mut self, rq: u32, now: Time) {
         self.stamp(rq);
         let r = self.requests[rq];
@@ -455,7 +605,7 @@ impl BlockLayer {
             data: r.mergeable(),
         };
         let disk = self.hctxs[r.hctx].disk;
-        if let Some(elevator) = &mut self.disks[disk].elevator {
+        if let Some(elevator) = &mut self.disks[disk].queue.elevator {
             elevator.insert(&ask, now);
         }
     }

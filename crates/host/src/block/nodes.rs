@@ -1,12 +1,81 @@
 //! I/Os and their parts: how they begin, and how they join when they end.
-use crate::block::{NONE, Node};
+use crate::block::{NONE, Node, Request};
 use crate::config::Engine;
 use crate::host::Host;
 use crate::source::Source;
 use crate::tasks::thread::{Asleep, Step};
-use wordline_base::{Ctx, Ddir, IoId, Time};
+use wordline_base::{Ctx, Ddir, IoId, Layer, Time, Why};
 
 impl<S: Source> Host<S> {
+    /// Marks every I/O of a request.
+    #[inline]
+    pub(crate) fn mark_request(
+        &mut self,
+        ctx: &mut Ctx,
+        rq: u32,
+        layer: Layer,
+        why: Why,
+        place: u32,
+        until: Time,
+    ) {
+        let mut n = self.block.requests[rq].first;
+        while n != NONE {
+            let node = &self.block.nodes[n];
+            ctx.mark(node.life, layer, why, place, until);
+            n = node.next;
+        }
+    }
+
+    /// The drive marked the life of a request's first I/O; those merged with it went the same way.
+    #[inline]
+    pub(crate) fn share_life(&mut self, ctx: &mut Ctx, r: &Request) {
+        if r.first == r.last {
+            return;
+        }
+        let leader = self.block.nodes[r.first].life;
+        let mut n = self.block.nodes[r.first].next;
+        while n != NONE {
+            let node = &self.block.nodes[n];
+            for i in 0..ctx.lives.get(leader).steps().len() {
+                let step = ctx.lives.get(leader).steps()[i];
+                ctx.mark(node.life, step.layer, step.why, step.place, step.end);
+            }
+            n = node.next;
+        }
+    }
+
+    /// Marks in the I/Os from `first` on that their completion waited, and then was taken up.
+    #[inline]
+    pub(crate) fn mark_completion(
+        &mut self,
+        ctx: &mut Ctx,
+        first: u32,
+        core: u32,
+        (waited, begin): (Why, Time),
+        (worked, end): (Why, Time),
+    ) {
+        let mut n = first;
+        while n != NONE {
+            let node = &self.block.nodes[n];
+            if let Some(life) = ctx.lives.of(node.life) {
+                life.mark(Layer::Completion, waited, core, begin);
+                life.mark(Layer::Completion, worked, core, end);
+            }
+            n = node.next;
+        }
+    }
+
+    /// A request is over, and so are the I/Os from `first` on.
+    #[inline]
+    pub(crate) fn nodes_done(&mut self, ctx: &mut Ctx, first: u32, ok: bool, core: u32) {
+        let mut n = first;
+        while n != NONE {
+            let next = std::mem::replace(&mut self.block.nodes[n].next, NONE);
+            self.node_done(ctx, n, ok, Some(core));
+            n = next;
+        }
+    }
+
     /// A new node for an I/O of a disk.
     #[inline]
     pub(crate) fn new_node(
@@ -35,13 +104,13 @@ impl<S: Source> Host<S> {
             fua: false,
             merges: false,
             at_ledger: NONE,
-            class: self.threads[t].class,
+            class: self.threads[t].class(),
         })
     }
 
     /// Whether the kernel takes the I/O: O_DIRECT wants whole logical blocks, inside the device.
     pub(crate) fn valid(&self, disk: u16, ddir: Ddir, offset: u64, len: u32) -> bool {
-        let drive = &self.block.disks[disk].info;
+        let drive = &self.block.disks[disk].info();
         let lba = u64::from(drive.lba_bytes);
         ddir.is_sync()
             || len > 0
@@ -52,7 +121,7 @@ impl<S: Source> Host<S> {
 
     /// Parts of a data I/O: bios of at most 1 MiB, each split at `max_request`.
     pub(crate) fn parts(&self, disk: u16, len: u32) -> u32 {
-        let max = self.block.disks[disk].max_request;
+        let max = self.block.disks[disk].queue.max_request;
         let len = u64::from(len);
         if len <= max && len <= crate::block::BIO_BYTES {
             return 1;
@@ -91,7 +160,7 @@ impl<S: Source> Host<S> {
                 return self.merged(ctx, n, on);
             }
             let disk = node.disk;
-            if self.block.disks[disk].bios.is_some() {
+            if self.block.disks[disk].paths.schedules_bios() {
                 self.bio_ended(ctx, n, on);
             }
             let node = &self.block.nodes[n];
@@ -118,19 +187,19 @@ impl<S: Source> Host<S> {
     fn io_done(&mut self, ctx: &mut Ctx, n: u32, on: Option<u32>) {
         let node = self.block.nodes[n];
         if node.bio != NONE {
-            return match self.threads[node.thread].md.array {
+            return match self.threads[node.thread].md.array() {
                 None => self.bio_done(ctx, n, on),
                 Some(d) => self.md_io_done(ctx, d, n, on),
             };
         }
         let t = node.thread;
-        if !self.kernel {
+        if !self.stack.kernel {
             self.finish_io(ctx, n, 0, 0);
             self.direct_fill(ctx, t);
             return;
         }
         let thread = &mut self.threads[t];
-        let is_aio = match thread.spec.engine {
+        let is_aio = match thread.spec().engine {
             Engine::Libaio | Engine::IoUring => matches!(node.ddir, Ddir::Read | Ddir::Write),
             Engine::Spdk => true,
             Engine::Pvsync2 | Engine::Null => false,
@@ -158,7 +227,7 @@ impl<S: Source> Host<S> {
         };
         if sleeping {
             self.wake(ctx, t, on);
-        } else if thread.step == Step::Looked {
+        } else if thread.step() == Step::Looked {
             self.notice(ctx, t);
         }
     }

@@ -9,9 +9,11 @@ use wordline_base::{Ctx, Ddir, Layer, Why};
 use wordline_nvme::Opcode;
 
 impl<S: Source> Host<S> {
+    /// The submission call takes up the next I/O.
     pub(crate) fn next_io(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let planned = thread.is_planned();
+        let at = thread.disk();
         let call = &mut thread.call;
         let next = if call.aio {
             thread.engine.batch().get(call.index).copied()
@@ -29,7 +31,7 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::NextIo);
         }
         let disk = self.block.nodes[node].disk;
-        if disk != thread.disk && self.block.disks[disk].array.is_none() {
+        if disk != at && !self.block.disks[disk].paths.is_array() {
             if !call.plug.is_empty() {
                 // What a plug holds is of one disk.
                 call.resume = Step::NextIo;
@@ -37,13 +39,13 @@ impl<S: Source> Host<S> {
             }
             self.turn_to(t, disk);
             let thread = &mut self.threads[t];
-            thread.hctx = thread.driver.queue();
+            thread.go_by(thread.driver.queue());
         }
         let thread = &mut self.threads[t];
         let call = &mut thread.call;
         call.index += 1;
         (call.node, call.part, call.at) = (node, node, 0);
-        thread.pend.entry += spend!(self, thread.core, Syscall);
+        thread.pend.entry += spend!(self, thread.core(), Syscall);
         thread.plan_for(node);
         if thread.engine.is_submitter() {
             thread.plan_waited(Layer::Syscall, Why::Polling);
@@ -67,7 +69,7 @@ impl<S: Source> Host<S> {
         };
         match n.ddir {
             Ddir::Sync | Ddir::DataSync => {
-                thread.pend.block += spend!(self, thread.core, Bio, Block);
+                thread.pend.block += spend!(self, thread.core(), Bio, Block);
                 return self.segment(ctx, t, Step::Flush);
             }
             Ddir::Trim => thread.call.divided = false,
@@ -75,7 +77,7 @@ impl<S: Source> Host<S> {
                 let parts = self.parts(disk, n.len);
                 self.threads[t].call.divided = parts > 1;
                 if parts > 1 {
-                    self.block.nodes[node].pending = parts;
+                    self.block.nodes[node].divide(parts);
                     self.counters.splits += 1;
                 }
             }
@@ -87,6 +89,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn part(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let planned = thread.is_planned();
+        let core = thread.core();
         let call = &mut thread.call;
         let (at, len) = (call.at, call.len);
         if at >= len {
@@ -101,16 +104,16 @@ impl<S: Source> Host<S> {
         let member = call.is_member();
         let trim = opcode == Opcode::Deallocate;
         let part_len = if trim {
-            thread.pend.block += spend!(self, thread.core, Bio);
+            thread.pend.block += spend!(self, core, Bio);
             len
         } else {
             let bio_at = at % BIO_BYTES;
             let bio_len = (len - (at - bio_at)).min(BIO_BYTES);
             if bio_at == 0 && !member {
                 let pages = bio_len.div_ceil(4096);
-                thread.pend.block += spend!(self, thread.core, Bio, BioPage * (pages - 1));
+                thread.pend.block += spend!(self, core, Bio, BioPage * (pages - 1));
             }
-            self.block.disks[n.disk].max_request.min(bio_len - bio_at)
+            self.block.disks[n.disk].queue.max_request.min(bio_len - bio_at)
         };
         let mut part = call.node;
         call.at += part_len;
@@ -125,25 +128,25 @@ impl<S: Source> Host<S> {
             thread.plan_waited(Layer::Block, Why::Plugged);
         }
         let disk = &self.block.disks[n.disk];
-        if disk.bio_based {
-            if disk.array.is_some() {
+        if disk.paths.is_bio_based() {
+            if disk.paths.is_array() {
                 return self.md_bio(ctx, t, part);
             }
-            if disk.bios.is_some() {
+            if disk.paths.schedules_bios() {
                 let thread = &mut self.threads[t];
-                thread.pend.block += spend!(self, thread.core, Scheduler);
+                thread.pend.block += spend!(self, thread.core(), Scheduler);
                 return self.segment(ctx, t, Step::Admit);
             }
             return self.pblk_bio(ctx, t, part);
         }
-        let (scheduled, client) = (disk.elevator.is_some(), disk.client.is_some());
+        let (scheduled, client) = (disk.queue.elevator.is_some(), disk.paths.client().is_some());
         self.choose_queue(t, part, opcode);
         let queued = self.is_queued() && !scheduled && !trim;
         let thread = &mut self.threads[t];
         if thread.call.bypass {
             thread.call.ordered = false;
-            let (core, home) = (thread.core, thread.driver.home());
-            let work = match self.block.flashshare.accelerator {
+            let (core, home) = (thread.core(), thread.driver.home());
+            let work = match self.stack.flashshare.accelerator {
                 true => spend!(self, core, RegisterWrite),
                 false => spend!(self, core, Bypass, Hazard),
             };
@@ -154,14 +157,14 @@ impl<S: Source> Host<S> {
                 false => self.segment(ctx, t, Step::Bypass),
             };
         }
-        if self.block.flashshare.accelerator {
-            thread.pend.block += spend!(self, thread.core, RegisterWrite);
+        if self.stack.flashshare.accelerator {
+            thread.pend.block += spend!(self, thread.core(), RegisterWrite);
         } else {
-            thread.pend.block += spend!(self, thread.core, Block);
+            thread.pend.block += spend!(self, thread.core(), Block);
         }
         if scheduled {
-            thread.pend.block += spend!(self, thread.core, Scheduler);
-            if let Some(Elevator::Luns(luns)) = &self.block.disks[n.disk].elevator {
+            thread.pend.block += spend!(self, thread.core(), Scheduler);
+            if let Some(Elevator::Luns(luns)) = &self.block.disks[n.disk].queue.elevator {
                 // Looked up now, and noted by the handler of its completion.
                 thread.pend.ftl += 2 * luns.look_up_cost().0;
             }
@@ -214,12 +217,12 @@ impl<S: Source> Host<S> {
             return self.unplug_then(t, Step::Place);
         }
         let thread = &self.threads[t];
-        let h = thread.hctx;
+        let h = thread.hctx();
         let hctx = &mut self.block.hctxs[h];
         match hctx.tags.pop() {
             Some(tag) => self.place_request(ctx, t, tag),
             // Tags that come free are for what waits without one (blk_mq_request_bypass_insert).
-            None if bypass && self.block.disks[thread.disk].elevator.is_some() => {
+            None if bypass && self.block.disks[thread.disk()].queue.elevator.is_some() => {
                 if self.threads[t].pend.total() > 0 {
                     // Then it looks again: others may have come.
                     return self.segment(ctx, t, Step::Bypass);
@@ -242,8 +245,8 @@ impl<S: Source> Host<S> {
 
     /// The disk at hand has a single hardware queue.
     fn has_one_queue(&self, t: u32) -> bool {
-        let disk = self.threads[t].disk;
-        self.block.disks[disk].queues == 1
+        let disk = self.threads[t].disk();
+        self.block.disks[disk].has_one_queue()
     }
 
     fn unplug_then(&mut self, t: u32, resume: Step) -> Flow {
@@ -258,7 +261,7 @@ impl<S: Source> Host<S> {
         let call = &mut thread.call;
         let part = self.block.nodes[call.part];
         let bytes = u64::from(part.len);
-        let rq = self.block.request(call.part, call.opcode, part.offset, bytes, thread.hctx, tag);
+        let rq = self.block.request(call.part, call.opcode, part.offset, bytes, thread.hctx(), tag);
         self.expect(t, rq);
         let call = &mut self.threads[t].call;
         if call.bypass {
@@ -288,19 +291,19 @@ impl<S: Source> Host<S> {
     /// Sends a request to the scheduler or, without one, to the driver.
     fn send(&mut self, ctx: &mut Ctx, t: u32, rq: u32, then: Step) -> Flow {
         let thread = &mut self.threads[t];
-        let disk = &self.block.disks[thread.disk];
-        if disk.elevator.is_some() && !thread.call.bypass {
+        let disk = &self.block.disks[thread.disk()];
+        if disk.queue.elevator.is_some() && !thread.call.bypass {
             thread.call.after_run = then;
             self.block.insert_scheduler(rq, ctx.now);
             return self.go(t, Step::RunQueue);
         }
-        if let Some(end) = disk.client {
-            let core = thread.core;
+        if let Some(end) = disk.paths.client() {
+            let core = thread.core();
             self.queue_nbd(ctx, end, rq, core);
             return self.go(t, then);
         }
         let thread = &mut self.threads[t];
-        let (core, bypass) = (thread.core, thread.call.bypass);
+        let (core, bypass) = (thread.core(), thread.call.bypass);
         if self.is_queued() && !bypass && self.block.requests[rq].mergeable() {
             self.queue_software(ctx, rq, core);
             return self.go(t, then);
@@ -315,13 +318,14 @@ impl<S: Source> Host<S> {
     /// blk_flush_plug_list: by position, one after the other.
     pub(crate) fn unplug(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
+        let disk = thread.disk();
         let call = &mut thread.call;
         if call.plug.is_empty() {
             call.flushing = false;
             let resume = call.resume;
             return self.go(t, resume);
         }
-        if self.block.disks[thread.disk].elevator.is_some() {
+        if self.block.disks[disk].queue.elevator.is_some() {
             if thread.pend.total() > 0 {
                 return self.segment(ctx, t, Step::Plug);
             }
@@ -356,8 +360,8 @@ impl<S: Source> Host<S> {
             return self.unplug_then(t, Step::Elevate);
         }
         let thread = &self.threads[t];
-        let kept = self.block.kept_back(thread.disk, thread.call.opcode);
-        let hctx = &mut self.block.hctxs[thread.hctx];
+        let kept = self.block.kept_back(thread.disk(), thread.call.opcode);
+        let hctx = &mut self.block.hctxs[thread.hctx()];
         if hctx.sched_free > kept {
             hctx.sched_free -= 1;
             return self.place_request(ctx, t, NO_TAG);
@@ -373,7 +377,7 @@ impl<S: Source> Host<S> {
         let (part, opcode) = (call.part, call.opcode);
         let node = self.block.nodes[part];
         let disk = &mut self.block.disks[node.disk];
-        let max = disk.max_request;
+        let max = disk.queue.max_request;
         let dir = match opcode {
             Opcode::Read => Dir::Read,
             Opcode::Write => Dir::Write,
@@ -382,7 +386,7 @@ impl<S: Source> Host<S> {
         let bytes = u64::from(node.len);
         let ask = Ask {
             rq: NONE,
-            hctx: self.threads[t].hctx,
+            hctx: self.threads[t].hctx(),
             thread: node.thread,
             dir,
             start: node.offset,
@@ -390,7 +394,7 @@ impl<S: Source> Host<S> {
             mergeable: true,
             data: true,
         };
-        let Some(elevator) = &mut disk.elevator else { return false };
+        let Some(elevator) = &mut disk.queue.elevator else { return false };
         let Some(merge) = elevator.find_merge(&ask, max) else { return false };
         let gone = elevator.merged(merge, bytes, max);
         let rq = match merge {
@@ -419,30 +423,31 @@ impl<S: Source> Host<S> {
             self.block.requests[other].looker = NONE;
             self.block.requests.remove(other);
             self.expects_one(rq, &o);
-            let core = self.threads[t].core;
+            let core = self.threads[t].core();
             self.put_sched_tag(ctx, o.hctx, core);
         }
         true
     }
 
+    /// blk_mq_run_hw_queue, by the submitter.
     pub(crate) fn run_queue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &self.threads[t];
-        if let Some(end) = self.block.disks[thread.disk].client {
-            let (core, then) = (thread.core, thread.call.after_run);
+        if let Some(end) = self.block.disks[thread.disk()].paths.client() {
+            let (core, then) = (thread.core(), thread.call.after_run);
             self.run_nbd(ctx, end, core);
             return self.go(t, then);
         }
         let thread = &mut self.threads[t];
-        match self.block.next_dispatch(thread.hctx, ctx.now) {
+        match self.block.next_dispatch(thread.hctx(), ctx.now) {
             Some(rq) => {
                 thread.plan_issue(rq);
-                let core = thread.core;
+                let core = thread.core();
                 let work = self.driver_work(core);
                 self.threads[t].pend.driver += work;
                 self.segment(ctx, t, Step::RunQueue)
             }
             None => {
-                let (then, d) = (thread.call.after_run, thread.disk);
+                let (then, d) = (thread.call.after_run, thread.disk());
                 self.arm_luns(ctx, d);
                 self.go(t, then)
             }

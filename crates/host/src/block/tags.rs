@@ -1,6 +1,6 @@
 //! Tags: waiting for one, and who gets one that is free; running a queue from elsewhere.
-use crate::block::NONE;
 use crate::block::sched::Elevator;
+use crate::block::{NONE, Purpose, Request};
 use crate::driver::poll::Loop;
 use crate::host::ELEVATOR;
 use crate::host::Host;
@@ -14,9 +14,9 @@ impl<S: Source> Host<S> {
     /// blk_mq_get_tag: sleep for a tag, if there is still none.
     pub(crate) fn tag_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let kept = self.block.kept_back(thread.disk, thread.call.opcode);
-        let hctx = &mut self.block.hctxs[thread.hctx];
-        if self.block.disks[thread.disk].elevator.is_some() {
+        let kept = self.block.kept_back(thread.disk(), thread.call.opcode);
+        let hctx = &mut self.block.hctxs[thread.hctx()];
+        if self.block.disks[thread.disk()].queue.elevator.is_some() {
             if hctx.sched_free > kept {
                 hctx.sched_free -= 1;
                 return self.go(t, Step::Granted);
@@ -36,11 +36,11 @@ impl<S: Source> Host<S> {
         }
         self.counters.tag_waits += 1;
         hctx.waiters.push_back(t);
-        thread.step = Step::Granted;
+        thread.set_step(Step::Granted);
         thread.plan_after(thread.call.part, Layer::Block, Why::Tag);
         if thread.pblk.has_work() {
             thread.plan_nothing();
-            thread.step = Step::KernelIssue;
+            thread.set_step(Step::KernelIssue);
         }
         self.sleep(ctx, t, Asleep::Tag)
     }
@@ -51,8 +51,8 @@ impl<S: Source> Host<S> {
         if thread.is_planned() || thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::Granted);
         }
-        let disk = &self.block.disks[thread.disk];
-        if disk.pblk.is_some() && thread.call.opcode != Opcode::Flush {
+        let disk = &self.block.disks[thread.disk()];
+        if disk.paths.has_ftl() && thread.call.opcode != Opcode::Flush {
             return self.go(t, Step::PblkRead);
         }
         let tag = thread.call.take_granted();
@@ -60,6 +60,31 @@ impl<S: Source> Host<S> {
             return self.issue_flush(ctx, t, tag);
         }
         self.place_request(ctx, t, tag)
+    }
+
+    /// A request is over: it is no more, and its tags are others'.
+    #[inline]
+    pub(crate) fn request_ended(
+        &mut self,
+        ctx: &mut Ctx,
+        (rq, r): (u32, &Request),
+        held: Option<u32>,
+        core: u32,
+    ) {
+        let d = self.block.hctxs[r.hctx].disk;
+        if r.sched_tag
+            && let Some(elevator) = &mut self.block.disks[d].queue.elevator
+        {
+            elevator.completed(rq, r.issued, ctx.now, held);
+        }
+        self.block.requests.remove(rq);
+        if r.purpose == Purpose::Flush {
+            return self.flush_done(ctx, r.hctx, r.tag, core);
+        }
+        self.put_driver_tag(ctx, r.hctx, r.tag, core);
+        if r.sched_tag {
+            self.put_sched_tag(ctx, r.hctx, core);
+        }
     }
 
     /// Hands a freed hardware tag to who waits for one, or puts it back.
@@ -72,7 +97,7 @@ impl<S: Source> Host<S> {
             return self.dispatch(ctx, on, rq);
         }
         let disk = hctx.disk;
-        if self.block.disks[disk].elevator.is_some() {
+        if self.block.disks[disk].queue.elevator.is_some() {
             hctx.tags.push(tag);
             // blk_mq_sched_restart.
             self.run_other_queue(ctx, h, on);
@@ -86,6 +111,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// Hands a freed scheduler tag to who waits for one, or puts it back.
     pub(crate) fn put_sched_tag(&mut self, ctx: &mut Ctx, h: u16, on: u32) {
         let hctx = &mut self.block.hctxs[h];
         match hctx.waiters.pop_front() {
@@ -105,10 +131,10 @@ impl<S: Source> Host<S> {
     fn after_completion(&mut self, ctx: &mut Ctx, h: u16) {
         let disk = self.block.hctxs[h].disk;
         let d = disk;
-        match &mut self.block.disks[d].elevator {
+        match &mut self.block.disks[d].queue.elevator {
             Some(Elevator::Kyber(_)) => {
                 for other in self.block.disks[d].hctxs().filter(|&o| o != h) {
-                    let waits = match &self.block.disks[d].elevator {
+                    let waits = match &self.block.disks[d].queue.elevator {
                         Some(Elevator::Kyber(kyber)) => kyber.waits(other),
                         _ => false,
                     };
@@ -119,7 +145,7 @@ impl<S: Source> Host<S> {
                 }
             }
             Some(Elevator::Bfq(bfq)) => {
-                let until = bfq.idle_until;
+                let until = bfq.idle_until();
                 self.arm_elevator(ctx, disk, until);
             }
             Some(Elevator::Luns(_)) => self.arm_luns(ctx, disk),
@@ -130,19 +156,19 @@ impl<S: Source> Host<S> {
     /// The scheduler by LUN looks again when it said, or at an earlier time that was set: that sets the next.
     pub(crate) fn arm_luns(&mut self, ctx: &mut Ctx, disk: u16) {
         let of = &self.block.disks[disk];
-        let Some(Elevator::Luns(luns)) = &of.elevator else { return };
+        let Some(Elevator::Luns(luns)) = &of.queue.elevator else { return };
         // The time may be over, where a queue had no tag to ask with.
-        let until = luns.until.map(|until| until.max(ctx.now));
-        let until = until.filter(|&until| until < of.elevator_timer);
+        let until = luns.until().map(|until| until.max(ctx.now));
+        let until = until.filter(|&until| until < of.queue.elevator_timer);
         self.arm_elevator(ctx, disk, until);
     }
 
     /// The scheduler looks again then, if nothing happens before.
     pub(crate) fn arm_elevator(&mut self, ctx: &mut Ctx, disk: u16, until: Option<Time>) {
         if let Some(until) = until
-            && until != self.block.disks[disk].elevator_timer
+            && until != self.block.disks[disk].queue.elevator_timer
         {
-            self.block.disks[disk].elevator_timer = until;
+            self.block.disks[disk].queue.elevator_timer = until;
             ctx.at(until, Kind::HostTimer, ELEVATOR | u32::from(disk));
         }
     }
@@ -166,24 +192,25 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// The scheduler asked to be looked at.
     pub(crate) fn elevator_timer(&mut self, ctx: &mut Ctx, disk: u16) {
         let disk = &mut self.block.disks[disk];
-        if let Some(Elevator::Bfq(bfq)) = &mut disk.elevator
+        if let Some(Elevator::Bfq(bfq)) = &mut disk.queue.elevator
             && bfq.on_timer(ctx.now)
         {
             for h in disk.hctxs() {
                 let core = self.block.hctxs[h].core;
                 self.run_other_queue(ctx, h, core);
             }
-        } else if let Some(Elevator::Luns(luns)) = &mut disk.elevator {
+        } else if let Some(Elevator::Luns(luns)) = &mut disk.queue.elevator {
             // An earlier one took the place of others.
-            if disk.elevator_timer != ctx.now {
+            if disk.queue.elevator_timer != ctx.now {
                 return;
             }
-            disk.elevator_timer = Time::NEVER;
+            disk.queue.elevator_timer = Time::NEVER;
             // A queue that has requests without a tag does not ask the scheduler: a tag does that then.
-            luns.until = None;
-            let (first, queues) = (disk.first, disk.hctxs());
+            luns.looks();
+            let (first, queues) = (disk.first(), disk.hctxs());
             for h in queues {
                 let core = self.block.hctxs[h].core;
                 self.run_other_queue(ctx, h, core);

@@ -27,6 +27,7 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
+    /// None is visible, and nobody looks.
     pub fn new(interrupts: bool) -> Completions {
         Completions {
             visible: VecDeque::with_capacity(64),
@@ -93,6 +94,7 @@ impl Completions {
         self.pollers.push(thread);
         !self.visible.is_empty() && self.handler != Handler::Running
     }
+    /// A thread looks no more.
     pub fn end_looking(&mut self, thread: u32) {
         self.pollers.retain(|&p| p != thread);
     }

@@ -5,13 +5,12 @@
 //! interrupts the core meanwhile moves all later looks. Looks are counted as they would have been
 //! made.
 //!
-//! - blk_mq_poll (Linux 4.14) leaves its loop when the request's entry is there, when somebody else
-//!   completed it (the task is running again), or when the scheduler wants the core (need_resched);
-//!   then the task sleeps, and the interrupt wakes it. Without an interrupt (poll queues of Linux
-//!   5.0) it only yields.
-//! - A queue that is polled with its interrupt on sees every entry twice: the poller holds the
-//!   queue's lock with interrupts off, and the message, which takes longer than the entry, finds
-//!   nothing. Only a poller that is late, because another handler had the core, comes second.
+//! - blk_mq_poll (Linux 4.14) leaves its loop when the request's entry is there, when somebody else completed it
+//!   (the task is running again), or when the scheduler wants the core (need_resched). In the last case the task
+//!   sleeps, and the interrupt wakes it. Without an interrupt (poll queues of Linux 5.0) it only yields.
+//! - A queue that is polled with its interrupt on sees every entry twice. The poller holds the queue's lock with
+//!   interrupts off. The message takes longer than the entry, and its handler finds nothing. Only a poller that
+//!   is late, because another handler had the core, comes second.
 //! - Hybrid polling sleeps first, once a request, for half of what requests of its direction and
 //!   size took in the window before.
 //!
@@ -73,6 +72,7 @@ pub(crate) struct InDriver {
 }
 
 impl InDriver {
+    /// It does not poll, and its requests go by this hardware queue.
     pub fn new(home: u16) -> InDriver {
         InDriver {
             home,
@@ -96,11 +96,11 @@ impl InDriver {
     /// Its I/O goes to this disk from here on, whose queue of its core is `home`.
     pub fn turn_to(&mut self, disk: &Disk, core: u32, home: u16) {
         self.home = home;
-        self.polls = (self.may_poll || self.selects) && disk.polls;
+        self.polls = (self.may_poll || self.selects) && disk.can_poll();
         self.polled = match (self.polls, self.selects) {
             (false, _) => home,
-            (true, true) => disk.look_map[core],
-            (true, false) => disk.poll_map[core],
+            (true, true) => disk.look_queue(core),
+            (true, false) => disk.poll_queue(core),
         };
     }
     /// Its bios go to a member of an array from here on, and complete by interrupt.
@@ -238,7 +238,7 @@ const WINDOW: Span = Span::from_ms(100);
 #[derive(Debug, Default)]
 pub(crate) struct PollStats {
     /// The first request that may sleep switches them on.
-    pub on: bool,
+    on: bool,
     end: Option<Time>,
     /// Sum and number of latencies in this window, by bucket.
     sums: [(u64, u64); BUCKETS],
@@ -247,8 +247,13 @@ pub(crate) struct PollStats {
 }
 
 impl PollStats {
+    /// Requests carry the time of their issue for the statistics (RQF_STATS).
+    #[inline]
+    pub fn samples(&self) -> bool {
+        self.on
+    }
     /// Smaller than 512 bytes has none; everything from 64 KiB on shares one.
-    pub fn bucket(write: bool, bytes: u64) -> Option<usize> {
+    fn bucket(write: bool, bytes: u64) -> Option<usize> {
         let size = bytes.checked_ilog2()?.checked_sub(9)? as usize;
         Some((usize::from(write) + 2 * size).min(BUCKETS - 2 + usize::from(write)))
     }
@@ -275,7 +280,7 @@ impl PollStats {
         }
     }
     /// blk_mq_poll_nsecs.
-    pub fn sleep(&mut self, now: Time, write: bool, bytes: u64) -> Span {
+    fn sleep(&mut self, now: Time, write: bool, bytes: u64) -> Span {
         self.publish(now);
         self.on = true;
         let mean = Self::bucket(write, bytes).and_then(|bucket| self.means[bucket]);
@@ -286,7 +291,8 @@ impl PollStats {
 impl<S: Source> Host<S> {
     /// One turn of a loop, and where in it the look is.
     fn turn(&self, what: Loop) -> (u64, u64) {
-        let (poll, uring, spdk) = (&self.cost.poll, &self.cost.uring, &self.cost.spdk);
+        let (poll, uring, spdk) =
+            (&self.stack.cost.poll, &self.stack.cost.uring, &self.stack.cost.spdk);
         match what {
             Loop::Kernel => {
                 let before = poll.blk_mq_poll.0;
@@ -297,9 +303,9 @@ impl<S: Source> Host<S> {
                 (before + spdk.process_completions.0, before)
             }
             Loop::Reactor => {
-                let before = self.cost.nbd.reactor.0
-                    + self.cost.crossing.0
-                    + self.cost.socket.empty.0
+                let before = self.stack.cost.nbd.reactor.0
+                    + self.stack.cost.crossing.0
+                    + self.stack.cost.socket.empty.0
                     + spdk.check_enabled.0;
                 (before + spdk.process_completions.0, before)
             }
@@ -311,7 +317,7 @@ impl<S: Source> Host<S> {
 
     /// How many of these belong to requests in the statistics (RQF_STATS).
     pub(crate) fn sampled<'c>(&self, entries: impl Iterator<Item = &'c Cqe>) -> u64 {
-        if !self.poll_stats.on {
+        if !self.poll_stats.samples() {
             return 0;
         }
         let of = |cqe: &&Cqe| {
@@ -325,12 +331,12 @@ impl<S: Source> Host<S> {
     pub(crate) fn look(&mut self, ctx: &mut Ctx, t: u32, what: Loop, until: Time) -> Flow {
         let thread = &self.threads[t];
         let halts =
-            self.block.flashshare.accelerator && thread.driver.selects && what == Loop::Kernel;
+            self.stack.flashshare.accelerator && thread.driver.selects && what == Loop::Kernel;
         let what = if halts { Loop::Accelerator } else { what };
         let (turn, before) = self.turn(what);
         let thread = &mut self.threads[t];
-        let (h, core) = (thread.driver.polled, thread.core);
-        let then = thread.step;
+        let (h, core) = (thread.driver.polled, thread.core());
+        let then = thread.step();
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, then);
         }
@@ -338,16 +344,16 @@ impl<S: Source> Host<S> {
         thread.driver.looking.what = what;
         thread.driver.looking.hctx = h;
         thread.driver.looking.resched = false;
-        thread.step = Step::Looked;
+        thread.set_step(Step::Looked);
         let in_user = match what {
             Loop::Spdk | Loop::Reactor | Loop::Compute => true,
-            Loop::Ring => thread.source.is_some(),
+            Loop::Ring => thread.is_job(),
             Loop::Kernel | Loop::RingAndQueue | Loop::Accelerator => false,
         };
         let selects = thread.driver.selects && what == Loop::Kernel;
         let c = &mut self.cores[core];
         let begin = c.free_from(ctx.now);
-        let keep = if selects { begin + self.block.flashshare.give_up } else { begin };
+        let keep = if selects { begin + self.stack.flashshare.give_up } else { begin };
         let spin = Spin { first: begin + Span(before), turn, until, keep };
         c.begin_loop(t, begin, spin, in_user, halts);
         if what.has_queue() && self.block.hctxs[h].cqes.begin_looking(t) {
@@ -358,13 +364,13 @@ impl<S: Source> Host<S> {
 
     /// The thread's loop, if it is in one that has not ended.
     fn spinning(&self, t: u32) -> Option<Spin> {
-        self.cores[self.threads[t].core].loop_of(t)
+        self.cores[self.threads[t].core()].loop_of(t)
     }
 
     /// Its first look at or after now.
     fn next_look(&self, ctx: &Ctx, t: u32) -> Option<(Time, u64)> {
         let spin = self.spinning(t)?;
-        let core = &self.cores[self.threads[t].core];
+        let core = &self.cores[self.threads[t].core()];
         let from = ctx.now.max(core.free_from(ctx.now));
         Some(spin.look_at(from))
     }
@@ -373,15 +379,15 @@ impl<S: Source> Host<S> {
     /// with it. False: nobody takes it, the interrupt has to.
     pub(crate) fn polled(&mut self, ctx: &mut Ctx, h: u16, message: bool) -> bool {
         let hctx = &self.block.hctxs[h];
-        let vector = hctx.core;
+        let vector = hctx.core();
         let look = |&t: &u32| self.next_look(ctx, t).map(|(at, _)| (at, t));
         let first = hctx.cqes.pollers().iter().filter_map(look).min();
         let Some((at, t)) = first else { return false };
-        let poll = &self.cost.poll;
+        let poll = &self.stack.cost.poll;
         if message {
             let locked = at + poll.nvme_poll + poll.entry_miss;
-            let same = self.threads[t].core == vector;
-            let way = if same { poll.interrupt_delivery } else { self.cost.interrupt_entry };
+            let same = self.threads[t].core() == vector;
+            let way = if same { poll.interrupt_delivery } else { self.stack.cost.interrupt_entry };
             if locked > ctx.now + way {
                 return false;
             }
@@ -398,10 +404,10 @@ impl<S: Source> Host<S> {
         let looking = &mut self.threads[t].driver.looking;
         self.block.hctxs[h].cqes.take_all(&mut looking.claimed);
         looking.at = at;
-        looking.message = posted.map(|posted| posted + self.cost.poll.interrupt_delivery);
+        looking.message = posted.map(|posted| posted + self.stack.cost.poll.interrupt_delivery);
         let n = looking.claimed.len() as u64;
         let stats = self.sampled(self.threads[t].driver.looking.claimed.iter());
-        let core = self.threads[t].core;
+        let core = self.threads[t].core();
         let found = self.found(core, what, n) + spend!(self, core, StatAdd * stats);
         self.stop_looking(ctx, t, found);
     }
@@ -432,7 +438,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn stop_looking(&mut self, ctx: &mut Ctx, t: u32, found: u64) {
         let Some((at, turns)) = self.next_look(ctx, t) else { return };
         let thread = &self.threads[t];
-        let (what, core) = (thread.driver.looking.what, thread.core);
+        let (what, core) = (thread.driver.looking.what, thread.core());
         // The last look is whole only if it found something; a loop ended from outside leaves it.
         let looks = turns + 1;
         match what {
@@ -461,11 +467,11 @@ impl<S: Source> Host<S> {
         }
         // Of each turn of a reactor the call on the socket.
         let calls = (what == Loop::Reactor)
-            .then(|| looks * (self.cost.crossing.0 + self.cost.socket.empty.0));
+            .then(|| looks * (self.stack.cost.crossing.0 + self.stack.cost.socket.empty.0));
         let c = &mut self.cores[core];
         let Some(spent) = c.end_loop(at, found, calls, what != Loop::Compute) else { return };
         if what == Loop::Compute {
-            c.calls.extra[Function::Application as usize] += spent;
+            c.charge(Function::Application, spent);
         }
         self.arm(ctx, core);
     }
@@ -473,13 +479,13 @@ impl<S: Source> Host<S> {
     /// The loop has ended.
     pub(crate) fn looked(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let core = thread.core;
+        let core = thread.core();
         let (what, h, then) =
             (thread.driver.looking.what, thread.driver.looking.hctx, thread.driver.looking.then);
         let mut claimed = std::mem::take(&mut thread.driver.looking.claimed);
         let (at, message) = (thread.driver.looking.at, thread.driver.looking.message.take());
         let resched = std::mem::take(&mut thread.driver.looking.resched);
-        thread.step = then;
+        thread.set_step(then);
         if what.has_queue() {
             self.block.hctxs[h].cqes.end_looking(t);
         }
@@ -511,9 +517,9 @@ impl<S: Source> Host<S> {
             return Flow::Again;
         }
         let thread = &mut self.threads[t];
-        let (h, core) = (thread.driver.looking.hctx, thread.core);
-        let waits = thread.step == Step::SyncWait
-            && self.block.nodes[thread.call.single()].pending > 0
+        let (h, core) = (thread.driver.looking.hctx, thread.core());
+        let waits = thread.step() == Step::SyncWait
+            && !self.block.nodes[thread.call.single()].is_over()
             && what == Loop::Kernel
             && self.block.hctxs[h].cqes.interrupts();
         if waits {
@@ -532,7 +538,7 @@ impl<S: Source> Host<S> {
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::SyncWait);
         }
-        if self.io_poll_delay < 0
+        if self.stack.io_poll_delay < 0
             || thread.driver.selects
             || std::mem::replace(&mut thread.driver.looking.slept, true)
         {
@@ -540,7 +546,7 @@ impl<S: Source> Host<S> {
         }
         let node = self.block.nodes[thread.call.single()];
         let write = node.ddir == wordline_base::Ddir::Write;
-        let span = match self.io_poll_delay {
+        let span = match self.stack.io_poll_delay {
             0 => self.poll_stats.sleep(ctx.now, write, u64::from(node.len)),
             us => Span::from_us(us as u64),
         };
@@ -553,15 +559,15 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t];
         // hrtimer_start is at the beginning of what follows.
         thread.asks_for(ctx.now + span);
-        thread.pend.entry += spend!(self, thread.core, HybridSleep);
+        thread.pend.entry += spend!(self, thread.core(), HybridSleep);
         self.segment(ctx, t, Step::HybridSleep)
     }
 
     /// The timer is armed: off the core, unless the request is done or the time is over.
     pub(crate) fn hybrid_sleep(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        thread.step = Step::SyncWait;
-        let done = self.block.nodes[thread.call.single()].pending == 0;
+        thread.set_step(Step::SyncWait);
+        let done = self.block.nodes[thread.call.single()].is_over();
         let at = thread.asked_for();
         if done || at <= ctx.now {
             return Flow::Again;

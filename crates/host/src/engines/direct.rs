@@ -17,16 +17,16 @@ impl<S: Source> Host<S> {
     /// Issues until the job has `iodepth` in flight.
     pub(crate) fn direct_fill(&mut self, ctx: &mut Ctx, t: u32) {
         loop {
-            let stopping = self.stopping;
+            let stopping = self.is_stopping();
             let thread = &mut self.threads[t];
             if stopping || thread.engine.exhausted || thread.engine.failed {
                 if thread.engine.cur_depth == 0 && thread.asleep() != Asleep::Done {
                     thread.end();
-                    self.out.push_back(Output::Ended { thread: t });
+                    self.put_out(Output::Ended { thread: t });
                 }
                 return;
             }
-            if thread.engine.cur_depth >= thread.spec.iodepth {
+            if thread.engine.cur_depth >= thread.spec().iodepth {
                 return;
             }
             if let Some(at) = thread.engine.quiesce {
@@ -38,10 +38,10 @@ impl<S: Source> Host<S> {
                 }
                 thread.engine.quiesce = None;
             }
-            let Some(source) = &mut thread.source else { return };
+            let Some(source) = thread.source_mut() else { return };
             match source.next(ctx.now) {
                 Next::Io { ddir, offset, len, class } => {
-                    thread.class = class.or(thread.spec.class);
+                    thread.begin_io(class);
                     thread.engine.cur_depth += 1;
                     thread.stats.issued[ddir as usize] += 1;
                     let level = level_bucket(thread.engine.cur_depth);
@@ -93,12 +93,12 @@ impl<S: Source> Host<S> {
     pub(crate) fn direct_submit(&mut self, ctx: &mut Ctx, node: u32) {
         let n = self.block.nodes[node];
         let whole = !matches!(n.ddir, Ddir::Read | Ddir::Write);
-        let max = self.block.disks[n.disk].max_request;
+        let max = self.block.disks[n.disk].queue.max_request();
         if whole || u64::from(n.len) <= max {
             return self.direct_send(ctx, node);
         }
         let len = u64::from(n.len);
-        self.block.nodes[node].pending = len.div_ceil(max) as u32;
+        self.block.nodes[node].divide(len.div_ceil(max) as u32);
         self.counters.splits += 1;
         let mut at = 0;
         while at < len {
@@ -111,10 +111,11 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// An I/O or a part of one goes into the drive's queue, or waits for a free tag.
     pub(crate) fn direct_send(&mut self, ctx: &mut Ctx, node: u32) {
         let n = self.block.nodes[node];
         self.aim(n.thread, n.disk);
-        let h = self.threads[n.thread].hctx;
+        let h = self.threads[n.thread].hctx();
         let hctx = &mut self.block.hctxs[h];
         let Some(cid) = hctx.send(node) else { return };
         ctx.mark(n.life, Layer::Driver, Why::QueueFull, u32::from(h), ctx.now);
@@ -125,7 +126,7 @@ impl<S: Source> Host<S> {
             Ddir::Sync | Ddir::DataSync => Opcode::Flush,
         };
         let (address, bytes) = if n.ddir.is_sync() { (0, 0) } else { (n.offset, n.len) };
-        let drive = self.block.disks[self.block.hctxs[h].disk].ledger();
+        let drive = self.block.disks[self.block.hctxs[h].disk()].ledger();
         let submitted = to_ledger(ctx, drive, opcode, address, u64::from(bytes));
         *self.block.hctxs[h].at_ledger(cid) = submitted;
         let sqe = Sqe {
@@ -150,7 +151,7 @@ impl<S: Source> Host<S> {
         let hctx = &mut self.block.hctxs[q];
         let (node, next) = hctx.take_back(cqe.cid);
         assert_ne!(node, NONE, "completion of a command that is not at the drive: {cqe:?}");
-        let drive = self.block.disks[hctx.disk].drive;
+        let drive = self.block.disks[hctx.disk()].drive();
         let ok = cqe.status == Status::Success;
         from_ledger(ctx, drive, hctx.at_ledger(cqe.cid), ok);
         self.counters.completions += 1;

@@ -1,7 +1,7 @@
 //! fio's main loop (`do_io` of backend.c) for pvsync2 and libaio, as a state machine that runs between
 //! segments of processor time.
 use crate::block::{BIO_BYTES, NONE};
-use crate::config::Engine;
+use crate::config::{Engine, MarkedBy};
 use crate::disk::address;
 use crate::driver::poll::Loop;
 use crate::function::{Function, spend};
@@ -10,21 +10,29 @@ use crate::source::{Next, Source};
 use crate::stats::{call_bucket, level_bucket};
 use crate::tasks::thread::{Asleep, Flow, Step};
 use wordline_base::track::Track;
-use wordline_base::{Ctx, Ddir, Layer, Lpn, Span, Time, Why};
-use wordline_ftl::Translation;
+use wordline_base::{Ctx, Ddir, Layer, Span, Time, Why};
 
 /// fio's wait_for_completions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reaping {
-    pub min: u32,
-    pub(super) full: bool,
+    /// Completions that it waits for.
+    min: u32,
+    /// The queue is to be emptied down to iodepth_low.
+    full: bool,
     /// Look again in any case: io_getevents(0) in a loop.
-    pub(super) spin: bool,
+    spin: bool,
     /// The job is over: all that is in flight at once.
-    pub drain: bool,
+    drain: bool,
 }
 
-pub(super) const REAP_ONE: Reaping = Reaping { min: 1, full: false, spin: false, drain: false };
+const REAP_ONE: Reaping = Reaping { min: 1, full: false, spin: false, drain: false };
+
+impl Reaping {
+    /// Completions that it waits for, of so many in flight.
+    pub(super) fn min(&self, in_flight: u32) -> u32 {
+        self.min.min(in_flight)
+    }
+}
 
 impl Default for Reaping {
     fn default() -> Reaping {
@@ -35,18 +43,19 @@ impl Default for Reaping {
 impl<S: Source> Host<S> {
     /// One turn of do_io.
     pub(crate) fn top(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let stopping = self.is_stopping();
         let thread = &mut self.threads[t];
         if thread.engine.unmarked {
             // What a program does for itself, and chworkload_attr for a program, with a look before and after.
             thread.engine.unmarked = false;
-            let looks = 2 * u64::from(self.marked_by_tool);
+            let looks = 2 * u64::from(self.stack.flashshare.marked_by == MarkedBy::ChworkloadAttr);
             self.counters.attributes_set += 1;
             self.counters.attributes_read += looks;
             thread.pend.entry +=
-                spend!(self, thread.core, Crossing * (1 + looks), SetAttr, GetAttr * looks);
+                spend!(self, thread.core(), Crossing * (1 + looks), SetAttr, GetAttr * looks);
             return self.segment(ctx, t, Step::Top);
         }
-        if self.stopping || thread.engine.exhausted || thread.engine.failed {
+        if stopping || thread.engine.exhausted || thread.engine.failed {
             thread.engine.requeued = None;
             if thread.engine.cur_depth > 0 {
                 thread.engine.reaping =
@@ -77,24 +86,24 @@ impl<S: Source> Host<S> {
         let (ddir, offset, len) = match thread.engine.requeued.take() {
             Some(io) => io,
             None => {
-                let Some(source) = &mut thread.source else {
+                let Some(source) = thread.source_mut() else {
                     unreachable!("pblk's thread runs no jobs")
                 };
                 match source.next(ctx.now) {
                     Next::Io { ddir, offset, len, class } => {
-                        thread.class = class.or(thread.spec.class);
+                        thread.begin_io(class);
                         let (d, byte) = self.block.place(offset);
                         if let Some(pblk) = self.block.disks[d].enter(ctx) {
-                            pblk.ftl.prefetch(ctx, Lpn(pblk.sector.of(byte) as u32));
+                            pblk.prefetch(ctx, byte);
                         }
-                        prepared = spend!(self, thread.core, Application);
+                        prepared = spend!(self, thread.core(), Application);
                         thread.pend.user += prepared;
                         thread.stats.issued[ddir as usize] += 1;
                         (ddir, offset, len)
                     }
                     Next::File { ddir, offset, len, op, class } => {
-                        thread.class = class.or(thread.spec.class);
-                        thread.pend.user += spend!(self, thread.core, Application);
+                        thread.begin_io(class);
+                        thread.pend.user += spend!(self, thread.core(), Application);
                         thread.stats.issued[ddir as usize] += 1;
                         return self.file_call(ctx, t, (ddir, offset, len), op);
                     }
@@ -112,7 +121,7 @@ impl<S: Source> Host<S> {
                     Next::Pause { spin_until, until } => {
                         let spin = spin_until.since(ctx.now).0;
                         thread.pend.user += spin;
-                        self.cores[thread.core].calls.extra[Function::Application as usize] += spin;
+                        self.cores[thread.core()].charge(Function::Application, spin);
                         thread.engine.quiesce = Some(until.max(ctx.now + Span(1)));
                         return Flow::Again;
                     }
@@ -127,10 +136,10 @@ impl<S: Source> Host<S> {
                 }
             }
         };
-        match thread.spec.engine {
+        match thread.spec().engine {
             Engine::Libaio | Engine::IoUring if matches!(ddir, Ddir::Read | Ddir::Write) => {
                 thread.engine.cur_depth += 1;
-                let batch = thread.spec.iodepth_batch as usize;
+                let batch = thread.spec().iodepth_batch as usize;
                 let node = self.new_node(t, ddir, self.block.place(offset), len);
                 self.block.nodes[node].prepared = prepared;
                 let thread = &mut self.threads[t];
@@ -178,7 +187,7 @@ impl<S: Source> Host<S> {
         }
         // Who looks for its completions itself goes on looking.
         let looks = thread.engine.cur_depth > 0 && thread.engine.partner == NONE;
-        match thread.spec.engine {
+        match thread.spec().engine {
             Engine::Spdk if looks => self.look(ctx, t, Loop::Spdk, at),
             Engine::IoUring if looks && thread.engine.submitter != NONE => {
                 self.look(ctx, t, Loop::Ring, at)
@@ -193,20 +202,22 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// After io_queue_event: completions are reaped if the queue is full.
     pub(crate) fn queued(&mut self, t: u32, busy: bool) -> Flow {
         let thread = &mut self.threads[t];
-        let full = thread.engine.cur_depth >= thread.spec.iodepth;
-        let polling = thread.spec.iodepth_batch_complete_min == 0
-            && thread.spec.iodepth_batch_complete_max == 0;
+        let full = thread.engine.cur_depth >= thread.spec().iodepth;
+        let polling = thread.spec().iodepth_batch_complete_min == 0
+            && thread.spec().iodepth_batch_complete_max == 0;
         if thread.engine.cur_depth > 0 && (full || busy || polling) {
-            let min = thread.spec.iodepth_batch_complete_min.min(thread.engine.cur_depth);
-            let spin = thread.spec.iodepth_batch_complete_min == 0;
+            let min = thread.spec().iodepth_batch_complete_min.min(thread.engine.cur_depth);
+            let spin = thread.spec().iodepth_batch_complete_min == 0;
             thread.engine.reaping = Reaping { min: min.max(1), full, spin, drain: false };
             return self.go(t, Step::Getevents);
         }
         self.go(t, Step::Top)
     }
 
+    /// A synchronous system call of one I/O.
     pub(crate) fn sync_call(
         &mut self,
         t: u32,
@@ -220,20 +231,16 @@ impl<S: Source> Host<S> {
         thread.engine.cur_depth += 1;
         let level = level_bucket(thread.engine.cur_depth);
         thread.stats.iodepth_level[level] += 1;
-        thread.pend.entry += spend!(self, thread.core, Crossing);
+        thread.pend.entry += spend!(self, thread.core(), Crossing);
         let data = matches!(ddir, Ddir::Read | Ddir::Write);
-        let share = u64::from(thread.spec.hipri_percentage);
-        // pvsync2 draws for each I/O whether it carries RWF_HIPRI.
         // A bio that is split is not polled where only polling would find its end
         // (bio_clear_hipri, Linux 5.10).
         let whole = thread.driver.may_split()
-            || u64::from(len) <= self.block.disks[disk].max_request.min(BIO_BYTES);
+            || u64::from(len) <= self.block.disks[disk].queue.max_request().min(BIO_BYTES);
         let thread = &mut self.threads[t];
-        let polls = thread.driver.polls()
-            && data
-            && whole
-            && (share >= 100 || thread.rng.below(100) < share);
-        thread.hctx = thread.driver.begin_call(polls);
+        let polls = thread.driver.polls() && data && whole && thread.draws_hipri();
+        let hctx = thread.driver.begin_call(polls);
+        thread.go_by(hctx);
         let node = self.new_node(t, ddir, (disk, offset), len);
         self.threads[t].call.begin_one(node, len, after);
         self.go(t, Step::NextIo)
@@ -245,13 +252,13 @@ impl<S: Source> Host<S> {
         if thread.engine.submitter != NONE {
             return self.hand_over(ctx, t, after);
         }
-        thread.hctx = thread.driver.queue();
+        thread.go_by(thread.driver.queue());
         let n = thread.engine.iocbs.len() as u32;
         thread.stats.iodepth_level[level_bucket(thread.engine.cur_depth)] += u64::from(n);
         thread.stats.iodepth_submit[call_bucket(n)] += 1;
         thread.stats.submit_calls += 1;
-        let core = thread.core;
-        if thread.spec.engine == Engine::IoUring {
+        let core = thread.core();
+        if thread.spec().engine == Engine::IoUring {
             thread.pend.library += spend!(self, core, UringPrepare * u64::from(n));
             thread.pend.entry += spend!(self, core, Crossing, UringEnter);
         } else {
@@ -261,12 +268,13 @@ impl<S: Source> Host<S> {
         self.go(t, Step::NextIo)
     }
 
+    /// The submission call returns.
     pub(crate) fn call_end(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         if thread.is_planned() || thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::CallEnd);
         }
-        if std::mem::take(&mut thread.vfs.submits) {
+        if thread.vfs.end_bio() {
             return self.go(t, Step::Vfs);
         }
         if thread.call.is_batch() {
@@ -288,9 +296,10 @@ impl<S: Source> Host<S> {
         self.go(t, Step::SyncWait)
     }
 
+    /// A synchronous call waits for its I/O.
     pub(crate) fn sync_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        if self.block.nodes[thread.call.single()].pending > 0 {
+        if !self.block.nodes[thread.call.single()].is_over() {
             if (thread.driver.polls_call() || thread.driver.selects())
                 && thread.driver.finds_its_own()
             {
@@ -298,7 +307,7 @@ impl<S: Source> Host<S> {
             }
             return self.sleep(ctx, t, Asleep::Call);
         }
-        thread.pend.entry += spend!(self, thread.core, Finish);
+        thread.pend.entry += spend!(self, thread.core(), Finish);
         self.segment(ctx, t, Step::SyncReturn)
     }
 
@@ -311,24 +320,24 @@ impl<S: Source> Host<S> {
         if thread.engine.partner != NONE {
             return self.leave_to_reaper(ctx, t);
         }
-        match thread.spec.engine {
+        match thread.spec().engine {
             Engine::IoUring => return self.uring_getevents(ctx, t),
             Engine::Spdk => return self.spdk_getevents(ctx, t),
             _ => {}
         }
-        let min = thread.engine.reaping.min.min(thread.engine.cur_depth);
-        let max = thread.spec.iodepth_batch_complete_max.min(thread.engine.cur_depth).max(min);
+        let min = thread.engine.reaping.min(thread.engine.cur_depth);
+        let max = thread.spec().iodepth_batch_complete_max.min(thread.engine.cur_depth).max(min);
         let ready = thread.engine.ring.len() as u32;
-        let call = self.cost.crossing.0 + self.cost.aio_getevents.0;
+        let call = self.stack.cost.crossing.0 + self.stack.cost.aio_getevents.0;
         if ready >= min {
             let n = ready.min(max);
-            let core = thread.core;
+            let core = thread.core();
             thread.pend.entry += spend!(self, core, Crossing, AioGetevents, Finish * u64::from(n));
             return self.segment(ctx, t, Step::Reap(n));
         }
         // Looking again and again at no cost is the same as waiting.
         if thread.engine.reaping.spin && call > 0 {
-            thread.pend.entry += spend!(self, thread.core, Crossing, AioGetevents);
+            thread.pend.entry += spend!(self, thread.core(), Crossing, AioGetevents);
             return self.segment(ctx, t, Step::Getevents);
         }
         if thread.driver.selects() && thread.driver.finds_its_own() {
@@ -337,6 +346,7 @@ impl<S: Source> Host<S> {
         self.sleep(ctx, t, Asleep::Events)
     }
 
+    /// So many completions are the application's.
     pub(crate) fn reap_events(&mut self, ctx: &mut Ctx, t: u32, n: u32) -> Flow {
         let thread = &mut self.threads[t];
         let (wake, work) = thread.done();
@@ -348,7 +358,8 @@ impl<S: Source> Host<S> {
             }
         }
         let thread = &mut self.threads[t];
-        let again = thread.engine.reaping.full && thread.engine.cur_depth > thread.spec.iodepth_low;
+        let again =
+            thread.engine.reaping.full && thread.engine.cur_depth > thread.spec().iodepth_low;
         self.go(t, if again { Step::Getevents } else { Step::Top })
     }
 
@@ -358,7 +369,7 @@ impl<S: Source> Host<S> {
         if thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::Getevents);
         }
-        let most = if thread.engine.reaping.full { thread.spec.iodepth } else { 1 };
+        let most = if thread.engine.reaping.full { thread.spec().iodepth } else { 1 };
         if thread.engine.cur_depth < most {
             return self.go(t, Step::Top);
         }
@@ -371,15 +382,16 @@ impl<S: Source> Host<S> {
         if self.threads[owner].engine.ring.is_empty() {
             return self.sleep(ctx, r, Asleep::Events);
         }
-        let core = self.threads[r].core;
+        let core = self.threads[r].core();
         let call = spend!(self, core, Crossing, AioGetevents, Finish);
         self.threads[r].pend.entry += call;
         self.segment(ctx, r, Step::Collected)
     }
 
+    /// A reaper has one completion.
     pub(crate) fn collected(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
         let reaper = &self.threads[r];
-        let (owner, core, (wake, work)) = (reaper.engine.partner, reaper.core, reaper.done());
+        let (owner, core, (wake, work)) = (reaper.engine.partner, reaper.core(), reaper.done());
         let job = &mut self.threads[owner];
         job.stats.iodepth_complete[call_bucket(1)] += 1;
         job.stats.complete_calls += 1;
@@ -404,8 +416,8 @@ impl<S: Source> Host<S> {
         let t = node.thread;
         let thread = &mut self.threads[t];
         let (now, core) = match thread.engine.partner {
-            NONE => (ctx.now, thread.core),
-            reaper => (ctx.now, self.threads[reaper].core),
+            NONE => (ctx.now, thread.core()),
+            reaper => (ctx.now, self.threads[reaper].core()),
         };
         let thread = &mut self.threads[t];
         let held = match thread.engine.reaping {
@@ -423,16 +435,16 @@ impl<S: Source> Host<S> {
             ctx.slice(Track::Job(t), node.ddir.name(), node.issued, now, node.life);
         }
         thread.engine.cur_depth -= 1;
-        let Some(source) = &mut thread.source else { return self.served(ctx, t, &node) };
+        let Some(source) = thread.source_mut() else { return self.served(ctx, t, &node) };
         let latency = now.since(node.issued);
         let place = address(node.disk, node.offset);
         source.lived(ctx.lives.get(node.life));
         source.finished(node.ddir, place, node.len, node.ok, latency, now);
         if !node.ok {
             self.counters.errors += 1;
-            thread.engine.failed |= !thread.spec.continue_on_error;
+            thread.engine.failed |= !thread.spec().continue_on_error;
         }
-        self.out.push_back(Output::Finished(Finished {
+        self.put_out(Output::Finished(Finished {
             thread: t,
             ddir: node.ddir,
             disk: node.disk,

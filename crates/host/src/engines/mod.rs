@@ -48,6 +48,7 @@ pub(crate) struct InEngine {
 }
 
 impl InEngine {
+    /// Nothing is prepared or in flight.
     pub fn new(spec: &ThreadSpec) -> InEngine {
         InEngine {
             cur_depth: 0,

@@ -30,7 +30,7 @@ impl<S: Source> Host<S> {
         let parts = if ddir.is_sync() || ddir == Ddir::Trim {
             1
         } else {
-            u64::from(len).div_ceil(self.block.disks[disk].max_request).max(1)
+            u64::from(len).div_ceil(self.block.disks[disk].queue.max_request()).max(1)
         };
         let node = self.new_node(t, ddir, (disk, offset), len);
         let thread = &mut self.threads[t];
@@ -38,7 +38,7 @@ impl<S: Source> Host<S> {
         thread.stats.iodepth_level[level_bucket(thread.engine.cur_depth)] += 1;
         thread.stats.iodepth_submit[crate::stats::call_bucket(1)] += 1;
         thread.stats.submit_calls += 1;
-        let core = thread.core;
+        let core = thread.core();
         let cost = spend!(self, core, SpdkPlugin, SpdkCheck * parts, SpdkSubmit * parts);
         // Time must pass, or a job that goes on after errors never ends.
         thread.pend.library += cost.max(1);
@@ -49,19 +49,19 @@ impl<S: Source> Host<S> {
     /// The commands are written.
     pub(crate) fn spdk_submit(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let node = self.threads[t].call.single();
-        self.threads[t].step = Step::Queued { busy: false };
+        self.threads[t].set_step(Step::Queued { busy: false });
         let n = &mut self.block.nodes[node];
         n.submitted = ctx.now;
         let n = *n;
         if n.life == IoId::NONE {
             let life = ctx.lives.begin(t, n.ddir, n.offset, n.len, n.issued);
-            ctx.mark(life, Layer::Driver, Why::Doorbell, self.threads[t].core, ctx.now);
+            ctx.mark(life, Layer::Driver, Why::Doorbell, self.threads[t].core(), ctx.now);
             self.block.nodes[node].life = life;
         }
         if self.valid(n.disk, n.ddir, n.offset, n.len) {
             self.direct_submit(ctx, node);
         } else {
-            let core = self.threads[t].core;
+            let core = self.threads[t].core();
             self.node_done(ctx, node, false, Some(core));
         }
         Flow::Again
@@ -71,7 +71,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn spdk_done(&mut self, ctx: &mut Ctx, cqe: Cqe, at: Time) {
         let node = self.direct_reaped(ctx, cqe.sq, &cqe);
         let n = self.block.nodes[node];
-        let core = self.threads[n.thread].core;
+        let core = self.threads[n.thread].core();
         ctx.mark(n.life, Layer::Completion, Why::Polling, core, at);
         ctx.mark(n.life, Layer::Completion, Why::Work, core, ctx.now);
         self.node_done(ctx, node, cqe.status == Status::Success, Some(core));
@@ -80,8 +80,8 @@ impl<S: Source> Host<S> {
     /// spdk_fio_getevents.
     pub(crate) fn spdk_getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let min = thread.engine.reaping.min.min(thread.engine.cur_depth);
-        let max = thread.spec.iodepth_batch_complete_max.min(thread.engine.cur_depth).max(min);
+        let min = thread.engine.reaping.min(thread.engine.cur_depth);
+        let max = thread.spec().iodepth_batch_complete_max.min(thread.engine.cur_depth).max(min);
         let ready = thread.engine.ring.len() as u32;
         if ready >= min {
             return self.segment(ctx, t, Step::Reap(ready.min(max)));

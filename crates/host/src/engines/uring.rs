@@ -1,12 +1,11 @@
-//! io_uring as fio's engine drives it (Linux 5.1): entries are prepared in a ring, io_uring_enter
-//! submits them, completions are taken from a ring without a system call, and a second
-//! io_uring_enter waits when too few are there. Unlike io_getevents it wakes only when there are
-//! enough (io_should_wake).
+//! io_uring as fio's engine drives it (Linux 5.1). Entries are prepared in a ring, and io_uring_enter submits
+//! them. Completions are taken from a ring without a system call. A second io_uring_enter waits when too few
+//! are there. Unlike io_getevents it wakes only when there are enough (io_should_wake).
 //!
 //! - With `hipri` (IORING_SETUP_IOPOLL) that call polls instead of sleeping (io_iopoll_check).
-//! - With `sqthread_poll` (IORING_SETUP_SQPOLL) a kernel thread on another core looks at the ring
-//!   and submits; the application makes no call unless that thread has gone to sleep, which it does
-//!   after `sq_thread_idle` without work, and looks at the completion ring in user mode.
+//! - With `sqthread_poll` (IORING_SETUP_SQPOLL) a kernel thread on another core looks at the ring and submits.
+//!   It goes to sleep after `sq_thread_idle` without work. The application makes a call only to wake it, and
+//!   looks at the completion ring in user mode.
 //! - With both the kernel thread polls the queue, too.
 //!
 //! As with libaio, fsync and trim are synchronous calls here. Left out: registered buffers and
@@ -29,7 +28,7 @@ impl<S: Source> Host<S> {
         thread.stats.iodepth_level[level_bucket(thread.engine.cur_depth)] += u64::from(n);
         thread.stats.iodepth_submit[call_bucket(n)] += 1;
         thread.stats.submit_calls += 1;
-        let core = thread.core;
+        let core = thread.core();
         thread.pend.library += spend!(self, core, UringPrepare * u64::from(n));
         thread.call.begin_hand_over(after);
         let sq = thread.engine.submitter;
@@ -42,9 +41,10 @@ impl<S: Source> Host<S> {
         self.segment(ctx, t, Step::HandOver)
     }
 
+    /// The entries are in the ring of the submission thread.
     pub(crate) fn handed_over(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let (sq, core) = (thread.engine.submitter, thread.core);
+        let (sq, core) = (thread.engine.submitter, thread.core());
         let mut entries = std::mem::take(&mut thread.engine.iocbs);
         for &node in &entries {
             self.block.nodes[node].submitted = ctx.now;
@@ -79,7 +79,7 @@ impl<S: Source> Host<S> {
         let what = if thread.driver.polls() { Loop::RingAndQueue } else { Loop::Ring };
         let in_flight = thread.driver.polls() && thread.engine.cur_depth > 0;
         if thread.engine.sq_until == Time::NEVER {
-            thread.engine.sq_until = ctx.now + self.sq_thread_idle;
+            thread.engine.sq_until = ctx.now + self.stack.sq_thread_idle;
         }
         if ended || !in_flight && thread.engine.sq_until <= ctx.now {
             return self.sleep(ctx, r, Asleep::Ring);
@@ -91,10 +91,10 @@ impl<S: Source> Host<S> {
     /// fio_ioring_getevents.
     pub(crate) fn uring_getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let min = thread.engine.reaping.min.min(thread.engine.cur_depth);
-        let max = thread.spec.iodepth_batch_complete_max.min(thread.engine.cur_depth).max(min);
+        let min = thread.engine.reaping.min(thread.engine.cur_depth);
+        let max = thread.spec().iodepth_batch_complete_max.min(thread.engine.cur_depth).max(min);
         let ready = thread.engine.ring.len() as u32;
-        let core = thread.core;
+        let core = thread.core();
         if ready >= min {
             let n = ready.min(max);
             thread.engine.entered = false;

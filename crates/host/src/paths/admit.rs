@@ -7,6 +7,7 @@
 //!   it to pblk later, as blk-throttle's does with the bios it holds (blk_throtl_dispatch_work_fn).
 //! - Nothing is merged: pblk takes bios one by one.
 
+use crate::ThreadId;
 use crate::block::NONE;
 use crate::block::sched::{Ask, Dir, Kyber};
 use crate::host::Host;
@@ -20,11 +21,11 @@ use wordline_nvme::Opcode;
 
 #[derive(Debug)]
 pub(crate) struct Bios {
-    pub kyber: Kyber,
+    kyber: Kyber,
     /// By node: when it got its token.
     issued: IdVec<u32, Time>,
     /// The kernel thread.
-    pub thread: u32,
+    thread: ThreadId,
     /// Bios that have a token and are still to enter pblk.
     ready: VecDeque<u32>,
     stats: BioStats,
@@ -35,6 +36,12 @@ impl Bios {
         let (issued, ready) = (IdVec::new(), VecDeque::new());
         Bios { kyber, issued, thread, ready, stats: BioStats::default() }
     }
+    /// For tests: reads that may be at pblk, and the tokens of each domain in use.
+    #[cfg(test)]
+    pub fn kyber(&self) -> &Kyber {
+        &self.kyber
+    }
+    /// What bios have done so far.
     pub fn stats(&self) -> BioStats {
         let k = &self.kyber;
         BioStats { windows: k.windows, resizes: k.resizes, depths: k.depths, ..self.stats }
@@ -66,11 +73,11 @@ impl<S: Source> Host<S> {
     /// A bio meets the scheduler, its own processor time behind it.
     pub(crate) fn admit(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &self.threads[t];
-        let (part, hctx, core) = (thread.call.part(), thread.hctx, thread.core);
+        let (part, hctx, core) = (thread.call.part(), thread.hctx(), thread.core());
         let node = self.block.nodes[part];
         let disk = &mut self.block.disks[node.disk];
         let hctxs = disk.hctxs();
-        let Some(bios) = &mut disk.bios else { return Flow::Again };
+        let Some(bios) = &mut disk.paths.bios else { return Flow::Again };
         let ask = Ask {
             rq: part,
             hctx,
@@ -97,7 +104,7 @@ impl<S: Source> Host<S> {
         let d = self.block.nodes[node].disk;
         let disk = &mut self.block.disks[d];
         let hctxs = disk.hctxs();
-        let Some(bios) = &mut disk.bios else { return };
+        let Some(bios) = &mut disk.paths.bios else { return };
         let Some(&issued) = bios.issued.get(node) else { return };
         if !bios.kyber.completed(node, issued, ctx.now) {
             return;
@@ -108,7 +115,7 @@ impl<S: Source> Host<S> {
     }
 
     fn wake_for_bios(&mut self, ctx: &mut Ctx, disk: u16, on: Option<u32>) {
-        let Some(bios) = &self.block.disks[disk].bios else { return };
+        let Some(bios) = &self.block.disks[disk].paths.bios else { return };
         let t = bios.thread;
         if !bios.ready.is_empty() && self.threads[t].asleep() == Asleep::Actions {
             self.wake(ctx, t, on);
@@ -117,8 +124,8 @@ impl<S: Source> Host<S> {
 
     /// The kernel thread takes the next bio to pblk.
     pub(crate) fn next_bio(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let d = self.threads[t].disk;
-        let Some(bios) = &mut self.block.disks[d].bios else { return Flow::Off };
+        let d = self.threads[t].disk();
+        let Some(bios) = &mut self.block.disks[d].paths.bios else { return Flow::Off };
         let Some(node) = bios.ready.pop_front() else {
             return self.sleep(ctx, t, Asleep::Actions);
         };

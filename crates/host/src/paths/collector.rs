@@ -1,11 +1,11 @@
-//! The collector of a drive that has map and log itself, on the host: it reads how many sectors of each segment
-//! are in use, and says which segment is collected, how much of it and when. What is moved stays in the
-//! drive.
+//! The collector of a drive whose map and log are in the drive, but whose collector is on the host. It reads how
+//! many sectors of each segment are in use, and says which segment is collected, how much of it and when. What
+//! is moved stays in the drive.
 //!
 //! One kernel thread a drive has one command at it, which the drive answers when there is something to
 //! decide. It takes a hardware tag and passes by the scheduler, as commands of a driver's own do.
 
-use crate::block::{NO_TAG, NONE, Purpose};
+use crate::block::{NONE, Purpose};
 use crate::function::spend;
 use crate::host::{Host, Output};
 use crate::source::Source;
@@ -26,6 +26,7 @@ pub struct GcOnHost {
     pub count: Span,
 }
 
+/// The collector of one drive.
 pub(crate) struct Collector {
     of: GcOnHost,
     thread: u32,
@@ -34,7 +35,7 @@ pub(crate) struct Collector {
     report: Option<GcReport>,
     /// The order that is to be sent, or is at the drive.
     order: GcOrder,
-    pub stats: GcStats,
+    stats: GcStats,
 }
 
 impl Collector {
@@ -48,6 +49,10 @@ impl Collector {
             stats: GcStats::default(),
         }
     }
+    /// What it has done so far.
+    pub fn stats(&self) -> GcStats {
+        self.stats
+    }
     /// Bytes of host memory: the page of counts.
     pub fn memory(&self) -> u64 {
         self.of.shape.memory()
@@ -58,7 +63,7 @@ impl<S: Source> Host<S> {
     /// Collectors begin to watch their drives.
     pub(crate) fn start_collectors(&mut self, ctx: &mut Ctx) {
         for d in 0..self.block.disks.len() as u16 {
-            if let Some(collector) = &self.block.disks[d].collector {
+            if let Some(collector) = &self.block.disks[d].paths.collector {
                 let thread = collector.thread;
                 self.wake(ctx, thread, None);
             }
@@ -67,8 +72,8 @@ impl<S: Source> Host<S> {
 
     /// The drive has answered the collector's order, as a core knows.
     pub fn gc_reported(&mut self, ctx: &mut Ctx, disk: u16, on: u32, report: GcReport) {
-        ctx.host = self.number;
-        let Some(collector) = &mut self.block.disks[disk].collector else { return };
+        self.enter(ctx);
+        let Some(collector) = &mut self.block.disks[disk].paths.collector else { return };
         let stats = &mut collector.stats;
         stats.answers += 1;
         stats.link_bytes += u64::from(collector.order.bytes(collector.of.shape.segments));
@@ -81,14 +86,14 @@ impl<S: Source> Host<S> {
         collector.report = Some(report);
         let thread = collector.thread;
         // The handler is over: nobody else asks its core to look for who runs next.
-        let from = (self.threads[thread].core != on).then_some(on);
+        let from = (self.threads[thread].core() != on).then_some(on);
         self.wake(ctx, thread, from);
     }
 
     /// The collector thinks, and has an order to send; or waits for an answer.
     pub(crate) fn collector_next(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let d = self.threads[t].disk;
-        let Some(collector) = &mut self.block.disks[d].collector else { return Flow::Off };
+        let d = self.threads[t].disk();
+        let Some(collector) = &mut self.block.disks[d].paths.collector else { return Flow::Off };
         let Some(report) = collector.report.take() else {
             return self.sleep(ctx, t, Asleep::Actions);
         };
@@ -97,23 +102,24 @@ impl<S: Source> Host<S> {
         let work = collector.of.command + looks;
         let thread = &mut self.threads[t];
         thread.pend.ftl += work.0;
-        thread.pend.block += spend!(self, thread.core, Block);
-        thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
+        thread.pend.block += spend!(self, thread.core(), Block);
+        thread.pend.driver += spend!(self, thread.core(), DmaMap, Doorbell);
         self.segment(ctx, t, Step::CollectorOrder)
     }
 
+    /// The order goes to the drive.
     pub(crate) fn collector_order(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let (core, h, d) = (self.threads[t].core, self.threads[t].hctx, self.threads[t].disk);
-        let Some(collector) = &self.block.disks[d].collector else { return Flow::Off };
+        let (core, h, d) = (self.threads[t].core(), self.threads[t].hctx(), self.threads[t].disk());
+        let Some(collector) = &self.block.disks[d].paths.collector else { return Flow::Off };
         let order = collector.order;
         let bytes = order.bytes(collector.of.shape.segments);
         let opcode = match order {
             GcOrder::Counts { .. } => Opcode::GcCounts,
             GcOrder::Collect { .. } => Opcode::GcCollect,
         };
-        let rq = self.block.request(NONE, opcode, order.encode(), bytes.into(), h, NO_TAG);
+        let rq = self.block.driver_request(NONE, opcode, order.encode(), bytes.into(), h);
         let r = &mut self.block.requests[rq];
-        (r.sched_tag, r.purpose) = (false, Purpose::GcOrder);
+        r.purpose = Purpose::GcOrder;
         match self.block.get_driver_tag(rq) {
             true => self.issue(ctx, rq, core),
             // The next that is free.
@@ -124,6 +130,6 @@ impl<S: Source> Host<S> {
 
     /// The completion of its command: the answer is in host memory.
     pub(crate) fn collector_answered(&mut self, disk: u16, on: u32) {
-        self.out.push_back(Output::TakeReport { disk, on });
+        self.put_out(Output::TakeReport { disk, on });
     }
 }

@@ -20,13 +20,15 @@ pub(crate) struct MapLock {
     readers: u32,
     taken: bool,
     waiting: VecDeque<(u32, Hold)>,
-    pub stats: MapLockStats,
+    stats: MapLockStats,
 }
 
 /// What became of those who asked for the lock of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct MapLockStats {
+    /// Times that it was had together with others.
     pub shared: u64,
+    /// Times that it was had alone.
     pub alone: u64,
     /// Times that somebody slept for it.
     pub waits: u64,
@@ -52,6 +54,10 @@ impl MapLock {
             Hold::Alone => (self.taken, self.stats.alone) = (true, self.stats.alone + 1),
         }
     }
+    /// Who has asked for it so far.
+    pub(super) fn stats(&self) -> MapLockStats {
+        self.stats
+    }
     /// Answers whether the thread has it; otherwise it is in the queue.
     pub fn ask(&mut self, thread: u32, hold: Hold) -> bool {
         let now = self.waiting.is_empty() && self.fits(hold);
@@ -64,6 +70,7 @@ impl MapLock {
         }
         now
     }
+    /// Somebody lets go of it.
     pub fn leave(&mut self, hold: Hold) {
         match hold {
             Hold::Shared => self.readers -= 1,
@@ -86,7 +93,7 @@ impl<S: Source> Host<S> {
     /// The thread goes on at `step` with the lock of its disk's map, at once where the map has none.
     pub(crate) fn locked(&mut self, ctx: &mut Ctx, t: u32, hold: Hold, step: Step) -> Option<Flow> {
         let thread = &mut self.threads[t];
-        let pblk = self.block.disks[thread.disk].pblk.as_deref_mut()?;
+        let pblk = self.block.disks[thread.disk()].paths.pblk.as_deref_mut()?;
         let lock = pblk.lock.as_mut()?;
         if thread.pblk.hold.is_some() {
             return None;
@@ -103,7 +110,7 @@ impl<S: Source> Host<S> {
         }
         thread.pblk.owed = cost;
         let part = thread.call.part();
-        thread.step = step;
+        thread.set_step(step);
         if part != crate::block::NONE {
             thread.plan_after(part, Layer::Ftl, Why::MapLock);
         }
@@ -113,7 +120,7 @@ impl<S: Source> Host<S> {
     /// Processor time of what the map did for the thread.
     pub(crate) fn charge_map(&mut self, t: u32) {
         let thread = &mut self.threads[t];
-        let Some(pblk) = &mut self.block.disks[thread.disk].pblk else { return };
+        let Some(pblk) = &mut self.block.disks[thread.disk()].paths.pblk else { return };
         let Some(map) = &pblk.cost.map else { return };
         let work = wordline_ftl::Translation::take_map_work(&mut pblk.ftl);
         let spent = map.of(work).0 + std::mem::take(&mut thread.pblk.owed);
@@ -125,12 +132,12 @@ impl<S: Source> Host<S> {
     /// The thread lets go of the lock, and others have it.
     pub(crate) fn unlock(&mut self, ctx: &mut Ctx, t: u32) {
         let thread = &mut self.threads[t];
-        let (d, core) = (thread.disk, thread.core);
+        let (d, core) = (thread.disk(), thread.core());
         let Some(hold) = thread.pblk.hold.take() else { return };
-        if let Some(lock) = self.block.disks[d].pblk.as_mut().and_then(|p| p.lock.as_mut()) {
+        if let Some(lock) = self.block.disks[d].paths.pblk.as_mut().and_then(|p| p.lock.as_mut()) {
             lock.leave(hold);
         }
-        while let Some(lock) = self.block.disks[d].pblk.as_mut().and_then(|p| p.lock.as_mut())
+        while let Some(lock) = self.block.disks[d].paths.pblk.as_mut().and_then(|p| p.lock.as_mut())
             && let Some((next, hold)) = lock.next()
         {
             self.threads[next].pblk.hold = Some(hold);

@@ -2,12 +2,12 @@
 //! the clock: the client's, whose drive is the device, and the server's, which has the drive. What
 //! passes between them are [`Message`]s; who holds both hosts carries them.
 //!
-//! Client: one hardware queue of a driver that may sleep (BLK_MQ_F_BLOCKING), so that nothing is issued
-//! by its submitter: kblockd's worker of the submitter's core takes what waits, a request after the
-//! other, and sends each with a call for its header and one for each page. recv_work sits in a
-//! receive for the header of a reply, then for each of its pages, and ends the request.
+//! The client has one hardware queue. Its driver may sleep (BLK_MQ_F_BLOCKING), so nothing is issued by its
+//! submitter: kblockd's worker of the submitter's core takes what waits, a request after the other. It sends
+//! each with a call for its header and one for each page. recv_work sits in a receive for the header of a
+//! reply, then for each of its pages, and ends the request.
 //!
-//! nbd-server: one thread receives, header and payload, and hands requests to a pool; a thread of the
+//! nbd-server has one thread that receives header and payload, and hands requests to a pool. A thread of the
 //! pool calls its kernel for the drive, and sends the reply.
 //!
 //! SPDK (lib/nbd): a reactor's two pollers in turn. One sends what is complete and receives up to 16
@@ -25,7 +25,7 @@ use crate::host::{Host, Output};
 use crate::source::{Source, ThreadSpec};
 use crate::tasks::core::Irq;
 use crate::tasks::thread::{Asleep, Flow, Step, Thread};
-use crate::{CoreId, Engine, ThreadId, config};
+use crate::{CoreId, EndId, Engine, ThreadId, config};
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{Ctx, Ddir, IdVec, IoId, Layer, Span, Time, Why};
 use wordline_fs::Op;
@@ -120,6 +120,13 @@ enum Stage {
     Sending,
 }
 
+/// What a thread is about in a connection.
+#[derive(Debug, Default)]
+pub(crate) struct InNbd {
+    /// The connection that it is a thread of.
+    end: EndId,
+}
+
 /// A host's end of a connection.
 pub(crate) struct End {
     config: NbdConfig,
@@ -153,7 +160,7 @@ pub(crate) struct End {
 
 impl<S: Source> Host<S> {
     fn end_of(&mut self, config: &NbdConfig, disk: u16, receiver: u32) -> End {
-        self.private = false;
+        self.cfs.couple_cores();
         End {
             config: config.clone(),
             disk,
@@ -181,34 +188,39 @@ impl<S: Source> Host<S> {
         at: At,
         asleep: Asleep,
     ) -> u32 {
-        let hctx = self.block.disks[disk].map[core];
+        let hctx = self.block.disks[disk].home(core);
         let mut thread = Thread::new(ThreadSpec::new(name, engine, 1), None, core, disk, hctx);
-        thread.end = self.ends.len() as u16;
+        thread.nbd.end = self.paths.ends.len() as EndId;
         self.threads.push(thread.sleeping(Step::Nbd(at), asleep));
         self.made_room();
         self.threads.len() as u32 - 1
     }
 
+    /// Another host has a drive of this one.
+    pub fn serves(&self) -> bool {
+        self.paths.serves
+    }
+
     /// A disk of this host is a network block device: its end of the connection.
     pub fn connect(&mut self, disk: u16, config: &NbdConfig) -> u16 {
         let cores = self.cores.len() as u32;
-        let threads = |core: &u32| self.threads.iter().filter(|t| t.core == *core).count();
+        let threads = |core: &u32| self.threads.iter().filter(|t| t.core() == *core).count();
         let core = (0..cores).min_by_key(threads).unwrap_or(0);
         let (null, asleep) = ((Engine::Null, disk), Asleep::Socket);
         let receiver = self.nbd_thread("knbd-recv", null, core, At::Receive, asleep);
         let worker = |core| self.nbd_thread("kblockd", null, core, At::Send, asleep);
         let workers = (0..cores).map(worker).collect();
         let end = End { workers, ..self.end_of(config, disk, receiver) };
-        let number = self.ends.len() as u16;
-        self.block.disks[disk].client = Some(number);
-        self.ends.push(end);
+        let number = self.paths.ends.len() as u16;
+        self.block.disks[disk].paths.client = Some(number);
+        self.paths.ends.push(end);
         number
     }
 
     /// This host serves a disk to another one: its end of the connection.
     pub fn serve(&mut self, disk: u16, config: &NbdConfig) -> u16 {
         let cores = self.cores.len() as u32;
-        self.serves = true;
+        self.paths.serves = true;
         let mut end = match config.server {
             NbdServer::Spdk => {
                 let (spdk, start) = ((Engine::Spdk, disk), Asleep::Start);
@@ -230,15 +242,16 @@ impl<S: Source> Host<S> {
                 end.pool.insert(t, None);
             }
         }
-        self.ends.push(end);
-        self.ends.len() as u16 - 1
+        self.paths.ends.push(end);
+        self.paths.ends.len() as u16 - 1
     }
 
     /// The connection of one of its threads.
     fn end(&mut self, t: u32) -> &mut End {
-        &mut self.ends[self.threads[t].end]
+        &mut self.paths.ends[self.threads[t].nbd.end]
     }
 
+    /// The next step of a thread of a connection.
     pub(crate) fn nbd_step(&mut self, ctx: &mut Ctx, t: u32, at: At) -> Flow {
         match at {
             At::Send => self.nbd_send(ctx, t),
@@ -254,7 +267,7 @@ impl<S: Source> Host<S> {
 
     /// Processor time of sending a message in so many calls.
     fn socket_send(&mut self, t: u32, m: &Message, calls: u64) -> u64 {
-        let (core, transport) = (self.threads[t].core, self.end(t).config.transport);
+        let (core, transport) = (self.threads[t].core(), self.end(t).config.transport);
         let packets = packets(m.bytes(), JOINED);
         match transport {
             Transport::Unix => spend!(self, core, UnixSend * calls, SocketCopy * m.pages()),
@@ -266,7 +279,7 @@ impl<S: Source> Host<S> {
     }
 
     fn socket_receive(&mut self, t: u32, m: &Message, calls: u64) -> u64 {
-        let (core, transport) = (self.threads[t].core, self.end(t).config.transport);
+        let (core, transport) = (self.threads[t].core(), self.end(t).config.transport);
         match transport {
             Transport::Unix => {
                 spend!(self, core, UnixReceive * calls, SocketCopy * m.pages())
@@ -277,11 +290,11 @@ impl<S: Source> Host<S> {
 
     /// A message has come to this host, to one of its connections.
     pub fn receive(&mut self, ctx: &mut Ctx, number: u16, message: Message) {
-        ctx.host = self.number;
-        let end = &mut self.ends[number];
+        self.enter(ctx);
+        let end = &mut self.paths.ends[number];
         if end.config.transport == Transport::Ethernet {
             end.arrived.push_back(message);
-            let core = self.threads[end.receiver].core;
+            let core = self.threads[end.receiver].core();
             return self.raise(ctx, core, Irq::Network(number));
         }
         self.deliver(ctx, number, message, ELSEWHERE);
@@ -289,21 +302,22 @@ impl<S: Source> Host<S> {
 
     /// The network card's interrupt, and the softirq behind it.
     pub(crate) fn network_irq(&mut self, end: u16, core: u32) -> u64 {
-        let end = &self.ends[end];
+        let end = &self.paths.ends[end];
         let bytes = end.arrived.front().map_or(0, Message::bytes);
         spend!(self, core, InterruptEntry, TcpPacket * packets(bytes, JOINED))
     }
 
+    /// The handler is through with a message.
     pub(crate) fn network_irq_done(&mut self, ctx: &mut Ctx, end: u16, core: u32) {
-        let arrived = self.ends[end].arrived.pop_front();
+        let arrived = self.paths.ends[end].arrived.pop_front();
         let Some(message) = arrived else { return };
-        let place = self.first_core + core;
+        let place = self.place_of(core);
         ctx.mark(message.io, Layer::Network, Why::Interrupt, place, ctx.now);
         self.deliver(ctx, end, message, core);
     }
 
     fn deliver(&mut self, ctx: &mut Ctx, end: u16, message: Message, on: u32) {
-        let end = &mut self.ends[end];
+        let end = &mut self.paths.ends[end];
         end.inbox.push_back(message);
         let t = end.receiver;
         match self.threads[t].asleep() {
@@ -316,7 +330,7 @@ impl<S: Source> Host<S> {
     /// nanoseconds of other work behind.
     fn mark_received(&mut self, ctx: &mut Ctx, t: u32, io: IoId, waited: Why, after: u64) {
         let thread = &self.threads[t];
-        let (place, (_, work)) = (self.first_core + thread.core, thread.done());
+        let (place, (_, work)) = (self.place_of(thread.core()), thread.done());
         let before = |ns: u64| Time(ctx.now.0.saturating_sub(ns));
         let (begin, end) = (before(work), before(after));
         ctx.mark(io, Layer::Network, waited, place, begin);
@@ -327,7 +341,7 @@ impl<S: Source> Host<S> {
     /// The same of a reply that was sent in it.
     fn reply(&mut self, ctx: &mut Ctx, t: u32, message: Message) {
         let thread = &self.threads[t];
-        let (place, (_, work)) = (self.first_core + thread.core, thread.done());
+        let (place, (_, work)) = (self.place_of(thread.core()), thread.done());
         let begin = Time(ctx.now.0.saturating_sub(work));
         ctx.mark(message.io, Layer::Server, Why::CoreBusy, place, begin);
         ctx.mark(message.io, Layer::Network, Why::Work, place, ctx.now);
@@ -335,15 +349,15 @@ impl<S: Source> Host<S> {
     }
 
     fn send_message(&mut self, t: u32, message: Message) {
-        let end = self.threads[t].end;
-        self.out.push_back(Output::Send { end, message });
+        let end = self.threads[t].nbd.end;
+        self.put_out(Output::Send { end, message });
     }
 
     // The client.
 
     /// blk_mq_run_hw_queue(async): there is something for kblockd.
     pub(crate) fn run_nbd(&mut self, ctx: &mut Ctx, end: u16, core: u32) {
-        let end = &self.ends[end];
+        let end = &self.paths.ends[end];
         let busy = |&t: &u32| self.threads[t].asleep() != Asleep::Socket;
         if end.workers.iter().any(busy) {
             return;
@@ -354,7 +368,7 @@ impl<S: Source> Host<S> {
 
     /// A request with its tag is for kblockd.
     pub(crate) fn queue_nbd(&mut self, ctx: &mut Ctx, end: u16, rq: u32, core: u32) {
-        self.ends[end].run.push_back(rq);
+        self.paths.ends[end].run.push_back(rq);
         self.run_nbd(ctx, end, core);
     }
 
@@ -380,7 +394,7 @@ impl<S: Source> Host<S> {
     }
 
     fn nbd_send(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let (core, (wake, work)) = (self.threads[t].core, self.threads[t].done());
+        let (core, (wake, work)) = (self.threads[t].core(), self.threads[t].done());
         if let Some(rq) = self.end(t).sending.take() {
             let before = |ns: u64| Time(ctx.now.0.saturating_sub(ns));
             let (waited, woken) = (before(wake + work), before(work));
@@ -393,7 +407,7 @@ impl<S: Source> Host<S> {
             self.send_message(t, message);
         }
         let disk = self.end(t).disk;
-        let h = self.block.disks[disk].first;
+        let h = self.block.disks[disk].first();
         let next = self.block.next_dispatch(h, ctx.now);
         let Some(rq) = next.or_else(|| self.end(t).run.pop_front()) else {
             return self.sleep(ctx, t, Asleep::Socket);
@@ -406,7 +420,7 @@ impl<S: Source> Host<S> {
     }
 
     fn nbd_receive(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let core = self.threads[t].core;
+        let core = self.threads[t].core();
         if let Some((message, _)) = self.end(t).at.take() {
             self.mark_received(ctx, t, message.io, Why::WakeUp, 0);
             let r = &self.block.requests[message.handle];
@@ -428,12 +442,12 @@ impl<S: Source> Host<S> {
     // nbd-server.
 
     fn nbd_serve(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let core = self.threads[t].core;
+        let core = self.threads[t].core();
         let asleep = |&(&w, _): &(&u32, _)| self.threads[w].asleep() == Asleep::Socket;
-        let pool = &self.ends[self.threads[t].end].pool;
+        let pool = &self.paths.ends[self.threads[t].nbd.end].pool;
         let idle = pool.iter().find(asleep).map(|(&w, _)| w);
         if let Some((message, _)) = self.end(t).at.take() {
-            let own = self.cost.nbd.serve.0 + self.cost.nbd.pool.0;
+            let own = self.stack.cost.nbd.serve.0 + self.stack.cost.nbd.pool.0;
             self.mark_received(ctx, t, message.io, Why::WakeUp, own);
             self.end(t).queue.push_back(message);
             if let Some(worker) = idle {
@@ -464,8 +478,8 @@ impl<S: Source> Host<S> {
 
     /// A thread of the pool serves what the page cache is in front of.
     pub(crate) fn serves_from_cache(&self, t: u32) -> bool {
-        let Some(vfs) = &self.vfs else { return false };
-        self.ends.iter().any(|end| end.disk == vfs.disk() && end.pool.contains_key(&t))
+        let Some(vfs) = &self.paths.vfs else { return false };
+        self.paths.ends.iter().any(|end| end.disk == vfs.disk() && end.pool.contains_key(&t))
     }
 
     /// pread, pwrite or fdatasync of the drive, through its pages or past them.
@@ -485,10 +499,10 @@ impl<S: Source> Host<S> {
         if let Some(op) = op {
             return self.served_call(ctx, t, (ddir, offset, len), op);
         }
-        if let Some(vfs) = &mut self.vfs
+        if let Some(vfs) = &mut self.paths.vfs
             && cached
         {
-            vfs.fs.discard(file, offset, len.into());
+            vfs.discard(file, offset, len.into());
         }
         let disk = self.end(t).disk;
         self.sync_call(t, ddir, (disk, offset), len, Step::Nbd(At::PoolDone))
@@ -496,7 +510,7 @@ impl<S: Source> Host<S> {
 
     /// The drive has answered a thread of the pool.
     pub(crate) fn served(&mut self, ctx: &mut Ctx, t: u32, node: &Node) {
-        let first_core = self.first_core;
+        let first_core = self.place_of(0);
         let Some(Some((message, _))) = self.end(t).pool.get_mut(&t) else { return };
         message.ok &= node.ok;
         ctx.lives.absorb_served(message.io, node.life, first_core);
@@ -511,9 +525,9 @@ impl<S: Source> Host<S> {
             self.end(t).pool.insert(t, None);
             return self.go(t, Step::Nbd(At::Pool));
         }
-        let core = self.threads[t].core;
+        let core = self.threads[t].core();
         let disk = self.end(t).disk;
-        let volatile = self.block.disks[disk].info.volatile_cache || self.serves_from_cache(t);
+        let volatile = self.block.disks[disk].info().volatile_cache || self.serves_from_cache(t);
         if stage == Stage::Taken && message.fua && message.ok && volatile {
             self.end(t).pool.insert(t, Some((message, Stage::Flushed)));
             return self.pool_call(ctx, t, Ddir::DataSync, 0, 0);
@@ -529,11 +543,13 @@ impl<S: Source> Host<S> {
     // SPDK.
 
     fn nbd_reactor(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let (core, step) = (self.threads[t].core, Step::Nbd(At::Reactor));
+        let (core, step) = (self.threads[t].core(), Step::Nbd(At::Reactor));
         match self.end(t).at.take() {
             Some((message, Stage::Sending)) => self.reply(ctx, t, message),
             Some((message, _)) => {
-                let own = self.cost.nbd.bdev + self.cost.spdk.check_enabled + self.cost.spdk.submit;
+                let own = self.stack.cost.nbd.bdev
+                    + self.stack.cost.spdk.check_enabled
+                    + self.stack.cost.spdk.submit;
                 self.mark_received(ctx, t, message.io, Why::Polling, own.0);
                 self.reactor_submit(ctx, t, message);
             }
@@ -580,7 +596,7 @@ impl<S: Source> Host<S> {
         let valid = self.valid(disk, ddir, offset, len);
         message.reply = true;
         message.ok = valid;
-        let volatile = self.block.disks[disk].info.volatile_cache;
+        let volatile = self.block.disks[disk].info().volatile_cache;
         if !valid || ddir.is_sync() && !volatile {
             self.end(t).replies.push_back(message);
             return;
@@ -596,7 +612,7 @@ impl<S: Source> Host<S> {
     fn reactor_done(&mut self, ctx: &mut Ctx, t: u32, n: u32) {
         let node = self.block.nodes[n];
         self.block.nodes.remove(n);
-        let first_core = self.first_core;
+        let first_core = self.place_of(0);
         let Some(mut message) = self.end(t).at_drive.remove(&n) else { return };
         message.ok = node.ok;
         ctx.lives.absorb_served(message.io, node.life, first_core);

@@ -8,18 +8,18 @@
 //! - Programs, erases and the FTL's own reads are issued by one kernel thread on a core of its own,
 //!   in the order the FTL asked for them. Linux has a writer and several garbage-collection
 //!   threads; one keeps the order that the FTL relies on.
-//! - A read whose LUN is busy goes to the other LUNs of its stride, one vector command each here
-//!   and one request with all addresses in Linux, which is what it costs; a read that failed is
-//!   followed by these from the interrupt handler.
-//! - With logical blocks of 512 bytes a write of part of a sector is taken by a second kernel thread, as
-//!   dm-ebs does it: it reads the rest, and the handler of the last read's interrupt gives the write to
-//!   the FTL. The submitter goes on meanwhile.
+//! - A read whose LUN is busy goes to the other LUNs of its stride. Here these are vector commands, one each.
+//!   Linux makes one request with all addresses, and that is what it costs. For a read that failed the
+//!   interrupt handler sends these.
+//! - With logical blocks of 512 bytes a second kernel thread takes writes of parts of sectors, as dm-ebs does. It
+//!   reads the rest, and the handler of the last read's interrupt gives the write to the FTL. The submitter goes
+//!   on meanwhile.
 //! - Completions enter the FTL from the interrupt handler.
 //!
 //! The costs are those of `FtlConfig::cost`.
 
-use crate::block::{NO_TAG, NONE, Node, Purpose};
-use crate::disk::Disk;
+use crate::block::{NO_TAG, NONE, Node, Purpose, Request};
+use crate::disk::DriveInfo;
 use crate::function::{Function, spend};
 use crate::host::Host;
 use crate::paths::map_lock::{Hold, MapLock};
@@ -27,43 +27,45 @@ use crate::paths::staging::Staging;
 use crate::source::Source;
 use crate::stats::PblkStats;
 use crate::tasks::thread::{Asleep, Flow, Step};
+use crate::{CoreId, DiskId, ThreadId};
 use std::collections::VecDeque;
 use std::ops::Range;
 use wordline_base::{Ctx, Ddir, Layer, Lpn, SectorSize, Why};
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{
-    Action, Brings, FlashOp, FlashRead, Piece, Place, Stage, Touch, Translation, Translator, Turns,
-    Work, check_own_read, send_data,
+    Action, Brings, FlashOp, FlashRead, Piece, Place, ReadEnd, Stage, Touch, Translation,
+    Translator, Turns, Work, check_own_read, read_ended, send_data,
 };
-use wordline_nand::{Class, OpKind, Outcome, Ppa};
+use wordline_nand::{Class, OpKind, Outcome, Ppa, UnitId};
 use wordline_nvme::Opcode;
 
+/// An FTL on the host, and its block device.
 pub(crate) struct Pblk {
-    pub ftl: Translator,
-    pub cost: FtlCost,
-    pub sector: SectorSize,
+    pub(super) ftl: Translator,
+    pub(super) cost: FtlCost,
+    sector: SectorSize,
     /// Sectors of a write unit, what a program command carries.
-    pub unit_sectors: u32,
+    unit_sectors: u32,
     /// The kernel threads. With two the second one collects.
-    pub kernel: Vec<Kernel>,
+    kernel: Vec<Kernel>,
     /// The lock of a map that is a tree.
-    pub lock: Option<MapLock>,
-    pub staging: Staging,
+    pub(super) lock: Option<MapLock>,
+    staging: Staging,
     /// Reads to repair one that failed, while they are issued.
-    pub repairs: Vec<Piece>,
+    repairs: Vec<Piece>,
     /// With logical blocks smaller than a sector.
-    pub merges: Option<Box<Merges>>,
-    pub stats: PblkStats,
+    merges: Option<Box<Merges>>,
+    pub(super) stats: PblkStats,
 }
 
 /// A kernel thread of the FTL's, and what it has still to do.
-pub(crate) struct Kernel {
-    pub thread: u32,
-    pub todo: VecDeque<Todo>,
+struct Kernel {
+    thread: ThreadId,
+    todo: VecDeque<Todo>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Todo {
+enum Todo {
     Act(Action),
     /// An operation ended whose end changes the map.
     End(End),
@@ -71,21 +73,77 @@ pub(crate) enum Todo {
 
 /// The end of a flash operation of the FTL's own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
-    pub op: u32,
-    pub ppa: Ppa,
-    pub sectors: u32,
-    pub held: Option<u32>,
-    pub outcome: Outcome,
+struct End {
+    op: u32,
+    ppa: Ppa,
+    sectors: u32,
+    held: Option<u32>,
+    outcome: Outcome,
 }
 
 impl Pblk {
+    /// An FTL for a disk, with its kernel threads.
+    pub fn new(ftl: Translator, cost: FtlCost, info: &DriveInfo, kernel: Vec<ThreadId>) -> Pblk {
+        let thread = |thread| Kernel { thread, todo: VecDeque::with_capacity(64) };
+        Pblk {
+            ftl,
+            sector: info.sector,
+            unit_sectors: info.unit_sectors,
+            kernel: kernel.into_iter().map(thread).collect(),
+            lock: cost.map.as_ref().map(|_| MapLock::default()),
+            staging: Staging::new(info.staging_bytes, info.sector.bytes(), info.unit_sectors),
+            repairs: Vec::new(),
+            merges: None,
+            stats: PblkStats::default(),
+            cost,
+        }
+    }
+    /// Writes of parts of sectors are completed by this thread.
+    pub fn merge_by(&mut self, thread: ThreadId) {
+        self.merges = Some(Box::new(Merges::new(thread)));
+    }
+    /// The kernel thread that writes.
+    pub fn writer(&self) -> ThreadId {
+        self.kernel[0].thread
+    }
+    /// The FTL.
+    pub fn ftl(&self) -> &Translator {
+        &self.ftl
+    }
+    /// The clock starts.
+    pub fn start(&mut self, ctx: &mut Ctx) {
+        self.ftl.start(ctx);
+    }
+    /// A timer that it set.
+    pub fn on_timer(&mut self, ctx: &mut Ctx, index: u32) {
+        self.ftl.on_timer(ctx, index);
+    }
+    /// A command of the FTL's or for it goes to the drive: what crosses the link.
+    pub(super) fn crosses_link(&mut self, r: &Request) {
+        let sectors = match r.opcode {
+            Opcode::VectorReset => 0,
+            _ => self.sector.of(r.bytes),
+        };
+        let data = self.sector.bytes_of((sectors - u64::from(r.inner)) as u32);
+        self.stats.link_bytes[usize::from(r.work)] += data + u64::from(r.beside);
+    }
+    /// A flush of the device, which ends as the node.
+    pub fn flush(&mut self, ctx: &mut Ctx, node: u32) {
+        self.stats.flushes += 1;
+        self.ftl.flush(ctx, node);
+    }
+    /// The map is about to be asked for the byte.
+    #[inline]
+    pub fn prefetch(&mut self, ctx: &Ctx, byte: u64) {
+        self.ftl.prefetch(ctx, Lpn(self.sector.of(byte) as u32));
+    }
+    /// What it has done so far.
     pub fn stats(&self) -> PblkStats {
-        let map_lock = self.lock.as_ref().map_or_else(Default::default, |lock| lock.stats);
+        let map_lock = self.lock.as_ref().map_or_else(Default::default, MapLock::stats);
         PblkStats { map_lock, ..self.stats }
     }
     /// One of the kernel threads will do it.
-    pub fn later(&mut self, todo: Todo) {
+    fn later(&mut self, todo: Todo) {
         let collects = match todo {
             Todo::End(_) => true,
             Todo::Act(Action::Read { class, .. } | Action::Program { class, .. }) => {
@@ -96,7 +154,7 @@ impl Pblk {
         let last = self.kernel.len() - 1;
         self.kernel[last * usize::from(collects)].todo.push_back(todo);
     }
-    pub fn ended(&mut self, ctx: &mut Ctx, end: End) {
+    fn ended(&mut self, ctx: &mut Ctx, end: End) {
         check_own_read(&self.ftl, ctx, end.op, end.ppa, end.sectors, end.held);
         self.ftl.on_done(ctx, end.op, end.outcome);
     }
@@ -116,13 +174,13 @@ pub(crate) struct InPblk {
     /// pblk's kernel thread: what it is to issue.
     work: Option<Work>,
     /// Data of its write that go to the drive ahead of their program, until it is through with the map.
-    pub stages: Vec<Stage>,
+    stages: Vec<Stage>,
     /// Completions, until it is through with the map.
     completions: Vec<(u32, bool)>,
     /// It has the lock of the map.
-    pub hold: Option<Hold>,
+    pub(super) hold: Option<Hold>,
     /// What asking for the lock cost, if it slept.
-    pub owed: u64,
+    pub(super) owed: u64,
     /// Part of the time that it owes for the FTL that is the map's.
     of_map: u64,
     /// What the thread is to the FTL.
@@ -150,10 +208,12 @@ impl InPblk {
     fn stages_of(&self, node: u32) -> bool {
         self.stages.iter().any(|stage| stage.tag == node)
     }
+    /// The thread is this to the FTL.
     pub fn becomes(&mut self, role: Role) {
         self.role = role;
     }
-    pub fn owes_map(&mut self, ns: u64) {
+    /// So much of the time that the thread owes is the map's.
+    pub(super) fn owes_map(&mut self, ns: u64) {
         self.of_map += ns;
     }
     /// The time owed is spent: how much of it on the map, and as what function the rest.
@@ -172,7 +232,7 @@ impl InPblk {
 }
 
 /// Writes of parts of sectors.
-pub(crate) struct Merges {
+struct Merges {
     turns: Turns,
     /// Nodes that write or trim sectors, or wait to.
     under_way: Vec<(u32, Touch)>,
@@ -183,7 +243,7 @@ pub(crate) struct Merges {
 }
 
 impl Merges {
-    pub fn new(thread: u32) -> Merges {
+    fn new(thread: u32) -> Merges {
         Merges { turns: Turns::default(), under_way: Vec::new(), ready: VecDeque::new(), thread }
     }
 }
@@ -266,12 +326,12 @@ impl<S: Source> Host<S> {
     }
 
     fn merges(&mut self, disk: u16) -> Option<&mut Box<Merges>> {
-        self.block.disks[disk].pblk.as_mut()?.merges.as_mut()
+        self.block.disks[disk].paths.pblk.as_mut()?.merges.as_mut()
     }
 
     /// The kernel thread reads the rest of the sectors that the next write covers in part.
     pub(crate) fn next_merge(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let d = self.threads[t].disk;
+        let d = self.threads[t].disk();
         let Some(pblk) = self.block.disks[d].enter(ctx) else { return Flow::Off };
         let Some(m) = &mut pblk.merges else { return Flow::Off };
         let Some(part) = m.ready.pop_front() else {
@@ -298,12 +358,13 @@ impl<S: Source> Host<S> {
     pub(crate) fn merged(&mut self, ctx: &mut Ctx, part: u32, on: Option<u32>) {
         let node = &mut self.block.nodes[part];
         let d = node.disk;
-        (node.merges, node.pending) = (false, 1);
+        node.merges = false;
+        node.divide(1);
         if node.ok {
-            let touch = touch_of(node, self.block.disks[d].info.sector);
+            let touch = touch_of(node, self.block.disks[d].info().sector);
             self.give(ctx, part, &touch);
         } else {
-            ctx.enter_drive(self.block.disks[d].drive);
+            ctx.enter_drive(self.block.disks[d].drive());
             ctx.stamps.acknowledge(node.at_ledger, false);
             self.leave(ctx, part, false, on);
             self.node_done(ctx, part, false, on);
@@ -330,7 +391,7 @@ impl<S: Source> Host<S> {
         {
             let node = self.block.nodes[next];
             ctx.mark(node.life, Layer::Ftl, Why::Overlap, 0, ctx.now);
-            let touch = touch_of(&node, self.block.disks[d].info.sector);
+            let touch = touch_of(&node, self.block.disks[d].info().sector);
             match touch.is_partial() {
                 true => self.merge_later(ctx, next, on),
                 false => self.give(ctx, next, &touch),
@@ -385,8 +446,8 @@ impl<S: Source> Host<S> {
     pub(crate) fn pblk_unlock(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         self.unlock(ctx, t);
         let thread = &self.threads[t];
-        let (d, core) = (thread.disk, thread.core);
-        if thread.source.is_none() && self.is_ftl_thread(d, t) {
+        let (d, core) = (thread.disk(), thread.core());
+        if !thread.is_job() && self.is_ftl_thread(d, t) {
             self.pump_ftl(ctx, d, Some(core));
             return self.go(t, Step::Kernel);
         }
@@ -410,10 +471,10 @@ impl<S: Source> Host<S> {
         if stages == 0 {
             return self.go(t, Step::Part);
         }
-        let Some(pblk) = &self.block.disks[d].pblk else { return Flow::Off };
+        let Some(pblk) = &self.block.disks[d].paths.pblk else { return Flow::Off };
         thread.pend.ftl += pblk.cost.background_command.0 * stages;
-        thread.pend.block += spend!(self, thread.core, Block * stages);
-        thread.pend.driver += spend!(self, thread.core, DmaMap * stages, Doorbell * stages);
+        thread.pend.block += spend!(self, thread.core(), Block * stages);
+        thread.pend.driver += spend!(self, thread.core(), DmaMap * stages, Doorbell * stages);
         if thread.pblk.stages_of(part) {
             thread.plan_for(part);
         }
@@ -421,14 +482,14 @@ impl<S: Source> Host<S> {
     }
 
     fn is_ftl_thread(&mut self, d: u16, t: u32) -> bool {
-        let pblk = self.block.disks[d].pblk.as_mut();
+        let pblk = self.block.disks[d].paths.pblk.as_mut();
         pblk.is_some_and(|pblk| pblk.kernel_of(t).is_some())
     }
 
     /// What of a bio's sectors is on flash is read.
     pub(crate) fn read_pieces(&mut self, ctx: &mut Ctx, t: u32, part: u32) -> Flow {
         let disk = &mut self.block.disks[self.block.nodes[part].disk];
-        let Some(pblk) = &mut disk.pblk else { return Flow::Again };
+        let Some(pblk) = &mut disk.paths.pblk else { return Flow::Again };
         let thread = &mut self.threads[t];
         let cost = &pblk.cost;
         let mut flash = 0;
@@ -457,22 +518,23 @@ impl<S: Source> Host<S> {
         if flash > 0 {
             // One request with a list of addresses, whatever the number of commands here.
             pblk.stats.flash_reads += u64::from(flash as u32);
-            thread.pend.block += spend!(self, thread.core, Block);
-            thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
+            thread.pend.block += spend!(self, thread.core(), Block);
+            thread.pend.driver += spend!(self, thread.core(), DmaMap, Doorbell);
         }
         thread.pblk.pieces.retain(|p| p.place.ppa().is_some());
         if flash > 1 {
-            self.block.nodes[part].pending = flash as u32;
+            self.block.nodes[part].divide(flash as u32);
         }
         self.segment(ctx, t, Step::PblkRead)
     }
 
+    /// The next flash read of the bio at hand.
     pub(crate) fn pblk_read(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         if !self.threads[t].pblk.stages.is_empty() {
             return self.stage_next(ctx, t);
         }
         let thread = &mut self.threads[t];
-        let (part, core, h) = (thread.call.part(), thread.core, thread.hctx);
+        let (part, core, h) = (thread.call.part(), thread.core(), thread.hctx());
         if !thread.call.reads() {
             // A write has sent all that it stages.
             return self.go(t, Step::Part);
@@ -501,7 +563,7 @@ impl<S: Source> Host<S> {
     /// A node for one of the flash reads that an I/O waits for.
     pub(crate) fn part_of(&mut self, ctx: &mut Ctx, part: u32, piece: Piece, core: u32) -> u32 {
         let n = self.block.nodes[part];
-        let sector = self.block.disks[n.disk].info.sector;
+        let sector = self.block.disks[n.disk].info().sector;
         let len = sector.bytes_of(piece.sectors) as u32;
         let node = self.child(part, sector.bytes_of(piece.lpn.0), len);
         let begin = ctx.lives.get(n.life).end;
@@ -511,10 +573,11 @@ impl<S: Source> Host<S> {
         node
     }
 
+    /// A vector read, with its tag.
     pub(crate) fn flash_request(&mut self, node: u32, piece: Piece, h: u16, tag: u16) -> u32 {
         let read = FlashRead::of(&piece).expect("only flash is read");
         let ppa = read.ppa;
-        let sector = self.block.disks[self.block.hctxs[h].disk].info.sector;
+        let sector = self.block.disks[self.block.hctxs[h].disk()].info().sector;
         let bytes = sector.bytes_of(piece.sectors);
         let rq = self.block.request(node, Opcode::VectorRead, u64::from(ppa.0), bytes, h, tag);
         let r = &mut self.block.requests[rq];
@@ -523,21 +586,94 @@ impl<S: Source> Host<S> {
         rq
     }
 
+    /// A flash read of an application's is back: whether what it is for is there. None: it is repaired first.
+    pub(crate) fn flash_read_ended(
+        &mut self,
+        ctx: &mut Ctx,
+        d: DiskId,
+        r: &Request,
+        (lpn, brings): (Lpn, Brings),
+        (ok, held): (bool, Option<u32>),
+        core: CoreId,
+    ) -> Option<bool> {
+        let pblk = self.block.disks[d].enter(ctx)?;
+        let (ppa, sectors) = (Ppa(r.offset as u32), pblk.sector.of(r.bytes) as u32);
+        let read = FlashRead { lpn, sectors, ppa, brings };
+        let mut more = std::mem::take(&mut pblk.repairs);
+        let end = read_ended(&mut pblk.ftl, ctx, read, ok, held, &mut more);
+        let again = !more.is_empty();
+        pblk.repairs = more;
+        if again {
+            self.repair(ctx, r.first, r.hctx, core);
+        }
+        self.pump_ftl(ctx, d, Some(core));
+        // While others of a run's reads are under way nothing is known.
+        (!again).then_some(!matches!(end, ReadEnd::Over { ok: false, .. }))
+    }
+
+    /// A flash operation of the FTL's own is back.
+    pub(crate) fn flash_op_ended(
+        &mut self,
+        ctx: &mut Ctx,
+        d: DiskId,
+        r: &Request,
+        op: u32,
+        (ok, held): (bool, Option<u32>),
+        core: CoreId,
+    ) {
+        let Some(pblk) = self.block.disks[d].enter(ctx) else { return };
+        let (ppa, sectors) = (Ppa(r.offset as u32), pblk.sector.of(r.bytes) as u32);
+        let outcome = if ok { Outcome::Ok } else { Outcome::Failed };
+        let end = End { op, ppa, sectors, held, outcome };
+        if r.opcode == Opcode::VectorWrite {
+            pblk.staging.release(UnitId(ppa.0 / pblk.unit_sectors));
+        }
+        // A handler does not sleep for the lock of the map.
+        let moves = r.opcode == Opcode::VectorRead || !ok;
+        match pblk.lock.is_some() && moves {
+            true => pblk.later(Todo::End(end)),
+            false => pblk.ended(ctx, end),
+        }
+        self.pump_ftl(ctx, d, Some(core));
+    }
+
+    /// The I/O `node` waits for the rest of its stride instead of a read that failed.
+    fn repair(&mut self, ctx: &mut Ctx, node: u32, h: u16, core: u32) {
+        let d = self.block.hctxs[h].disk();
+        let Some(pblk) = &mut self.block.disks[d].paths.pblk else { return };
+        let pieces = std::mem::take(&mut pblk.repairs);
+        self.block.nodes[node].divide(pieces.len() as u32);
+        for &piece in &pieces {
+            let part = self.part_of(ctx, node, piece, core);
+            let rq = self.flash_request(part, piece, h, NO_TAG);
+            if self.block.get_driver_tag(rq) {
+                self.dispatch(ctx, core, rq);
+            } else {
+                self.block.hctxs[h].repair_later(rq);
+            }
+        }
+        if let Some(pblk) = &mut self.block.disks[d].paths.pblk {
+            pblk.repairs = pieces;
+            pblk.repairs.clear();
+        }
+    }
+
+    /// A write or trim, its processor time behind it.
     pub(crate) fn pblk_write(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         if let Some(flow) = self.locked(ctx, t, Hold::Alone, Step::PblkWrite) {
             return flow;
         }
         let thread = &self.threads[t];
-        let (part, core) = (thread.call.part(), thread.core);
+        let (part, core) = (thread.call.part(), thread.core());
         if thread.pblk.hold.is_none() {
             self.go(t, Step::Part);
             self.pblk_change(ctx, part, core);
             return Flow::Again;
         }
         // What becomes of it at once comes after the work on the map.
-        self.block.changes = t;
+        self.paths.changes = t;
         self.pblk_change(ctx, part, core);
-        self.block.changes = NONE;
+        self.paths.changes = NONE;
         let thread = &mut self.threads[t];
         // Others' writes may find room by what this one does.
         let staged = thread.pblk.stages_of(part);
@@ -546,7 +682,7 @@ impl<S: Source> Host<S> {
             let writes = self.block.nodes[part].ddir == Ddir::Write;
             if staged
                 && writes
-                && let Some(pblk) = &mut self.block.disks[thread.disk].pblk
+                && let Some(pblk) = &mut self.block.disks[thread.disk()].paths.pblk
             {
                 pblk.stats.write_waits -= 1;
             }
@@ -560,9 +696,9 @@ impl<S: Source> Host<S> {
 
     /// Takes what the FTL wants done. `on` is the core at work.
     pub(crate) fn pump_ftl(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
-        while let Some(pblk) = &mut self.block.disks[d].pblk {
+        while let Some(pblk) = &mut self.block.disks[d].paths.pblk {
             let Some(action) = pblk.ftl.poll() else { break };
-            let changes = self.block.changes;
+            let changes = self.paths.changes;
             let (tag, ok) = match action {
                 Action::Complete { tag, ok } => (tag, ok),
                 Action::Refuse { tag } => (tag, false),
@@ -587,12 +723,12 @@ impl<S: Source> Host<S> {
                 t => self.threads[t].pblk.completions.push((tag, ok)),
             }
         }
-        let Some(pblk) = &mut self.block.disks[d].pblk else { return };
+        let Some(pblk) = &mut self.block.disks[d].paths.pblk else { return };
         while let Some(Stage { op, tag, ppa, sectors }) = pblk.staging.next() {
             pblk.later(Todo::Act(Action::Stage { op, tag, ppa, sectors }));
         }
         for at in 0..pblk.kernel.len() {
-            let Some(pblk) = &self.block.disks[d].pblk else { return };
+            let Some(pblk) = &self.block.disks[d].paths.pblk else { return };
             let t = pblk.kernel[at].thread;
             if !pblk.kernel[at].todo.is_empty() && self.threads[t].asleep() == Asleep::Actions {
                 self.wake(ctx, t, on);
@@ -602,15 +738,16 @@ impl<S: Source> Host<S> {
 
     /// A command is over.
     fn ftl_completes(&mut self, ctx: &mut Ctx, d: u16, tag: u32, ok: bool, on: Option<u32>) {
-        let Disk { pblk: Some(pblk), drive, .. } = &mut self.block.disks[d] else { return };
-        let node = self.block.nodes[tag];
+        let disk = &mut self.block.disks[d];
+        let (drive, node) = (disk.drive(), self.block.nodes[tag]);
+        let Some(pblk) = &mut disk.paths.pblk else { return };
         let why = match node.ddir {
             Ddir::Sync | Ddir::DataSync => Why::Flush,
             Ddir::Write => Why::WriteBuffer,
             _ => Why::Work,
         };
         // Of what was staged the last part tells more.
-        if node.pending == 1 {
+        if node.is_last() {
             if node.ddir == Ddir::Write && ctx.now == ctx.lives.get(node.life).end {
                 pblk.stats.write_waits -= 1;
             }
@@ -618,7 +755,7 @@ impl<S: Source> Host<S> {
         }
         // Failed programs are written elsewhere: a write fails for want of room alone.
         self.block.nodes[tag].no_space |= !ok && matches!(node.ddir, Ddir::Write | Ddir::Trim);
-        ctx.enter_drive(*drive);
+        ctx.enter_drive(drive);
         ctx.stamps.acknowledge(node.at_ledger, ok);
         if pblk.merges.is_some() {
             self.leave(ctx, tag, ok, on);
@@ -626,9 +763,10 @@ impl<S: Source> Host<S> {
         self.node_done(ctx, tag, ok, on);
     }
 
+    /// The kernel thread takes up what the FTL wants next.
     pub(crate) fn kernel_next(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let d = self.threads[t].disk;
-        let Some(pblk) = &mut self.block.disks[d].pblk else { return Flow::Off };
+        let d = self.threads[t].disk();
+        let Some(pblk) = &mut self.block.disks[d].paths.pblk else { return Flow::Off };
         let Some(kernel) = pblk.kernel_of(t) else { return Flow::Off };
         let action = match kernel.todo.front() {
             None => return self.sleep(ctx, t, Asleep::Actions),
@@ -644,8 +782,8 @@ impl<S: Source> Host<S> {
         thread.pblk.work = Some(work);
         if let Work::Stage(stage) = work {
             thread.pblk.stages.push(stage);
-            thread.pend.block += spend!(self, thread.core, Block);
-            thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
+            thread.pend.block += spend!(self, thread.core(), Block);
+            thread.pend.driver += spend!(self, thread.core(), DmaMap, Doorbell);
             return self.segment(ctx, t, Step::KernelIssue);
         }
         let Work::Flash(flash) = work else { return self.segment(ctx, t, Step::KernelIssue) };
@@ -654,8 +792,8 @@ impl<S: Source> Host<S> {
             OpKind::Erase => pblk.stats.erases += 1,
             OpKind::Read => pblk.stats.background_reads += 1,
         }
-        thread.pend.block += spend!(self, thread.core, Block);
-        thread.pend.driver += spend!(self, thread.core, DmaMap, Doorbell);
+        thread.pend.block += spend!(self, thread.core(), Block);
+        thread.pend.driver += spend!(self, thread.core(), DmaMap, Doorbell);
         self.segment(ctx, t, Step::KernelIssue)
     }
 
@@ -664,7 +802,7 @@ impl<S: Source> Host<S> {
         if let Some(flow) = self.locked(ctx, t, Hold::Alone, Step::Kernel) {
             return flow;
         }
-        let d = self.threads[t].disk;
+        let d = self.threads[t].disk();
         let Some(pblk) = self.block.disks[d].enter(ctx) else { return Flow::Off };
         if let Some(kernel) = pblk.kernel_of(t) {
             kernel.todo.pop_front();
@@ -677,9 +815,9 @@ impl<S: Source> Host<S> {
     /// The next of what a thread stages: a command, of the I/O that it is of.
     fn stage_next(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let (core, h, d) = (thread.core, thread.hctx, thread.disk);
+        let (core, h, d) = (thread.core(), thread.hctx(), thread.disk());
         if thread.pend.total() > 0 {
-            let step = thread.step;
+            let step = thread.step();
             return self.segment(ctx, t, step);
         }
         let tag = match thread.call.take_granted() {
@@ -689,14 +827,15 @@ impl<S: Source> Host<S> {
         let Some(tag) = tag else { return self.go(t, Step::TagWait) };
         let stage = self.threads[t].pblk.stages.remove(0);
         let node = self.stage_node(ctx, stage, core);
-        let bytes = self.block.disks[d].info.sector.bytes_of(stage.sectors);
+        let bytes = self.block.disks[d].info().sector.bytes_of(stage.sectors);
         let ppa = u64::from(stage.ppa.0);
         let rq = self.block.request(node, Opcode::VectorStage, ppa, bytes, h, tag);
-        let beside = self.block.disks[d].pblk.as_ref().map_or(0, |pblk| pblk.ftl.beside(stage.op));
+        let beside =
+            self.block.disks[d].paths.pblk.as_ref().map_or(0, |pblk| pblk.ftl.beside(stage.op));
         let r = &mut self.block.requests[rq];
         (r.work, r.beside) = (Class::UserProgram as u8, beside);
         r.purpose = Purpose::Ftl { op: stage.op };
-        if let Some(pblk) = &mut self.block.disks[d].pblk {
+        if let Some(pblk) = &mut self.block.disks[d].paths.pblk {
             pblk.stats.staged += 1;
         }
         self.issue(ctx, rq, core);
@@ -706,9 +845,9 @@ impl<S: Source> Host<S> {
     /// A node for what of a write is staged together: its own, if that is all of it.
     fn stage_node(&mut self, ctx: &mut Ctx, stage: Stage, core: u32) -> u32 {
         let node = &mut self.block.nodes[stage.tag];
-        node.pending += 1;
+        node.wait_for(1);
         let n = *node;
-        let bytes = self.block.disks[n.disk].info.sector.bytes_of(stage.sectors);
+        let bytes = self.block.disks[n.disk].info().sector.bytes_of(stage.sectors);
         if bytes == u64::from(n.len) {
             ctx.mark(n.life, Layer::Ftl, Why::WriteBuffer, core, ctx.now);
             return stage.tag;
@@ -721,6 +860,7 @@ impl<S: Source> Host<S> {
         node
     }
 
+    /// The kernel thread sends what it took up.
     pub(crate) fn kernel_issue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         if thread.pend.total() > 0 {
@@ -731,12 +871,12 @@ impl<S: Source> Host<S> {
             let thread = &mut self.threads[t];
             if thread.pblk.stages.is_empty() {
                 thread.pblk.work = None;
-                thread.step = Step::Kernel;
+                thread.set_step(Step::Kernel);
             }
             return Flow::Again;
         }
-        let (core, h) = (thread.core, thread.hctx);
-        let d = thread.disk;
+        let (core, h) = (thread.core(), thread.hctx());
+        let d = thread.disk();
         let disk = &mut self.block.disks[d];
         if let (Some(Work::Sum { op }), Some(pblk)) = (thread.pblk.work, disk.enter(ctx)) {
             thread.pblk.work = None;
@@ -762,9 +902,9 @@ impl<S: Source> Host<S> {
             // One sector names the block.
             OpKind::Erase => (Opcode::VectorReset, 1),
         };
-        let bytes = self.block.disks[d].info.sector.bytes_of(named);
+        let bytes = self.block.disks[d].info().sector.bytes_of(named);
         let rq = self.block.request(NONE, opcode, u64::from(ppa.0), bytes, h, tag);
-        let beside = self.block.disks[d].pblk.as_ref().map_or(0, |pblk| pblk.ftl.beside(op));
+        let beside = self.block.disks[d].paths.pblk.as_ref().map_or(0, |pblk| pblk.ftl.beside(op));
         let r = &mut self.block.requests[rq];
         r.work = class as u8;
         (r.inner, r.beside) = (sectors - payload, beside);
@@ -778,11 +918,11 @@ impl<S: Source> Host<S> {
     pub(crate) fn repair_sum(&mut self, core: u32, rq: u32) -> u64 {
         let r = &self.block.requests[rq];
         let Purpose::Piece { brings: Brings::Member { .. }, .. } = r.purpose else { return 0 };
-        let disk = &mut self.block.disks[self.block.hctxs[r.hctx].disk];
-        let Some(pblk) = &mut disk.pblk else { return 0 };
+        let disk = &mut self.block.disks[self.block.hctxs[r.hctx].disk()];
+        let Some(pblk) = &mut disk.paths.pblk else { return 0 };
         let sum = pblk.cost.xor_sector.0 * pblk.sector.of(r.bytes);
         pblk.stats.xor_ns += sum;
-        self.cores[core].calls.extra[Function::Ftl as usize] += sum;
+        self.cores[core].charge(Function::Ftl, sum);
         sum
     }
 }

@@ -6,12 +6,16 @@ use wordline_nand::UnitId;
 
 #[derive(Debug)]
 pub(crate) struct Staging {
+    /// Bytes that have room.
     left: u64,
     /// Bytes by unit, until its program has ended; those of the unit that is filled are apart.
     units: BTreeMap<u32, u64>,
     filled: (u32, u64),
+    /// What found no room, in order.
     waiting: VecDeque<Stage>,
+    /// Bytes of a sector.
     sector_bytes: u64,
+    /// Sectors of a unit.
     unit_sectors: u32,
 }
 

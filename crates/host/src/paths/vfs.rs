@@ -4,9 +4,9 @@
 //! for, submitting its bios through the block layer, and sleeping when it says so. The file
 //! system's kernel threads are threads here too, spread over the cores from the last one down.
 //!
-//! An asynchronous direct read or write is left in flight when its task waits for its bios alone;
-//! what it still has to do at the end, a transaction for a file that became longer, a worker does
-//! (the direct-I/O completion workqueue of fs/direct-io.c).
+//! An asynchronous direct read or write is left in flight when its task waits for its bios alone. At its end
+//! it may have more to do, as a transaction for a file that became longer. A worker does that (the direct-I/O
+//! completion workqueue of fs/direct-io.c).
 //!
 //! Linux' flush machinery sends a write behind the flush before it from the completion of that
 //! flush; here the submitting thread does, woken by it.
@@ -22,8 +22,8 @@ use crate::stats::{call_bucket, level_bucket};
 use crate::tasks::thread::{Asleep, Flow, Step, Thread};
 use crate::{CoreId, HctxId, ThreadId};
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Ddir, IdVec, IoClass, IoId, Kind, Layer, Time, Why, Workload};
-use wordline_fs::{Bio, BioKind, Fs, Op, Turn, Wait, What};
+use wordline_base::{BadValue, Ctx, Ddir, IdVec, IoClass, IoId, Kind, Layer, Time, Why, Workload};
+use wordline_fs::{Bio, BioKind, Fs, FsConfig, Op, Turn, Wait, What};
 use wordline_nvme::Opcode;
 
 /// A node that is the flush before another bio.
@@ -48,8 +48,9 @@ struct Slot {
 type TaskId = u32;
 type BioId = u32;
 
+/// A file system on a disk, with its tasks.
 pub(crate) struct Vfs {
-    pub fs: Fs,
+    fs: Fs,
     /// The disk that it is on.
     disk: u16,
     slots: IdVec<TaskId, Slot>,
@@ -72,20 +73,35 @@ pub(crate) struct Vfs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InVfs {
     /// Its task, NONE outside of calls.
-    pub task: u32,
+    task: u32,
     /// A flush is on its way.
     gated: bool,
     /// The bio behind the flush.
     behind: Option<Bio>,
     /// It submits a bio.
-    pub submits: bool,
+    submits: bool,
     /// It will wait for the bio.
-    pub waits: bool,
+    waits: bool,
 }
 
 impl Default for InVfs {
     fn default() -> Self {
         InVfs { task: NONE, gated: false, behind: None, submits: false, waits: false }
+    }
+}
+
+impl InVfs {
+    /// It submits a bio, and goes back to the file system then.
+    pub fn begin_bio(&mut self) {
+        self.submits = true;
+    }
+    /// Its bio is submitted. Whether it was one.
+    pub fn end_bio(&mut self) -> bool {
+        std::mem::take(&mut self.submits)
+    }
+    /// It will wait for the bio that it submits.
+    pub fn waits(&self) -> bool {
+        self.waits
     }
 }
 
@@ -98,11 +114,16 @@ pub fn tasks_of(spec: &ThreadSpec) -> u32 {
 }
 
 impl Vfs {
-    pub fn disk(&self) -> u16 {
+    /// The disk that it is on.
+    pub(super) fn disk(&self) -> u16 {
         self.disk
     }
+    /// Bytes of a file are not wanted any more.
+    pub(super) fn discard(&mut self, file: u32, offset: u64, len: u64) {
+        self.fs.discard(file, offset, len);
+    }
     /// Adds the kernel's threads to those of the jobs, the first `jobs` of them.
-    pub fn new<S>(
+    fn new<S>(
         mut fs: Fs,
         threads: &mut IdVec<ThreadId, Thread<S>>,
         jobs: u32,
@@ -120,7 +141,7 @@ impl Vfs {
             slept: None,
         };
         for t in 0..jobs {
-            let n = tasks_of(&threads[t].spec);
+            let n = tasks_of(threads[t].spec());
             let first = slots.count();
             slots.extend((0..n).map(|_| slot(t)));
             free.push((first..first + n).rev().collect());
@@ -150,7 +171,7 @@ impl Vfs {
             late: VecDeque::new(),
             worker,
             spaces: Vec::new(),
-            marked: threads.iter().any(|t| t.spec.class.workload() != Workload::None),
+            marked: threads.iter().any(|t| t.spec().class.workload() != Workload::None),
         }
     }
 }
@@ -172,6 +193,43 @@ fn reason(wait: Wait) -> Why {
 }
 
 impl<S: Source> Host<S> {
+    /// Tasks that a file system needs for the jobs.
+    pub fn file_tasks(&self) -> u32 {
+        let jobs = self.threads.iter().filter(|t| t.is_job());
+        jobs.map(|t| tasks_of(t.spec())).sum()
+    }
+    /// Puts a file system between the jobs and the drive. Its applications' tasks are as many as
+    /// [`crate::tasks_of`] says for each job.
+    pub fn mount(&mut self, fs: Fs) {
+        let jobs = self.jobs();
+        let sleeps = self.stack.io_poll_delay >= 0;
+        for thread in self.threads.iter_mut().take(jobs as usize) {
+            let synchronous = thread.spec().engine == Engine::Pvsync2 && !sleeps;
+            thread.driver.mount(synchronous);
+        }
+        self.add_files(0, fs, jobs);
+        // Threads of one core wait for the interrupts of another.
+        self.cfs.couple_cores();
+    }
+
+    /// Puts a page cache between nbd-server and a drive.
+    pub fn cache_served(&mut self, disk: u16, config: &FsConfig) -> Result<(), BadValue> {
+        let threads = self.threads.len() as u32;
+        let tasks = self.threads.iter().map(|t| tasks_of(t.spec())).sum();
+        let mut fs = Fs::new(config, self.block.disks[disk].info().bytes, tasks)?;
+        fs.serve_device();
+        self.add_files(disk, fs, threads);
+        Ok(())
+    }
+
+    fn add_files(&mut self, disk: u16, fs: Fs, callers: u32) {
+        let map = self.block.disks[disk].homes().clone();
+        let cores = self.cores.len() as u32;
+        let vfs = Vfs::new(fs, &mut self.threads, callers, cores, (disk, &map));
+        self.paths.vfs = Some(Box::new(vfs));
+        self.made_room();
+    }
+
     /// A call on the drive's pages, by a thread of nbd-server.
     pub(crate) fn served_call(
         &mut self,
@@ -183,7 +241,7 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t];
         thread.engine.begin();
         thread.driver.begin_file_call(false);
-        thread.pend.entry += spend!(self, thread.core, Crossing);
+        thread.pend.entry += spend!(self, thread.core(), Crossing);
         self.call_vfs(ctx, t, io, op)
     }
 
@@ -198,15 +256,12 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t];
         let depth = thread.engine.begin();
         thread.stats.iodepth_level[level_bucket(depth)] += 1;
-        let core = thread.core;
+        let core = thread.core();
         let direct = is_direct(&op);
-        let share = u64::from(thread.spec.hipri_percentage);
-        let polls = thread.driver.polls()
-            && direct
-            && !thread.driver.selects()
-            && (share >= 100 || thread.rng.below(100) < share);
+        let polls =
+            thread.driver.polls() && direct && !thread.driver.selects() && thread.draws_hipri();
         thread.driver.begin_file_call(polls);
-        let (aio, uring) = (thread.is_aio(ddir), thread.spec.engine == Engine::IoUring);
+        let (aio, uring) = (thread.is_aio(ddir), thread.spec().engine == Engine::IoUring);
         thread.pend.entry += spend!(self, core, Crossing);
         let thread = &mut self.threads[t];
         if aio {
@@ -233,10 +288,10 @@ impl<S: Source> Host<S> {
         (ddir, offset, len): (Ddir, u64, u32),
         op: Op,
     ) -> Flow {
-        let disk = self.vfs.as_ref().map_or(0, |vfs| vfs.disk);
+        let disk = self.paths.vfs.as_ref().map_or(0, |vfs| vfs.disk);
         let node = self.new_node(t, ddir, (disk, offset), len);
         self.threads[t].begin_call(node);
-        let Some(vfs) = &mut self.vfs else { unreachable!("files are on a file system") };
+        let Some(vfs) = &mut self.paths.vfs else { unreachable!("files are on a file system") };
         let task = vfs.free[t].pop().expect("a task for each call under way");
         self.threads[t].vfs.task = task;
         let slot = &mut vfs.slots[task];
@@ -244,7 +299,7 @@ impl<S: Source> Host<S> {
         if vfs.marked
             && let Op::Read { file, direct: false, .. } | Op::Write { file, direct: false, .. } = op
         {
-            let (ino, of) = (vfs.fs.inode(file) as usize, self.threads[t].spec.class.workload());
+            let (ino, of) = (vfs.fs.inode(file) as usize, self.threads[t].spec().class.workload());
             if vfs.spaces.len() <= ino {
                 vfs.spaces.resize(ino + 1, Workload::None);
             }
@@ -266,7 +321,7 @@ impl<S: Source> Host<S> {
         if let Some(bio) = thread.vfs.behind.take() {
             return self.submit_bio(ctx, t, bio);
         }
-        let Some(vfs) = &mut self.vfs else { return Flow::Off };
+        let Some(vfs) = &mut self.paths.vfs else { return Flow::Off };
         if thread.vfs.task == NONE {
             // The worker.
             let Some(task) = vfs.late.pop_front() else {
@@ -286,27 +341,27 @@ impl<S: Source> Host<S> {
             && let Some(wait) = slept
         {
             let life = self.begin_life(ctx, node);
-            let core = self.threads[t].core;
+            let core = self.threads[t].core();
             ctx.mark(life, Layer::Syscall, reason(wait), core, ctx.now);
         }
-        self.pump_vfs(ctx, Some(self.threads[t].core));
+        self.pump_vfs(ctx, Some(self.threads[t].core()));
         match turn {
             Turn::Work(span) => {
                 self.threads[t].pend.entry += span.0;
                 let thread = &self.threads[t];
-                let calls = thread.source.is_some() || self.serves_from_cache(t);
+                let calls = thread.is_job() || self.serves_from_cache(t);
                 let function =
                     if calls { Function::FileSystem } else { Function::FileSystemThreads };
-                let core = thread.core;
-                self.cores[core].calls.extra[function as usize] += span.0;
+                let core = thread.core();
+                self.cores[core].charge(function, span.0);
                 let thread = &mut self.threads[t];
                 thread.plan_for(node);
                 self.segment(ctx, t, Step::Vfs)
             }
             Turn::Submit(bio) => {
                 self.own_bio(bio.id, task);
-                let disk = self.vfs.as_ref().map_or(0, |vfs| vfs.disk);
-                if bio.preflush && self.block.disks[disk].info.volatile_cache {
+                let disk = self.paths.vfs.as_ref().map_or(0, |vfs| vfs.disk);
+                if bio.preflush && self.block.disks[disk].info().volatile_cache {
                     self.threads[t].vfs.behind = Some(bio);
                     self.threads[t].vfs.gated = true;
                     let flush = Bio {
@@ -329,7 +384,7 @@ impl<S: Source> Host<S> {
     }
 
     fn own_bio(&mut self, bio: u32, task: u32) {
-        if let Some(vfs) = &mut self.vfs {
+        if let Some(vfs) = &mut self.paths.vfs {
             if vfs.owners.count() <= bio {
                 vfs.owners.resize(bio as usize + 1, NONE);
             }
@@ -338,7 +393,7 @@ impl<S: Source> Host<S> {
     }
 
     fn vfs_sleep(&mut self, ctx: &mut Ctx, t: u32, task: u32) -> Flow {
-        let Some(vfs) = &mut self.vfs else { return Flow::Off };
+        let Some(vfs) = &mut self.paths.vfs else { return Flow::Off };
         let wait = vfs.fs.waits_for(task);
         let slot = &mut vfs.slots[task];
         slot.slept = wait;
@@ -370,14 +425,14 @@ impl<S: Source> Host<S> {
             self.leave_to_interrupt(t);
         }
         if self.threads[t].pend.total() > 0 {
-            let slot = &mut self.vfs.as_mut().expect("a call on a file").slots[task];
+            let slot = &mut self.paths.vfs.as_mut().expect("a call on a file").slots[task];
             slot.parked = Some(Turn::Done { ok });
             return self.segment(ctx, t, Step::Vfs);
         }
         let node = self.release_task(ctx, task);
-        let core = self.threads[t].core;
+        let core = self.threads[t].core();
         self.threads[t].vfs.task = NONE;
-        if self.vfs.as_ref().is_some_and(|v| v.worker == t) {
+        if self.paths.vfs.as_ref().is_some_and(|v| v.worker == t) {
             self.node_done(ctx, node, ok, Some(core));
             return self.go(t, Step::Vfs);
         }
@@ -399,7 +454,7 @@ impl<S: Source> Host<S> {
 
     /// A task is free for another call; its node.
     fn release_task(&mut self, ctx: &mut Ctx, task: u32) -> u32 {
-        let Some(vfs) = &mut self.vfs else { return NONE };
+        let Some(vfs) = &mut self.paths.vfs else { return NONE };
         let slot = &mut vfs.slots[task];
         let (node, thread) = (std::mem::replace(&mut slot.node, NONE), slot.thread);
         (slot.in_flight, slot.slept) = (false, None);
@@ -413,15 +468,15 @@ impl<S: Source> Host<S> {
     /// their address space's, that of the log its submitter's, or of who waits for it.
     fn class_of_bio(&self, t: u32, bio: &Bio) -> IoClass {
         let thread = &self.threads[t];
-        let Some(vfs) = &self.vfs else { return thread.spec.class };
+        let Some(vfs) = &self.paths.vfs else { return thread.spec().class };
         match vfs.slots.get(thread.vfs.task) {
             Some(s) if s.direct && s.thread == t && s.node != NONE => {
                 return self.block.nodes[s.node].class;
             }
-            _ if !vfs.marked => return thread.spec.class,
+            _ if !vfs.marked => return thread.spec().class,
             _ => {}
         }
-        let own = thread.spec.class;
+        let own = thread.spec().class;
         match bio.what {
             What::Data => {
                 let of = vfs.spaces.get(bio.tag as usize).copied().unwrap_or_default();
@@ -439,7 +494,7 @@ impl<S: Source> Host<S> {
     fn critical_waits_for_log(&self, vfs: &Vfs) -> bool {
         (0..).zip(&vfs.slots).any(|(task, slot)| {
             slot.node != NONE
-                && self.threads[slot.thread].spec.class.workload() == Workload::Latency
+                && self.threads[slot.thread].spec().class.workload() == Workload::Latency
                 && matches!(
                     vfs.fs.waits_for(task),
                     Some(Wait::Commit(_) | Wait::Iclog | Wait::Checkpoint)
@@ -454,17 +509,17 @@ impl<S: Source> Host<S> {
             BioKind::Write => Ddir::Write,
             BioKind::Flush => Ddir::Sync,
         };
-        let disk = self.vfs.as_ref().map_or(0, |vfs| vfs.disk);
+        let disk = self.paths.vfs.as_ref().map_or(0, |vfs| vfs.disk);
         let node = self.new_node(t, ddir, (disk, bio.offset), bio.len);
         let class = self.class_of_bio(t, &bio);
-        let slot = self.vfs.as_ref().and_then(|v| v.slots.get(self.threads[t].vfs.task));
+        let slot = self.paths.vfs.as_ref().and_then(|v| v.slots.get(self.threads[t].vfs.task));
         self.threads[t].vfs.waits = slot.is_some_and(|s| s.thread == t && (s.direct || bio.sync));
         let n = &mut self.block.nodes[node];
         (n.bio, n.fua, n.issued, n.class) = (bio.id, bio.fua, ctx.now, class);
         let thread = &mut self.threads[t];
         // What submit_bh was called for one by one, and the plug merged.
         let more = u64::from(bio.buffers.clamp(1, PLUG_REQUESTS as u32) - 1);
-        let core = thread.core;
+        let core = thread.core();
         thread.pend.block += spend!(self, core, Bio * more);
         if bio.kind == BioKind::Flush {
             self.threads[t].pend.block += spend!(self, core, Bio, Block);
@@ -474,7 +529,7 @@ impl<S: Source> Host<S> {
         let opcode = if bio.kind == BioKind::Read { Opcode::Read } else { Opcode::Write };
         let parts = self.parts(disk, bio.len);
         if parts > 1 {
-            self.block.nodes[node].pending = parts;
+            self.block.nodes[node].divide(parts);
             self.counters.splits += 1;
         }
         self.threads[t].begin_bio(node, opcode, parts > 1, u64::from(bio.len));
@@ -485,7 +540,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn bio_done(&mut self, ctx: &mut Ctx, n: u32, on: Option<u32>) {
         let node = self.block.nodes[n];
         self.block.nodes.remove(n);
-        let Some(vfs) = &mut self.vfs else { return };
+        let Some(vfs) = &mut self.paths.vfs else { return };
         let task = if node.bio == GATE {
             self.threads[node.thread].vfs.task
         } else {
@@ -510,7 +565,7 @@ impl<S: Source> Host<S> {
             }
             return;
         }
-        if let Some(vfs) = &mut self.vfs {
+        if let Some(vfs) = &mut self.paths.vfs {
             vfs.fs.bio_done(ctx.now, node.bio, node.ok);
         }
         self.pump_vfs(ctx, on);
@@ -519,7 +574,7 @@ impl<S: Source> Host<S> {
     /// Wakes whom the file system names, and keeps its clock.
     pub(crate) fn pump_vfs(&mut self, ctx: &mut Ctx, on: Option<u32>) {
         loop {
-            let Some(vfs) = &mut self.vfs else { return };
+            let Some(vfs) = &mut self.paths.vfs else { return };
             let Some(task) = vfs.fs.poll_wake() else { break };
             let slot = vfs.slots[task];
             if slot.in_flight {
@@ -528,12 +583,12 @@ impl<S: Source> Host<S> {
                 let t = self.running_task(slot.thread, task);
                 if self.threads[t].asleep() == Asleep::Vfs {
                     self.wake(ctx, t, on);
-                } else if self.threads[t].step == Step::Looked {
+                } else if self.threads[t].step() == Step::Looked {
                     self.notice(ctx, t);
                 }
             }
         }
-        let Some(vfs) = &mut self.vfs else { return };
+        let Some(vfs) = &mut self.paths.vfs else { return };
         if let Some(at) = vfs.fs.deadline()
             && at < vfs.timer
         {
@@ -544,7 +599,7 @@ impl<S: Source> Host<S> {
 
     /// The thread at a task: its own, or the worker.
     fn running_task(&self, thread: u32, task: u32) -> u32 {
-        match &self.vfs {
+        match &self.paths.vfs {
             Some(vfs) if self.threads[vfs.worker].vfs.task == task => vfs.worker,
             _ => thread,
         }
@@ -552,23 +607,23 @@ impl<S: Source> Host<S> {
 
     /// An asynchronous call has waited so far, without a thread.
     fn waited(&mut self, ctx: &mut Ctx, task: u32, wait: Wait) {
-        let Some(vfs) = &self.vfs else { return };
+        let Some(vfs) = &self.paths.vfs else { return };
         let slot = vfs.slots[task];
         if slot.node != NONE {
             let life = self.begin_life(ctx, slot.node);
-            ctx.mark(life, Layer::Syscall, reason(wait), self.threads[slot.thread].core, ctx.now);
+            ctx.mark(life, Layer::Syscall, reason(wait), self.threads[slot.thread].core(), ctx.now);
         }
     }
 
     /// What an asynchronous call waited for is over.
     fn end_in_flight(&mut self, ctx: &mut Ctx, task: u32, on: Option<u32>) {
-        let Some(vfs) = &mut self.vfs else { return };
+        let Some(vfs) = &mut self.paths.vfs else { return };
         let slot = &mut vfs.slots[task];
         slot.in_flight = false;
         if let Some(wait) = slot.slept.filter(|wait| *wait != Wait::Bios) {
             self.waited(ctx, task, wait);
         }
-        let Some(vfs) = &mut self.vfs else { return };
+        let Some(vfs) = &mut self.paths.vfs else { return };
         match vfs.fs.run(ctx.now, task) {
             Turn::Done { ok } => {
                 let node = self.release_task(ctx, task);
@@ -596,8 +651,9 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// The file system asked to be looked at.
     pub(crate) fn fs_timer(&mut self, ctx: &mut Ctx) {
-        let Some(vfs) = &mut self.vfs else { return };
+        let Some(vfs) = &mut self.paths.vfs else { return };
         if vfs.timer > ctx.now {
             return;
         }
@@ -610,6 +666,6 @@ impl<S: Source> Host<S> {
 
     /// The file system of its jobs, if there is one.
     pub fn fs(&self) -> Option<&Fs> {
-        self.vfs.as_ref().map(|v| &v.fs)
+        self.paths.vfs.as_ref().map(|v| &v.fs)
     }
 }

@@ -1,8 +1,8 @@
 //! What else a core is asked to do: scheduler ticks, and a kworker with work from time to time.
 //!
-//! A tick comes CONFIG_HZ times a second to a core that is not idle (NO_HZ_IDLE), to all cores at the
-//! same moments; a time slice that is used up is found out at one. A kworker is woken by its timer,
-//! deferrable or not, and works without giving way, as a kernel without preemption does.
+//! A tick comes CONFIG_HZ times a second to each core that is not idle (NO_HZ_IDLE), at the same moments to all.
+//! That a time slice is used up is found out at a tick. A kworker is woken by its timer, deferrable or not.
+//! It works without giving way, as a kernel without preemption does.
 
 use crate::function::{Function, spend};
 use crate::host::Host;
@@ -14,28 +14,30 @@ use wordline_base::{Ctx, Kind, Span, Time};
 
 /// Of a HostTimer, with the core or the thread below it.
 pub(crate) const TICK: u32 = 1 << 25;
+/// Of a HostTimer, with the thread below it.
 pub(crate) const WORK: u32 = 1 << 24;
 
 impl<S: Source> Host<S> {
     /// The first tick after now.
     pub(crate) fn next_tick(&self, now: Time) -> Time {
-        Time((now.0 / self.tick.0 + 1) * self.tick.0)
+        Time((now.0 / self.cfs.tick.0 + 1) * self.cfs.tick.0)
     }
 
     /// When a slice that begins now is found to be used up.
     pub(crate) fn slice_end(&self, now: Time) -> Time {
-        let end = now + self.time_slice;
-        if self.tick == Span::ZERO || end.0.is_multiple_of(self.tick.0) {
+        let end = now + self.stack.time_slice;
+        if self.cfs.tick == Span::ZERO || end.0.is_multiple_of(self.cfs.tick.0) {
             end
         } else {
             self.next_tick(end)
         }
     }
 
+    /// Kworkers begin to wait, and cores to be idle.
     pub(crate) fn start_background(&mut self, ctx: &mut Ctx) {
         for t in 0..self.threads.len() as u32 {
             if self.threads[t].asleep == Asleep::Work {
-                ctx.at(ctx.now + self.kworker.interval, Kind::HostTimer, WORK | t);
+                ctx.at(ctx.now + self.stack.kworker.interval, Kind::HostTimer, WORK | t);
             }
         }
         for core in 0..self.cores.len() as u32 {
@@ -43,6 +45,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// A core's tick.
     pub(crate) fn tick(&mut self, ctx: &mut Ctx, core: u32) {
         let c = &mut self.cores[core];
         c.ticking = false;
@@ -53,7 +56,7 @@ impl<S: Source> Host<S> {
     }
 
     fn arm_tick(&mut self, ctx: &mut Ctx, core: u32) {
-        if self.tick > Span::ZERO && !std::mem::replace(&mut self.cores[core].ticking, true) {
+        if self.cfs.tick > Span::ZERO && !std::mem::replace(&mut self.cores[core].ticking, true) {
             ctx.at(self.next_tick(ctx.now), Kind::HostTimer, TICK | core);
         }
     }
@@ -62,23 +65,25 @@ impl<S: Source> Host<S> {
     pub(crate) fn work_due(&mut self, ctx: &mut Ctx, t: u32) {
         let core = self.threads[t].core;
         // Nobody is left to see it once all jobs are over; a server does not know.
-        if !self.serves
+        if !self.serves()
             && self.threads.iter().all(|t| t.source.is_none() || t.asleep == Asleep::Done)
         {
             return;
         }
-        ctx.at(ctx.now + self.kworker.interval, Kind::HostTimer, WORK | t);
+        ctx.at(ctx.now + self.stack.kworker.interval, Kind::HostTimer, WORK | t);
         self.raise(ctx, core, Irq::Timer(t));
     }
 
+    /// A kworker begins to work.
     pub(crate) fn kworker(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let span = self.kworker.work.0;
+        let span = self.stack.kworker.work.0;
         thread.pend.entry += span + spend!(self, thread.core, Kworker);
-        self.cores[thread.core].calls.extra[Function::Kworker as usize] += span;
+        self.cores[thread.core].charge(Function::Kworker, span);
         self.segment(ctx, t, Step::Worked)
     }
 
+    /// A kworker is through.
     pub(crate) fn worked(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         self.threads[t].step = Step::Kworker;
         self.sleep(ctx, t, Asleep::Work)
@@ -121,7 +126,7 @@ impl<S: Source> Host<S> {
         if polled {
             return 0;
         }
-        self.cores[core].calls.extra[Function::IdleExit as usize] += beyond;
+        self.cores[core].charge(Function::IdleExit, beyond);
         spend!(self, core, IdleExit) + beyond
     }
 }

@@ -3,11 +3,11 @@
 //! their end. A handler that arrives while a segment runs pushes its end back by exactly the
 //! handler's time, and if the handler takes up further completions, by those too.
 //!
-//! Threads wait for their core in the order of CFS, least processor time first, and keep it until they
-//! sleep, or at the end of a segment once their time slice is used up or a thread was woken that has
-//! had far less. Left out: migration between cores, priorities, hyper-threads, frequency.
+//! Threads wait for their core in the order of CFS, least processor time first. A thread keeps the core until
+//! it sleeps. It loses the core at the end of a segment, if its time slice is used up or a thread was woken
+//! that has had far less. Left out: migration between cores, priorities, hyper-threads, frequency.
 
-use crate::function::Calls;
+use crate::function::{Calls, Costs, Function, Use};
 use crate::stats::CoreStats;
 use crate::tasks::idle::{CpuIdle, STATES};
 use std::collections::VecDeque;
@@ -34,12 +34,17 @@ pub(crate) enum Irq {
 /// A thread's work up to its next event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
+    /// Whose it is.
     pub thread: u32,
+    /// When it began; interrupts push it on.
     pub begin: Time,
     /// Where the application's part ends; an I/O issued in this segment begins here.
     pub split: Time,
+    /// When it ends; `NEVER` for a loop.
     pub end: Time,
+    /// Nanoseconds of it in user mode.
     pub user: u64,
+    /// Nanoseconds of it in the kernel.
     pub system: u64,
     /// What a loop took of these up to the look that ended it.
     pub spun: u64,
@@ -54,8 +59,11 @@ pub(super) struct Segment {
 /// Looks at regular times, up to one at `until`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spin {
+    /// The first look.
     pub first: Time,
+    /// Nanoseconds from one look to the next.
     pub turn: u64,
+    /// It ends then, whatever was found.
     pub until: Time,
     /// Another thread's turn does not come before.
     pub keep: Time,
@@ -74,16 +82,21 @@ impl Spin {
 
 #[derive(Debug)]
 pub(crate) struct Core {
+    /// The thread's work at hand.
     pub(super) segment: Option<Segment>,
     /// The first one runs, until `irq_end`.
     pub(super) irqs: VecDeque<Irq>,
+    /// When the handler that runs began.
     pub(super) irq_begin: Time,
+    /// When it ends.
     pub(super) irq_end: Time,
     /// The handler's end has no event of its own: the segment's end, which is later, settles it.
     pub(super) lazy: bool,
+    /// Threads that wait for it, in the order of CFS.
     pub(super) ready: VecDeque<u32>,
     /// The thread that holds the core, also between two of its segments.
     pub(super) current: Option<u32>,
+    /// It has nothing to do since then.
     pub(super) idle_since: Option<Time>,
     /// When the thread that holds the core has used up its slice, or a woken one is to run before.
     pub(super) slice_end: Time,
@@ -95,8 +108,10 @@ pub(crate) struct Core {
     pub(super) ticking: bool,
     /// What chooses idle states, if something does.
     pub(super) cpuidle: Option<Box<CpuIdle>>,
-    pub stats: CoreStats,
-    pub calls: Calls,
+    /// Where its time went.
+    pub(super) stats: CoreStats,
+    /// Functions that ran on it.
+    pub(super) calls: Calls,
 }
 
 impl Core {
@@ -118,6 +133,26 @@ impl Core {
             stats: CoreStats::default(),
             calls: Calls::default(),
         }
+    }
+
+    /// `n` calls of a function in a row: the time that they take if its code is cold.
+    #[inline(always)]
+    pub fn call(&mut self, f: Function, n: u64, cost: &Costs) -> u64 {
+        self.calls.spend(f as usize, n, cost)
+    }
+    /// What these calls take less as the code ran here before.
+    #[inline(always)]
+    pub fn saves(&mut self, f: Function, n: u64, cost: &Costs) -> u64 {
+        self.calls.save(f as usize, n, self.stats.busy(), cost)
+    }
+    /// Time in a function that has no fixed length.
+    #[inline]
+    pub fn charge(&mut self, f: Function, ns: u64) {
+        self.calls.charge(f, ns);
+    }
+    /// What each function took.
+    pub fn uses(&self, cost: &Costs) -> Vec<Use> {
+        self.calls.uses(cost)
     }
 
     /// Room for so many threads that want to run.

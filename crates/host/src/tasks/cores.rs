@@ -21,6 +21,7 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// The work at hand of a core is over, or was moved on.
     pub(crate) fn core_done(&mut self, ctx: &mut Ctx, core: u32) {
         let c = &mut self.cores[core];
         if c.armed == ctx.now {
@@ -49,7 +50,7 @@ impl<S: Source> Host<S> {
         {
             c.stats.user += segment.user;
             c.stats.system += segment.system;
-            c.calls.spun += segment.spun;
+            c.calls.spin(segment.spun);
             let preempt = !c.ready.is_empty();
             let thread = &mut self.threads[segment.thread];
             thread.stats.user += segment.user;
@@ -69,7 +70,7 @@ impl<S: Source> Host<S> {
             if ctx.tracks.is_some() {
                 let t = segment.thread;
                 ctx.slice(
-                    Track::Core(self.first_core + core),
+                    Track::Core(self.place_of(core)),
                     "thread",
                     segment.begin,
                     ctx.now,
@@ -149,15 +150,15 @@ impl<S: Source> Host<S> {
     fn enqueue_woken(&mut self, ctx: &Ctx, t: u32) {
         let core = self.threads[t].core;
         let c = &mut self.cores[core];
-        let least = c.min_vruntime.saturating_sub(self.sleeper_credit);
+        let least = c.min_vruntime.saturating_sub(self.stack.sleeper_credit.0);
         let thread = &mut self.threads[t];
         thread.vruntime = thread.vruntime.max(least);
-        let limit = thread.vruntime + self.wakeup_granularity;
+        let limit = thread.vruntime + self.stack.wakeup_granularity.0;
         if let Some(current) = c.current {
             let since = c.segment.as_ref().map_or(0, |s| ctx.now.since(s.begin).0);
             if self.threads[current].vruntime + since > limit {
                 c.slice_end = c.slice_end.min(ctx.now);
-            } else if self.tick > Span::ZERO && c.slice_end < ctx.now {
+            } else if self.cfs.tick > Span::ZERO && c.slice_end < ctx.now {
                 // Nobody was ready when it ended: the next tick tells.
                 let next = self.next_tick(ctx.now);
                 self.cores[core].slice_end = next;
@@ -181,10 +182,10 @@ impl<S: Source> Host<S> {
             return;
         }
         // Where a core has a queue of its own, all that a handler completes belongs to threads of
-        // this core, and while one of them runs none of them can tell when it ended: the end of
-        // the segment, or the next entry, settles it. This saves an event.
+        // this core. While one of them runs, none can tell when the handler ended. The end of the
+        // segment, or the next entry, settles it. This saves an event.
         let works = c.works();
-        c.lazy = self.private && works && matches!(irq, Irq::Vector(_));
+        c.lazy = self.cfs.private_queues && works && matches!(irq, Irq::Vector(_));
         let lazy = c.lazy;
         self.start_irq(ctx, core, works);
         if !lazy {
@@ -227,6 +228,7 @@ impl<S: Source> Host<S> {
         c.steal(ctx.now, span);
     }
 
+    /// A handler is over: what it took up has its effect.
     pub(crate) fn finish_irq(&mut self, ctx: &mut Ctx, core: u32) {
         let c = &mut self.cores[core];
         // It stays at the front until its effects are out, so that what they raise queues up.
@@ -234,7 +236,7 @@ impl<S: Source> Host<S> {
         c.lazy = false;
         let (begin, end) = (c.irq_begin, c.irq_end);
         if ctx.tracks.is_some() {
-            ctx.slice(Track::Core(self.first_core + core), "interrupt", begin, end, IoId::NONE);
+            ctx.slice(Track::Core(self.place_of(core)), "interrupt", begin, end, IoId::NONE);
         }
         match irq {
             Irq::Vector(cq) => {
@@ -269,12 +271,13 @@ impl<S: Source> Host<S> {
         }
     }
 
+    /// A thread's timer.
     pub(crate) fn app_wake(&mut self, ctx: &mut Ctx, t: u32) {
         let thread = &mut self.threads[t];
         if thread.timer == ctx.now {
             thread.timer = Time::NEVER;
         }
-        if !self.kernel {
+        if !self.stack.kernel {
             if thread.asleep != Asleep::Done {
                 self.direct_fill(ctx, t);
             }

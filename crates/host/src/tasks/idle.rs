@@ -31,9 +31,9 @@ pub(crate) struct CpuIdle {
     /// States that may be used, the shallowest first.
     states: Vec<State>,
     /// The state of the pause under way.
-    pub state: usize,
+    pub(super) state: usize,
     /// Nanoseconds in each state.
-    pub residency: [u64; STATES],
+    pub(super) residency: [u64; STATES],
     governor: Chooser,
 }
 
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn states_by_the_rules_of_menu_select() {
+    fn the_menu_governor_selects_as_menu_select_does() {
         // (pause, next timer, tasks waiting for I/O): the state.
         for (slept, timer, waiters, wanted) in [
             // A task waits in read(): a tenth of the pause is what it may be late.
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn states_by_the_rules_of_teo_select() {
+    fn the_teo_governor_selects_as_teo_select_does() {
         const FAR: u64 = 1_000_000;
         for (slept, timer, wanted) in [
             // The timer ends each pause: the deepest state that it allows, however short they were.

@@ -130,9 +130,9 @@ impl<S: Source> Host<S> {
         thread.done = (pend.lead, pend.library + pend.entry);
         if pend.ftl > 0 {
             let (map, f) = thread.pblk.spent();
-            let extra = &mut self.cores[core].calls.extra;
-            extra[Function::FtlMap as usize] += map;
-            extra[f as usize] += pend.ftl - map;
+            let core = &mut self.cores[core];
+            core.charge(Function::FtlMap, map);
+            core.charge(f, pend.ftl - map);
         }
         if thread.call.takes_off() {
             if thread.call.is_batch() {
@@ -207,6 +207,7 @@ impl<S: Source> Host<S> {
         Flow::Off
     }
 
+    /// Sleeps until this time, or until it is woken.
     pub(crate) fn sleep_until(&mut self, ctx: &mut Ctx, t: u32, at: Time) -> Flow {
         let thread = &mut self.threads[t];
         if thread.pend.total() == 0 {

@@ -22,11 +22,12 @@ use crate::disk::Disk;
 use crate::driver::poll::InDriver;
 use crate::engines::InEngine;
 use crate::paths::md::InMd;
-use crate::paths::nbd::At;
+use crate::paths::nbd::{At, InNbd};
 use crate::paths::pblk::InPblk;
 use crate::paths::vfs::InVfs;
 use crate::source::ThreadSpec;
 use crate::stats::ThreadStats;
+use crate::{CoreId, DiskId, HctxId};
 use wordline_base::{Ddir, IoClass, Layer, Rng, Time, Why};
 use wordline_ftl::Piece;
 use wordline_nvme::Opcode;
@@ -166,8 +167,11 @@ pub(crate) struct Pending {
     pub library: u64,
     /// System call (or io_getevents, or the end of a synchronous call).
     pub entry: u64,
+    /// The block layer.
     pub block: u64,
+    /// An FTL on the host.
     pub ftl: u64,
+    /// The driver.
     pub driver: u64,
 }
 
@@ -176,6 +180,7 @@ impl Pending {
     pub fn has_work(&self) -> bool {
         self.total() > self.lead
     }
+    /// All of it.
     pub fn total(&self) -> u64 {
         self.lead + self.user + self.library + self.entry + self.block + self.ftl + self.driver
     }
@@ -192,32 +197,36 @@ pub(crate) struct Plan {
     pub(super) waited: (Layer, Why),
 }
 
+/// The end of the segment does nothing.
 pub(super) const NO_PLAN: Plan =
     Plan { node: NONE, issue: NONE, waited: (Layer::Application, Why::CoreBusy) };
 
 #[derive(Debug)]
 pub(crate) struct Thread<S> {
-    pub spec: ThreadSpec,
-    pub source: Option<S>,
-    pub core: u32,
+    /// What it is asked to do.
+    pub(super) spec: ThreadSpec,
+    /// Of a job: where its I/Os come from.
+    pub(super) source: Option<S>,
+    /// The core that it runs on.
+    pub(super) core: CoreId,
     /// The disk of the I/O at hand.
-    pub disk: u16,
+    disk: DiskId,
     /// The hardware queue for the I/O at hand.
-    pub hctx: u16,
-    pub step: Step,
+    hctx: HctxId,
+    /// What it does when it next has its core.
+    pub(super) step: Step,
+    /// Why it is off its core.
     pub(super) asleep: Asleep,
+    /// A record of what rooms charge.
     pub pend: Pending,
+    /// What the end of its segment does.
     pub(super) plan: Plan,
-    pub call: Call,
     /// Lead and entry of the segment that ended last.
     pub(super) done: (u64, u64),
-    pub engine: InEngine,
-    pub driver: InDriver,
     /// The class of the I/O that it asks for: the I/O's own, or the thread's.
-    pub class: IoClass,
-    pub rng: Rng,
-    /// A thread of a network block device: its connection.
-    pub end: u16,
+    class: IoClass,
+    /// Draws which I/Os are polled.
+    rng: Rng,
     /// Processor time had, in CFS's reckoning: what it missed asleep counts in part.
     pub(super) vruntime: u64,
     /// Whether it lost its core at the end of its slice.
@@ -226,14 +235,32 @@ pub(crate) struct Thread<S> {
     pub(super) timer: Time,
     /// The time slept for.
     pub(super) timer_at: Time,
+    /// Its submission call under way.
+    pub call: Call,
+    /// What the engines keep of it.
+    pub engine: InEngine,
+    /// What the driver keeps of it.
+    pub driver: InDriver,
+    /// What an FTL on the host keeps of it.
     pub pblk: InPblk,
+    /// What arrays keep of it.
     pub md: InMd,
+    /// What the file system keeps of it.
     pub vfs: InVfs,
+    /// What network block devices keep of it.
+    pub nbd: InNbd,
+    /// A record that rooms add to.
     pub stats: ThreadStats,
 }
 
 impl<S> Thread<S> {
-    pub fn new(spec: ThreadSpec, source: Option<S>, core: u32, disk: u16, hctx: u16) -> Thread<S> {
+    pub fn new(
+        spec: ThreadSpec,
+        source: Option<S>,
+        core: CoreId,
+        disk: DiskId,
+        hctx: HctxId,
+    ) -> Thread<S> {
         Thread {
             source,
             core,
@@ -249,7 +276,6 @@ impl<S> Thread<S> {
             class: spec.class,
             driver: InDriver::new(hctx),
             rng: Rng::from_seed(spec.seed),
-            end: 0,
             vruntime: 0,
             preempted: false,
             timer: Time::NEVER,
@@ -257,6 +283,7 @@ impl<S> Thread<S> {
             pblk: InPblk::default(),
             md: InMd::default(),
             vfs: InVfs::default(),
+            nbd: InNbd::default(),
             stats: ThreadStats::default(),
             spec,
         }
@@ -264,6 +291,76 @@ impl<S> Thread<S> {
 }
 
 impl<S> Thread<S> {
+    /// What it is asked to do.
+    #[inline]
+    pub fn spec(&self) -> &ThreadSpec {
+        &self.spec
+    }
+    /// It runs a job.
+    #[inline]
+    pub fn is_job(&self) -> bool {
+        self.source.is_some()
+    }
+    /// Where the I/Os of a job come from.
+    pub fn source(&self) -> Option<&S> {
+        self.source.as_ref()
+    }
+    /// The same, to be asked or told.
+    #[inline]
+    pub fn source_mut(&mut self) -> Option<&mut S> {
+        self.source.as_mut()
+    }
+    /// The core that it runs on.
+    #[inline]
+    pub fn core(&self) -> CoreId {
+        self.core
+    }
+    /// The disk of the I/O at hand.
+    #[inline]
+    pub fn disk(&self) -> DiskId {
+        self.disk
+    }
+    /// The hardware queue for the I/O at hand.
+    #[inline]
+    pub fn hctx(&self) -> HctxId {
+        self.hctx
+    }
+    /// The I/O at hand goes by this hardware queue of its disk.
+    #[inline]
+    pub fn go_by(&mut self, hctx: HctxId) {
+        self.hctx = hctx;
+    }
+    /// Its bios go to a member of an array from here on, by way of `home`. They complete by interrupt.
+    pub fn turn_to_member(&mut self, to: DiskId, home: HctxId) {
+        (self.disk, self.hctx) = (to, home);
+        self.driver.turn_to_member(home);
+    }
+    /// What it does when it next has its core.
+    #[inline]
+    pub fn step(&self) -> Step {
+        self.step
+    }
+    /// It goes on with this when it next has its core.
+    #[inline]
+    pub fn set_step(&mut self, step: Step) {
+        self.step = step;
+    }
+    /// It asks for an I/O of this class; of its own, if the I/O has none.
+    #[inline]
+    pub fn begin_io(&mut self, class: IoClass) {
+        self.class = class.or(self.spec.class);
+    }
+    /// The class of the I/O that it asks for.
+    #[inline]
+    pub fn class(&self) -> IoClass {
+        self.class
+    }
+    /// Draws whether an I/O carries RWF_HIPRI (hipri_percentage).
+    #[inline]
+    pub fn draws_hipri(&mut self) -> bool {
+        let share = u64::from(self.spec.hipri_percentage);
+        share >= 100 || self.rng.below(100) < share
+    }
     /// Whether work on a node, or a request to send, is planned.
     pub fn is_planned(&self) -> bool {
         self.plan.node != NONE
@@ -289,6 +386,7 @@ impl<S> Thread<S> {
     pub fn plan_on(&mut self, node: u32) {
         self.plan.node = node;
     }
+    /// What the node waited for until the segment to come.
     pub fn plan_waited(&mut self, layer: Layer, why: Why) {
         self.plan.waited = (layer, why);
     }
@@ -296,6 +394,7 @@ impl<S> Thread<S> {
     pub fn plan_issue(&mut self, rq: u32) {
         self.plan.issue = rq;
     }
+    /// The end of the segment does nothing.
     pub fn plan_nothing(&mut self) {
         self.plan = NO_PLAN;
     }
@@ -338,7 +437,7 @@ impl<S> Thread<S> {
     pub fn begin_bio(&mut self, node: u32, opcode: Opcode, divided: bool, len: u64) {
         self.call.begin_bio(node, opcode, divided, len);
         self.plan_for(node);
-        self.vfs.submits = true;
+        self.vfs.begin_bio();
     }
     /// A bio that the scheduler in front of pblk held; then the next.
     pub fn begin_held(&mut self, node: u32, opcode: Opcode) {

@@ -198,7 +198,7 @@ fn a_disk_has_its_own_scheduler_tags() {
     let disks = vec![DiskSpec::new(drive()), second];
     let host = Host::<List>::new(&config, Vec::new(), disks).unwrap();
     let of = |disk: u16| {
-        let first = host.block.disks[disk].first;
+        let first = host.block.disks[disk].first();
         let kept = |opcode| host.block.kept_back(disk, opcode);
         (host.block.hctxs[first].at_rest().0, kept(Opcode::Deallocate), kept(Opcode::Write))
     };

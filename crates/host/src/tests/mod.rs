@@ -278,7 +278,7 @@ impl<S: Source> World<S> {
             self.posted += 1;
             let last = self.coalesce == 1 || !self.at_drive.keys().any(|k| k.0 == sq);
             let interrupt = self.posted.is_multiple_of(self.coalesce) || last;
-            let cq = self.host.block.hctxs[sq].cq;
+            let cq = self.host.block.hctxs[sq].cq();
             let vector = self.vectors.entry(cq).or_default();
             vector.1 |= interrupt && vector.0;
             vector.2 += 1;
@@ -323,7 +323,7 @@ impl<S: Source> World<S> {
         if !self.host.idle() {
             let threads: Vec<String> = self.host.threads.iter().map(|t| t.dump()).collect();
             let hctxs: Vec<_> = self.host.block.hctxs.iter().map(|h| h.in_flight()).collect();
-            let deadline = self.host.block.disks[0].elevator.as_ref().map(|d| d.len());
+            let deadline = self.host.block.disks[0].queue.held();
             panic!("not idle: {threads:#?} {:?} {hctxs:?} {deadline:?}", self.host.counters);
         }
         assert_eq!(self.ctx.lives.in_flight(), 0);

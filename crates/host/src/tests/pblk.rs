@@ -99,7 +99,7 @@ fn pblk_keeps_every_sector_through_garbage_collection() {
             })
             .collect();
         let mut w = pblk_world(jobs, depth, cores);
-        assert!(w.host.block.disks[0].info.bytes >= (sectors + 16) * 4096);
+        assert!(w.host.block.disks[0].info().bytes >= (sectors + 16) * 4096);
         let mut rounds = 0;
         while w.count < 75_000 || !w.host.idle() {
             w.run_to(w.ctx.now + Span::from_ms(100));

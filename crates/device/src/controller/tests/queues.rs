@@ -152,7 +152,7 @@ fn what_is_not_whole_logical_blocks_is_refused() {
 }
 
 #[test]
-fn the_limit_in_flight_holds() {
+fn no_more_commands_are_in_flight_than_the_limit() {
     let mut d = device_config();
     d.queues.in_flight = 5;
     let mut h = Host::bare(&nand_config(), &d);

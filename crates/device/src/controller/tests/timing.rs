@@ -326,7 +326,7 @@ fn the_program_rate_limits_every_program() {
 }
 
 #[test]
-fn write_limits_hold() {
+fn writes_are_no_faster_than_the_drives_limits() {
     let n = nand_config();
     let mut d = device_config();
     d.limits.write_rate = 50_000_000;
@@ -384,7 +384,7 @@ fn the_wait_for_a_limit_is_a_layer_of_its_own() {
 }
 
 #[test]
-fn littles_law() {
+fn littles_law_holds_for_commands_in_the_drive() {
     let (n, d) = (nand_config(), device_config());
     let mut h = Host::bare(&n, &d);
     h.queue(0, 1024, QueuePriority::Medium);

@@ -42,19 +42,19 @@ fn ext4_ordered_keeps_what_fsync_promised() {
     survives(0, 40);
 }
 #[test]
-fn ext4_without_delayed_allocation_keeps_it() {
+fn ext4_without_delayed_allocation_keeps_what_fsync_promised() {
     survives(2, 40);
 }
 #[test]
-fn ext4_journal_keeps_it() {
+fn ext4_with_data_in_the_journal_keeps_what_fsync_promised() {
     survives(1, 40);
 }
 #[test]
-fn ext4_writeback_keeps_it() {
+fn ext4_in_writeback_mode_keeps_what_fsync_promised() {
     survives(4, 40);
 }
 #[test]
-fn ext4_with_an_early_commit_block_keeps_it() {
+fn ext4_with_an_early_commit_block_keeps_what_fsync_promised() {
     survives(3, 40);
 }
 #[test]
@@ -62,17 +62,17 @@ fn xfs_keeps_what_fsync_promised() {
     survives(5, 40);
 }
 #[test]
-fn xfs_with_few_buffers_keeps_it() {
+fn xfs_with_few_buffers_keeps_what_fsync_promised() {
     survives(6, 40);
 }
 #[test]
-fn xfs_with_a_small_cil_keeps_it() {
+fn xfs_with_a_small_cil_keeps_what_fsync_promised() {
     survives(7, 40);
 }
 
 /// The log goes round several times: what it overwrites nobody needs any more.
 #[test]
-fn a_log_that_goes_round_keeps_it() {
+fn a_log_that_goes_round_keeps_what_fsync_promised() {
     for (n, calls) in [(0, 700), (1, 400), (2, 700), (3, 700), (5, 1500), (6, 1500)] {
         let (m, medium) = run(n, 1, |random, t| {
             let mut ops: Vec<Op> = (3 * t..3 * t + 3).map(open).collect();

@@ -85,9 +85,13 @@ struct Queue {
     start: u64,
     /// Virtual finish.
     finish: u64,
+    /// It has requests, or is waited for.
     busy: bool,
+    /// Its requests at the drive.
     dispatched: u32,
+    /// The end of the last request that it sent.
     position: u64,
+    /// Its oldest request was looked at in this turn.
     fifo_checked: bool,
     /// When it was last given up, empty.
     idle_since: Option<Time>,
@@ -103,14 +107,20 @@ pub struct Bfq {
     served_since: Time,
     /// Some requests complete only when their threads look, and may be left alone for long: what is
     /// in the drive is not waited for.
-    pub polled: bool,
+    polled: bool,
     /// The queue in service is waited for until then.
-    pub idle_until: Option<Time>,
+    idle_until: Option<Time>,
+    /// Virtual time of each class.
     vtime: [u64; 3],
+    /// Requests inserted so far.
     seq: u64,
+    /// Requests that wait.
     waiting: usize,
+    /// Requests at the drive.
     in_driver: u32,
+    /// The most of them in this sample.
     most_in_driver: u32,
+    /// Completions in this sample.
     samples: u32,
     /// Not known yet counts as yes.
     hw_tag: bool,
@@ -153,6 +163,14 @@ impl Bfq {
         }
     }
 
+    /// Requests may complete only when their threads look.
+    pub fn set_polled(&mut self, polled: bool) {
+        self.polled = polled;
+    }
+    /// The queue in service is waited for until then.
+    pub fn idle_until(&self) -> Option<Time> {
+        self.idle_until
+    }
     /// There are so many threads now: those that came are best effort.
     pub fn add_threads(&mut self, threads: usize) {
         let config = &self.config;
@@ -494,7 +512,7 @@ impl Bfq {
 
     /// bfq_completed_request.
     pub fn completed(&mut self, rq: u32, now: Time) {
-        let Some(e) = self.entries.get_mut(rq as usize) else { return };
+        let Some(e) = self.entries.get_mut(rq) else { return };
         if !std::mem::take(&mut e.dispatched) {
             return;
         }

@@ -51,9 +51,13 @@ pub struct Deadline {
     sorted: [Vec<(u64, u64, u32)>; 2],
     /// fifo_list: first and last.
     fifo: [(u32, u32); 2],
+    /// The request behind the last of the batch, by direction.
     next_rq: [u32; 2],
+    /// Requests of the batch under way.
     batching: u32,
+    /// Times that reads went before waiting writes.
     starved: u32,
+    /// Requests inserted so far.
     seq: u64,
 }
 
@@ -322,7 +326,7 @@ mod tests {
     use Dir::{Read as R, Write as W};
 
     #[test]
-    fn follows_the_rules_of_mq_deadline() {
+    fn requests_go_out_by_the_rules_of_mq_deadline() {
         let cases = [
             Case {
                 name: "the first is the FIFO's head, then upwards; then the FIFO's head again",
@@ -412,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn merges_back_front_and_across() {
+    fn bios_join_at_the_back_at_the_front_and_between_two_requests() {
         let mut d = Deadline::new(&DeadlineConfig::default(), 16);
         let k = 4096u64;
         d.insert(0, R, 0, k, true, Time(5));
@@ -469,7 +473,7 @@ mod tests {
     /// Whatever comes in goes out once, and no request waits past its expiry behind more than the
     /// batch under way and the turns of the other direction.
     #[test]
-    fn nothing_is_lost_or_starved() {
+    fn no_request_is_lost_or_starved() {
         for seed in 0..50 {
             let mut rng = Rng::from_seed(seed);
             let mut d = Deadline::new(&DeadlineConfig::default(), 64);

@@ -152,7 +152,9 @@ pub struct Kyber {
     /// A window under way, and the sums of latencies in it.
     end: Option<Time>,
     sums: [(u64, u64); DOMAINS],
+    /// The same by how they compare with the target, where percentiles are judged.
     buckets: [Buckets; DOMAINS],
+    /// Requests that wait.
     waiting: usize,
     /// Windows judged.
     pub windows: u64,

@@ -71,13 +71,16 @@ pub struct Luns {
     waiting: VecDeque<Waiting>,
     /// By request: what was sent.
     sent: IdVec<RequestId, Option<Waiting>>,
+    /// Requests at the drive.
     at_drive: u32,
+    /// Reads of them at each LUN.
     at_lun: IdVec<LunId, u32>,
+    /// When each LUN is through with the program that it is taken to be at.
     programs_until: IdVec<LunId, Time>,
     /// When to look again, if nothing is sent before.
-    pub until: Option<Time>,
+    until: Option<Time>,
     /// Counts since the start.
-    pub stats: LunStats,
+    stats: LunStats,
 }
 
 impl Luns {
@@ -99,6 +102,18 @@ impl Luns {
     /// count and its time.
     pub fn memory(&self) -> u64 {
         8 * self.places.len() as u64 + 16 * self.at_lun.len() as u64
+    }
+    /// When to look again, if nothing is sent before.
+    pub fn until(&self) -> Option<Time> {
+        self.until
+    }
+    /// That time has come.
+    pub fn looks(&mut self) {
+        self.until = None;
+    }
+    /// Counts since the start.
+    pub fn stats(&self) -> LunStats {
+        self.stats
     }
     /// Processor time of looking an extent up.
     pub fn look_up_cost(&self) -> Span {
@@ -185,7 +200,7 @@ impl Luns {
 
     /// The drive is through with a request, and has told where its data lie.
     pub fn completed(&mut self, rq: u32, tells: Option<u32>, now: Time) {
-        let Some(w) = self.sent.get_mut(rq as usize).and_then(Option::take) else { return };
+        let Some(w) = self.sent.get_mut(rq).and_then(Option::take) else { return };
         self.at_drive -= 1;
         if w.lun != NONE {
             self.at_lun[w.lun] -= 1;

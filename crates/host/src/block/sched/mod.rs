@@ -75,7 +75,7 @@ impl Elevator {
                 };
                 let of: Vec<_> = threads.map(of).collect();
                 let mut bfq = Bfq::new(&queue.bfq, &of);
-                bfq.polled = polled;
+                bfq.set_polled(polled);
                 Some(Elevator::Bfq(Box::new(bfq)))
             }
             Scheduler::Sfq => Some(Elevator::Sfq(Box::new(Sfq::new(&queue.sfq, threads)))),

@@ -144,7 +144,7 @@ impl Sfq {
 
     /// A request is over.
     pub fn completed(&mut self, rq: u32) {
-        let Some(entry) = self.entries.get_mut(rq as usize) else { return };
+        let Some(entry) = self.entries.get_mut(rq) else { return };
         if !matches!(std::mem::replace(entry, Entry::Gone), Entry::AtDrive) {
             return;
         }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_idle_has_saved_nothing_up() {
+    fn a_thread_that_was_idle_has_saved_nothing_up() {
         let mut sfq = Sfq::new(&SfqConfig { depth: 1 }, [level(4), level(4)].into_iter());
         // One thread alone has a hundred requests.
         for rq in 0..100 {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_by_another_way_is_not_at_the_drive() {
+    fn a_request_that_leaves_by_another_way_is_not_at_the_drive() {
         let mut sfq = Sfq::new(&SfqConfig { depth: 1 }, [level(4)].into_iter());
         (0..3).for_each(|rq| sfq.insert(&ask(rq, 0, 4096)));
         sfq.take_out(1);

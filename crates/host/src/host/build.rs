@@ -3,78 +3,27 @@
 
 use crate::block::flashshare::Kblockd;
 use crate::block::sched::{Elevator, Kyber, Luns};
-use crate::block::{BIO_BYTES, BlockLayer, Hctx, NONE, map_queues};
-use crate::config::{Engine, Issue, MarkedBy, Scheduler, StackConfig};
+use crate::block::{BlockLayer, Hctx, NONE, map_queues};
+use crate::config::{Engine, Issue, Scheduler, StackConfig};
 use crate::disk::{Disk, DiskShape, DiskSpec};
 use crate::driver::poll::PollStats;
-use crate::error::{self, HostError, Queues};
-use crate::function::{Warm, spans};
+use crate::error::{self, HostError};
+use crate::function::Costs;
 use crate::host::Host;
+use crate::paths::Paths;
 use crate::paths::admit::Bios;
 use crate::paths::collector::Collector;
-use crate::paths::map_lock::MapLock;
 use crate::paths::md::Array;
-use crate::paths::pblk::{Kernel, Merges, Pblk, Role};
-use crate::paths::staging::Staging;
+use crate::paths::pblk::{Pblk, Role};
 use crate::source::{Source, ThreadSpec};
 use crate::stats::Counters;
+use crate::tasks::Cfs;
 use crate::tasks::core::Core;
 use crate::tasks::idle::CpuIdle;
 use crate::tasks::thread::{Asleep, Step, Thread};
-use crate::{CoreId, DiskId, HctxId, ThreadId};
+use crate::{CoreId, DiskId, ThreadId};
 use std::collections::VecDeque;
-use wordline_base::{IdVec, QueuePriority, Slab, Span, Time, Workload};
-
-/// A disk with its hardware queues from `first` on.
-fn disk_of(spec: DiskSpec, has: &Queues, first: u16, stack: &StackConfig) -> Disk {
-    let cores = stack.cores;
-    let from =
-        |map: &[u16], first: u16| map.iter().map(|q| q + first).collect::<IdVec<CoreId, HctxId>>();
-    let map = match has.shared {
-        // An array's are those of its first member, as soon as that is there.
-        true if has.count == 0 => IdVec::new(),
-        true => from(&map_queues(cores, has.count).0, first),
-        false => IdVec::filled(first, cores),
-    };
-    let info = spec.shape.info;
-    Disk {
-        drive: spec.drive,
-        first,
-        queues: (has.count + has.poll + has.critical) as u16,
-        unpolled: has.count as u16,
-        // Polled requests have queues behind the others, or the same.
-        poll_map: match has.poll {
-            0 => map.clone(),
-            n => from(&map_queues(cores, n).0, first + has.count as u16),
-        },
-        look_map: match (has.critical, stack.flashshare.completion_queues) {
-            (0, _) | (_, 1) => map.clone(),
-            _ => from(&map_queues(cores, has.critical).0, first + (has.count + has.poll) as u16),
-        },
-        critical_map: match has.critical {
-            0 => IdVec::new(),
-            n => from(&map_queues(cores, n).0, first + (has.count + has.poll) as u16),
-        },
-        map,
-        // A bio-based device cannot be polled (BLK_QC_T_NONE).
-        polls: has.shared && has.count > 0 && stack.io_poll > 0 && !spec.shape.ftl_on_host,
-        elevator: None,
-        elevator_timer: Time::NEVER,
-        sched_tags: stack.scheduler_tags,
-        max_request: match info.max_transfer {
-            _ if spec.shape.array.is_some() => BIO_BYTES,
-            0 => u64::from(stack.max_request),
-            max => u64::from(stack.max_request.min(max) / 4096 * 4096).max(4096),
-        },
-        pblk: None,
-        collector: None,
-        bio_based: spec.shape.ftl_on_host || spec.shape.array.is_some(),
-        array: spec.shape.array.map(|shape| Box::new(Array::new(&shape))),
-        bios: None,
-        client: None,
-        info,
-    }
-}
+use wordline_base::{IdVec, QueuePriority, Span, Workload};
 
 /// Select-ISR is for the job: it is on, and the job is latency-critical and waits for I/O.
 pub(crate) fn may_select(select_isr: bool, job: &ThreadSpec) -> bool {
@@ -125,7 +74,7 @@ impl<S> Placing<S> {
         asleep: Asleep,
     ) -> u32 {
         let spec = ThreadSpec::new(name, Engine::Null, 1);
-        let thread = Thread::new(spec, None, core, disk.0, disk.1.map[core]);
+        let thread = Thread::new(spec, None, core, disk.0, disk.1.home(core));
         self.threads.push(thread.sleeping(step, asleep));
         self.count() - 1
     }
@@ -165,7 +114,7 @@ impl<S: Source> Host<S> {
         let mut disks: IdVec<DiskId, Disk> = Vec::with_capacity(specs.len()).into();
         for (d, (mut spec, has)) in specs.drain(..).zip(&queues).enumerate() {
             let (queue, ftl) = (&settings[d], spec.ftl.take());
-            let disk = disk_of(spec, has, hctxs.len() as u16, queue);
+            let disk = Disk::new(spec, has, hctxs.len() as u16, queue);
             let vectors = match has.shared {
                 true if has.count == 0 => Vec::new(),
                 true => map_queues(stack.cores, has.count).1,
@@ -178,15 +127,15 @@ impl<S: Source> Host<S> {
                 Hctx::new(d as u16, core, has.depth, queue.scheduler_tags, interrupts)
             };
             hctxs.extend(all.map(|(core, interrupts)| hctx(core, interrupts)));
-            for h in disk.first..hctxs.len() as u16 {
-                hctxs[usize::from(h)].cq = h;
+            for h in disk.first()..hctxs.len() as u16 {
+                hctxs[usize::from(h)].complete_in(h);
             }
             let own = queue.flashshare.completion_queues == 2;
             for (q, core) in (0..).zip(critical) {
                 let masks = own && queue.flashshare.select_isr;
                 let h = hctxs.len() as u16;
                 let mut hctx = hctx(core, true);
-                hctx.cq = if own { h } else { disk.first + q };
+                hctx.complete_in(if own { h } else { disk.first() + q });
                 if masks {
                     hctx.mask_first();
                 }
@@ -198,12 +147,11 @@ impl<S: Source> Host<S> {
         }
 
         for d in 0..disks.len() as u16 {
-            let Some(array) = &disks[d].array else { continue };
-            let member = &disks[array.members[0]];
-            let (first, unpolled, map) = (member.first, member.unpolled, member.map.clone());
-            let disk = &mut disks[d];
-            (disk.first, disk.unpolled, disk.map) = (first, unpolled, map);
-            (disk.poll_map, disk.look_map) = (disk.map.clone(), disk.map.clone());
+            let Some(first) = disks[d].paths.array().map(Array::first) else { continue };
+            let [disk, member] = disks
+                .get_disjoint_mut([usize::from(d), usize::from(first)])
+                .expect("a disk is no member of itself");
+            disk.use_queues_of(member);
         }
 
         let mut priorities = vec![None; hctxs.len()];
@@ -216,7 +164,7 @@ impl<S: Source> Host<S> {
         };
         for (index, (spec, source)) in jobs.into_iter().enumerate() {
             let home = spec.disks.first().copied().unwrap_or(0);
-            let own = |disk: &Disk| disk.first + (index % usize::from(disk.unpolled)) as u16;
+            let own = |disk: &Disk| disk.own_queue(index as u32);
             let of: &[u16] = if spec.disks.is_empty() { &[0] } else { &spec.disks };
             for &d in of {
                 priorities[usize::from(own(&disks[d]))] = Some(spec.class.queue());
@@ -226,15 +174,15 @@ impl<S: Source> Host<S> {
             let core = placing.least(allowed.iter().copied());
             placing.take(core);
             let disk = &disks[home];
-            let hctx = if shared { disk.map[core] } else { own(disk) };
+            let hctx = if shared { disk.home(core) } else { own(disk) };
             let mut thread = Thread::new(spec.fixed_up(), Some(source), core, home, hctx);
-            let knows = matches!(thread.spec.engine, Engine::Pvsync2 | Engine::IoUring);
-            if stack.kernel && thread.spec.class.workload() != Workload::None {
+            let knows = matches!(thread.spec().engine, Engine::Pvsync2 | Engine::IoUring);
+            if stack.kernel && thread.spec().class.workload() != Workload::None {
                 thread.engine.mark_first();
             }
-            let selects = may_select(stack.flashshare.select_isr, &thread.spec)
-                && not_selected(&thread.spec, disk.array.is_some()).is_none();
-            thread.driver.allow(knows && thread.spec.hipri, selects);
+            let selects = may_select(stack.flashshare.select_isr, thread.spec())
+                && not_selected(thread.spec(), disk.paths.is_array()).is_none();
+            thread.driver.allow(knows && thread.spec().hipri, selects);
             thread.turn_to(home, disk, hctx);
             placing.threads.push(thread);
         }
@@ -251,40 +199,24 @@ impl<S: Source> Host<S> {
             let kernel = names.iter().zip([Role::Writer, Role::Collector]).map(|(name, role)| {
                 let thread = placing.kernel(name, core, at, Step::Kernel, Asleep::Actions);
                 placing.threads[thread].pblk.becomes(role);
-                Kernel { thread, todo: VecDeque::with_capacity(64) }
+                thread
             });
-            let kernel = kernel.collect();
-            let lock = cost.map.as_ref().map(|_| MapLock::default());
-            disk.pblk = Some(Box::new(Pblk {
-                ftl,
-                cost,
-                sector: disk.info.sector,
-                unit_sectors: disk.info.unit_sectors,
-                kernel,
-                lock,
-                staging: Staging::new(
-                    disk.info.staging_bytes,
-                    disk.info.sector.bytes(),
-                    disk.info.unit_sectors,
-                ),
-                repairs: Vec::new(),
-                merges: None,
-                stats: Default::default(),
-            }));
+            let pblk = Pblk::new(ftl, cost, disk.info(), kernel.collect());
+            disk.paths.add_pblk(pblk);
         }
         for d in 0..disks.len() as u16 {
-            let Some(gc) = disks[d].info.gc else { continue };
+            let Some(gc) = disks[d].info().gc else { continue };
             let core = stack.ftl_core.unwrap_or(stack.cores - 1);
             let at = (d, &disks[d]);
             let thread =
                 placing.kernel("ftl-collector", core, at, Step::Collector, Asleep::Actions);
             placing.threads[thread].pblk.becomes(Role::Collector);
-            disks[d].collector = Some(Box::new(Collector::new(gc, thread)));
+            disks[d].paths.add_collector(Collector::new(gc, thread));
         }
         let any = || 0..stack.cores;
         for d in 0..disks.len() as u16 {
             let disk = &disks[d];
-            let Some(array) = &disk.array else { continue };
+            let Some(array) = disk.paths.array() else { continue };
             if !array.has_parity() {
                 continue;
             }
@@ -294,19 +226,19 @@ impl<S: Source> Host<S> {
             let thread = placing.kernel("raid5d", core, at, Step::Md, Asleep::Actions);
             let core = placing.least(any());
             let sync = placing.kernel("md_resync", core, at, Step::MdSync, Asleep::Actions);
-            placing.threads[thread].md.array = Some(d);
-            placing.threads[sync].md.array = Some(d);
-            let array = disks[d].array.as_deref_mut().expect("it was there");
+            placing.threads[thread].md.works_for(d);
+            placing.threads[sync].md.works_for(d);
+            let array = disks[d].paths.array_mut().expect("it was there");
             array.has_threads(thread, sync);
         }
         for job in 0..count {
-            if !placing.threads[job].spec.reaper || !stack.kernel {
+            if !placing.threads[job].spec().reaper || !stack.kernel {
                 continue;
             }
             let core = placing.least(any());
             placing.take(core);
             let spec = ThreadSpec::new("reaper", Engine::Libaio, 1);
-            let mut reaper = Thread::new(spec, None, core, 0, disks[0].map[core]);
+            let mut reaper = Thread::new(spec, None, core, 0, disks[0].home(core));
             reaper.engine.shares_reaping(job);
             let reaper = reaper.sleeping(Step::Collect, Asleep::Events);
             let number = placing.count();
@@ -315,17 +247,17 @@ impl<S: Source> Host<S> {
         }
         for job in 0..count {
             let thread = &placing.threads[job];
-            if !queues[0].has_sq_thread(&thread.spec) {
+            if !queues[0].has_sq_thread(thread.spec()) {
                 continue;
             }
-            let core = thread.spec.sqthread_poll_cpu.unwrap_or_else(|| placing.least(any()));
+            let core = thread.spec().sqthread_poll_cpu.unwrap_or_else(|| placing.least(any()));
             placing.take(core);
             let thread = &placing.threads[job];
             let mut spec = ThreadSpec::new("io_uring-sq", Engine::IoUring, 1);
-            (spec.hipri, spec.class) = (thread.spec.hipri, thread.spec.class);
-            let (polls, d) = (thread.driver.polls(), thread.disk);
+            (spec.hipri, spec.class) = (thread.spec().hipri, thread.spec().class);
+            let (polls, d) = (thread.driver.polls(), thread.disk());
             let disk = &disks[d];
-            let home = if polls { &disk.poll_map } else { &disk.map }[core];
+            let home = if polls { disk.poll_queue(core) } else { disk.home(core) };
             let mut sq = Thread::new(spec, None, core, d, home);
             sq.engine.submits_for(job);
             sq.driver.polls_for(polls);
@@ -355,90 +287,60 @@ impl<S: Source> Host<S> {
                 let at = (d as u16, &*disk);
                 let worker = placing.kernel("bios", core, at, Step::NextBio, Asleep::Actions);
                 let hctxs = usize::from(disk.hctxs().end);
-                disk.bios = Some(Box::new(Bios::new(Kyber::new(&queue.kyber, hctxs), worker)));
+                disk.paths.add_bios(Bios::new(Kyber::new(&queue.kyber, hctxs), worker));
             }
-            if let Some(pblk) = &disk.pblk
-                && u64::from(disk.info.lba_bytes) < disk.info.sector.bytes()
-            {
-                // Beside the thread that writes, which takes it from there.
-                let core = placing.threads[pblk.kernel[0].thread].core;
-                let at = (d as u16, &*disk);
-                let worker =
-                    placing.kernel("pblk-merge", core, at, Step::NextMerge, Asleep::Actions);
-                if let Some(pblk) = &mut disk.pblk {
-                    pblk.merges = Some(Box::new(Merges::new(worker)));
-                }
+            let merges = u64::from(disk.info().lba_bytes) < disk.info().sector.bytes();
+            let Some(writer) = disk.paths.pblk().filter(|_| merges).map(Pblk::writer) else {
+                continue;
+            };
+            // Beside the thread that writes, which takes it from there.
+            let core = placing.threads[writer].core();
+            let at = (d as u16, &*disk);
+            let worker = placing.kernel("pblk-merge", core, at, Step::NextMerge, Asleep::Actions);
+            if let Some(pblk) = disk.paths.pblk_mut() {
+                pblk.merge_by(worker);
             }
         }
         let threads = placing.threads;
         let reapers = threads.iter().any(|t| t.engine.partner() != NONE || t.engine.is_submitter());
-        let in_use: usize = threads.iter().map(|t| t.spec.iodepth as usize + 1).sum();
+        let in_use: usize = threads.iter().map(|t| t.spec().iodepth as usize + 1).sum();
         let requests = in_use.min(1 << 16);
         for (disk, (queue, has)) in disks.iter_mut().zip(settings.iter().zip(&queues)) {
             if shared && has.count > 0 {
                 let hctxs = usize::from(disk.hctxs().end);
-                let classes = threads.iter().map(|t| t.spec.class);
-                disk.elevator = match disk.info.luns {
+                let classes = threads.iter().map(|t| t.spec().class);
+                disk.queue.schedule_by(match disk.info().luns {
                     Some(luns) => Some(Elevator::Luns(Box::new(Luns::new(luns)))),
                     None => Elevator::new(queue, requests, hctxs, has.poll > 0, classes),
-                };
+                });
             }
         }
         let own_queues = disks.iter().zip(&settings).all(|(disk, queue)| {
-            u32::from(disk.unpolled) == stack.cores
+            disk.has_queue_per_core(stack.cores)
                 && queue.scheduler == Scheduler::None
                 && queue.flashshare.changes().is_none()
-                && disk.info.luns.is_none()
-                && !disk.bio_based
+                && disk.info().luns.is_none()
+                && !disk.paths.is_bio_based()
         });
         Ok(Host {
             number: 0,
-            warm: Warm::new(&stack.cost.warm, &spans(&stack.cost)),
-            spans: spans(&stack.cost),
-            cost: stack.cost.clone(),
-            kernel: stack.kernel,
-            time_slice: stack.time_slice,
-            tick: match stack.tick_hz {
-                0 => Span::ZERO,
-                hz => Span(Span::from_secs(1).0 / u64::from(hz)),
-            },
-            kworker: stack.kworker.clone(),
-            wakeup_granularity: stack.wakeup_granularity.0,
-            sleeper_credit: stack.sleeper_credit.0,
+            first_core: 0,
+            out: VecDeque::with_capacity(256),
+            stopping: false,
+            shared,
+            priorities: priorities.into_iter().map(Option::unwrap_or_default).collect(),
+            depths: queues.iter().map(|q| q.depth).collect(),
+            cost: Costs::new(&stack.cost),
+            cfs: Cfs::new(stack, shared && own_queues && !reapers),
+            poll_stats: PollStats::default(),
+            stack: stack.clone(),
+            paths: Paths::new(),
+            counters: Counters::default(),
             cores: (0..stack.cores)
                 .map(|_| Core::new(threads.len(), CpuIdle::new(&stack.idle)))
                 .collect(),
             threads,
-            block: BlockLayer {
-                nodes: Slab::with_capacity(in_use),
-                requests: Slab::with_capacity(requests),
-                hctxs: hctxs.into(),
-                disks,
-                merge: stack.merge,
-                tells_classes: stack.flashshare.bypass
-                    || stack.flashshare.queues
-                    || stack.flashshare.select_isr,
-                changes: NONE,
-                flashshare: stack.flashshare.clone(),
-                #[cfg(debug_assertions)]
-                made: 0,
-                kblockd: kblockd.into(),
-            },
-            out: VecDeque::with_capacity(256),
-            counters: Counters::default(),
-            stopping: false,
-            io_poll_delay: stack.io_poll_delay,
-            sq_thread_idle: stack.sq_thread_idle,
-            poll_stats: PollStats::default(),
-            private: shared && own_queues && !reapers,
-            marked_by_tool: stack.flashshare.marked_by == MarkedBy::ChworkloadAttr,
-            shared,
-            vfs: None,
-            ends: IdVec::new(),
-            serves: false,
-            first_core: 0,
-            priorities: priorities.into_iter().map(Option::unwrap_or_default).collect(),
-            depths: queues.iter().map(|q| q.depth).collect(),
+            block: BlockLayer::new(stack, (in_use, requests), hctxs, disks, kblockd),
         })
     }
 }

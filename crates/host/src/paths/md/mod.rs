@@ -9,48 +9,35 @@
 //! - A second thread rebuilds a lost member on a spare, and looks at parity after an unclean stop. While others
 //!   use the array it waits for a window of rows before it begins the next (md_do_sync).
 
+mod sync;
+mod thread;
+pub(crate) mod turns;
+
 use crate::DiskId;
 use crate::block::NONE;
 use crate::block::call::Outer;
 use crate::disk::ArrayShape;
 use crate::function::spend;
-use crate::host::{Host, Output};
+use crate::host::Host;
 use crate::source::Source;
 use crate::tasks::thread::{Asleep, Flow, Step};
 use serde::Serialize;
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Ddir, IdVec, IoClass, IoId, Kind, Layer, Span, Time, Why};
-use wordline_ftl::Translation;
+use wordline_base::{Ctx, Ddir, IdVec, IoClass, Layer, Span, Time, Why};
 use wordline_md::{
-    Added, Guards, Io, Layout, Level, MdConfig, Member, Out, PAGE, PageOf, Piece, Raid5, Stats, To,
-    What,
+    Added, Guards, Io, Layout, Level, MdConfig, Member, PAGE, PageOf, Piece, Raid5, Stats,
 };
 use wordline_nvme::Opcode;
-
-/// Of a HostTimer, with the disk and what is due below it.
-pub(crate) const MD: u32 = 1 << 23;
-const FAIL: u32 = 0;
-const TIDY: u32 = 1;
-const TOKEN: u32 = 2;
-
-/// Stripes that a thread handles before it submits their I/O (MAX_STRIPE_BATCH), and how many if they go on
-/// row by row, so that what its plug would merge is merged.
-const BATCH: u32 = 8;
-const ROWS: u32 = 32;
-/// Rows that are rebuilt at a time.
-const WINDOW: u32 = 32;
-/// mddev->bitmap_info.daemon_sleep.
-const DAEMON_SLEEP: Span = Span::from_secs(5);
 
 /// A drive by its place in the array.
 type MemberId = u32;
 
 /// An array.
 pub(crate) struct Array {
-    pub layout: Layout,
+    layout: Layout,
     config: MdConfig,
     /// Its members, by their numbers among the host's disks.
-    pub members: IdVec<MemberId, DiskId>,
+    members: IdVec<MemberId, DiskId>,
     /// The disk that takes a lost member's place.
     spare: Option<u16>,
     /// The disk that is its journal.
@@ -191,12 +178,19 @@ impl Array {
             passes: false,
         }
     }
+    /// Its first member.
+    pub fn first(&self) -> DiskId {
+        self.members[0]
+    }
+    /// It is a RAID-5.
     pub fn has_parity(&self) -> bool {
         self.parity.is_some()
     }
+    /// The core of its thread, if the settings name one.
     pub fn core(&self) -> Option<u32> {
         self.config.core
     }
+    /// These threads handle stripes and rebuild members.
     pub fn has_threads(&mut self, thread: u32, sync: u32) {
         if let Some(parity) = &mut self.parity {
             (parity.thread, parity.sync) = (thread, sync);
@@ -215,6 +209,7 @@ impl Array {
         let journal = if self.journal.is_some() { PAGE } else { 0 };
         [raid.memory(), raid.bitmap_memory(), journal]
     }
+    /// What it has done so far.
     pub fn stats(&self, disk: u16, xor_page: Span) -> ArrayStats {
         let mut stats = ArrayStats {
             disk,
@@ -251,7 +246,19 @@ pub(crate) struct InMd {
     /// Rows that the bio trims.
     rows: VecDeque<u64>,
     /// The array that it is a thread of.
-    pub array: Option<u16>,
+    array: Option<DiskId>,
+}
+
+impl InMd {
+    /// It is a thread of this array.
+    pub fn works_for(&mut self, array: DiskId) {
+        self.array = Some(array);
+    }
+    /// The array that it is a thread of.
+    #[inline]
+    pub fn array(&self) -> Option<DiskId> {
+        self.array
+    }
 }
 
 /// The pages of a run of bytes.
@@ -276,7 +283,7 @@ fn pages(
 
 impl<S: Source> Host<S> {
     fn array(&mut self, d: u16) -> Option<&mut Array> {
-        self.block.disks[d].array.as_deref_mut()
+        self.block.disks[d].paths.array.as_deref_mut()
     }
     fn parity(&mut self, d: u16) -> Option<&mut Parity> {
         self.array(d)?.parity.as_deref_mut()
@@ -284,7 +291,7 @@ impl<S: Source> Host<S> {
 
     fn pieces(&self, part: u32) -> Vec<Piece> {
         let node = &self.block.nodes[part];
-        let Some(array) = &self.block.disks[node.disk].array else { return Vec::new() };
+        let Some(array) = &self.block.disks[node.disk].paths.array else { return Vec::new() };
         let (at, len) = (node.offset, u64::from(node.len));
         match node.ddir {
             Ddir::Trim => array.layout.runs(at, len),
@@ -307,7 +314,7 @@ impl<S: Source> Host<S> {
         array.requests += 1;
         let (parity, direct) = (array.has_parity(), array.reads_directly());
         let rows = Self::rows(&array.layout, node.offset, node.len.into());
-        let core = self.threads[t].core;
+        let core = self.threads[t].core();
         let pages = match node.ddir {
             Ddir::Trim => rows.end - rows.start,
             _ => (node.offset + u64::from(node.len)).div_ceil(PAGE) - node.offset / PAGE,
@@ -326,18 +333,18 @@ impl<S: Source> Host<S> {
         let pieces = self.pieces(part);
         self.begin_life(ctx, part);
         let n = self.block.nodes[part];
-        let Some(array) = &mut self.block.disks[n.disk].array else { return Flow::Again };
+        let Some(array) = &mut self.block.disks[n.disk].paths.array else { return Flow::Again };
         if array.has_parity() && n.ddir == Ddir::Trim {
             let rows = Self::rows(&array.layout, n.offset, n.len.into());
             let count = rows.end - rows.start;
             if count == 0 {
                 // Less than a row clears nothing.
-                let core = self.threads[t].core;
+                let core = self.threads[t].core();
                 self.go(t, Step::Part);
                 self.node_done(ctx, part, true, Some(core));
                 return Flow::Again;
             }
-            self.block.nodes[part].pending = count as u32;
+            self.block.nodes[part].divide(count as u32);
             self.threads[t].md.rows.extend(rows);
             return self.go(t, Step::MdAdd);
         }
@@ -364,7 +371,7 @@ impl<S: Source> Host<S> {
             byte += piece.len;
         }
         array.met += u64::from(met);
-        self.block.nodes[part].pending = pending;
+        self.block.nodes[part].divide(pending);
         for piece in direct {
             self.md_part(t, part, piece);
         }
@@ -378,12 +385,12 @@ impl<S: Source> Host<S> {
         if thread.is_planned() || thread.pend.total() > 0 {
             return self.segment(ctx, t, Step::MdAdd);
         }
-        let (part, core) = (thread.call.part(), thread.core);
+        let (part, core) = (thread.call.part(), thread.core());
         if thread.md.pages.is_empty() && thread.md.rows.is_empty() {
             return self.md_begin(t);
         }
         let d = self.block.nodes[part].disk;
-        let Some(array) = &mut self.block.disks[d].array else { return Flow::Again };
+        let Some(array) = &mut self.block.disks[d].paths.array else { return Flow::Again };
         let Some(p) = &mut array.parity else { return Flow::Again };
         let thread = &mut self.threads[t];
         let mut held = Vec::new();
@@ -407,14 +414,14 @@ impl<S: Source> Host<S> {
             return self.md_begin(t);
         }
         self.threads[t].plan_after(part, Layer::Block, Why::Stripe);
-        self.threads[t].step = Step::MdAdd;
+        self.threads[t].set_step(Step::MdAdd);
         self.sleep(ctx, t, Asleep::Tag)
     }
 
     /// A part of a bio, for a member.
     fn md_part(&mut self, t: u32, part: u32, piece: Piece) {
         let d = self.block.nodes[part].disk;
-        let Some(array) = &self.block.disks[d].array else { return };
+        let Some(array) = &self.block.disks[d].paths.array else { return };
         let disk = array.members[piece.member];
         let child = self.child(part, piece.offset, piece.len as u32);
         self.block.nodes[child].disk = disk;
@@ -431,7 +438,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn md_flush(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let part = self.threads[t].call.node();
         self.begin_life(ctx, part);
-        let Some(array) = &self.block.disks[self.block.nodes[part].disk].array else {
+        let Some(array) = &self.block.disks[self.block.nodes[part].disk].paths.array else {
             return Flow::Again;
         };
         let there = |&m: &u32| match &array.parity {
@@ -439,7 +446,7 @@ impl<S: Source> Host<S> {
             None => true,
         };
         let members: Vec<u32> = (0..array.layout.members).filter(there).collect();
-        self.block.nodes[part].pending = members.len() as u32;
+        self.block.nodes[part].divide(members.len() as u32);
         for member in members {
             self.md_part(t, part, Piece { member, offset: 0, len: 0 });
         }
@@ -464,7 +471,7 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::MdNext);
         }
         let n = self.block.nodes[part];
-        if n.disk != thread.disk {
+        if n.disk != thread.disk() {
             if thread.call.unplugs_before(Step::MdNext) {
                 // What a plug holds is of one disk.
                 return self.go(t, Step::Plug);
@@ -479,7 +486,7 @@ impl<S: Source> Host<S> {
         thread.plan_after(part, Layer::Block, Why::Plugged);
         match opcode {
             Opcode::Flush => {
-                thread.pend.block += spend!(self, thread.core, Bio, Block);
+                thread.pend.block += spend!(self, thread.core(), Bio, Block);
                 self.segment(ctx, t, Step::Flush)
             }
             _ => self.go(t, Step::Part),
@@ -497,7 +504,7 @@ impl<S: Source> Host<S> {
         };
         let parts = self.parts(n.disk, n.len);
         if parts > 1 {
-            self.block.nodes[node].pending = parts;
+            self.block.nodes[node].divide(parts);
             self.counters.splits += 1;
         }
         (opcode, parts > 1)
@@ -506,9 +513,8 @@ impl<S: Source> Host<S> {
     /// The thread's bios go to a member from here on. They complete by interrupt.
     fn turn_to_member(&mut self, t: u32, to: u16) {
         let thread = &mut self.threads[t];
-        let home = self.block.disks[to].map[thread.core];
-        (thread.disk, thread.hctx) = (to, home);
-        thread.driver.turn_to_member(home);
+        let home = self.block.disks[to].home(thread.core());
+        thread.turn_to_member(to, home);
     }
 
     /// A part of a bio has come back from its member. One that could not be read is rebuilt from the others
@@ -516,7 +522,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn member_done(&mut self, ctx: &mut Ctx, child: u32, on: Option<u32>) -> bool {
         let c = self.block.nodes[child];
         let parent = self.block.nodes[c.parent];
-        let Some(array) = &mut self.block.disks[parent.disk].array else { return false };
+        let Some(array) = &mut self.block.disks[parent.disk].paths.array else { return false };
         let Some(p) = &mut array.parity else { return false };
         if c.ddir != Ddir::Read {
             return false;
@@ -532,375 +538,17 @@ impl<S: Source> Host<S> {
         p.retries.extend(pages(c.parent, byte, len, false, false, c.class));
         let more = (p.retries.len() - before) as u32;
         let up = &mut self.block.nodes[c.parent];
-        up.pending += more - 1;
+        up.wait_for(more - 1);
         ctx.lives.absorb(parent.life, c.life);
         self.block.nodes.remove(child);
         self.wake_md(ctx, parent.disk, on);
         true
     }
 
-    fn wake_md(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
-        let Some(p) = self.parity(d) else { return };
-        let t = p.thread;
-        if self.threads[t].asleep() == Asleep::Actions {
-            self.wake(ctx, t, on);
-        }
-    }
-    fn wake_sync(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
-        let Some(p) = self.parity(d) else { return };
-        let t = p.sync;
-        if matches!(self.threads[t].asleep(), Asleep::Actions) {
-            self.wake(ctx, t, on);
-        }
-    }
-
-    /// raid5d: what was handled goes out, and the next stripe is handled.
-    pub(crate) fn md_thread(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        if self.threads[t].pend.total() > 0 {
-            return self.segment(ctx, t, Step::Md);
-        }
-        let Some(d) = self.threads[t].md.array else { return Flow::Off };
-        let core = self.threads[t].core;
-        if let Some(p) = self.parity(d)
-            && p.current.take().is_some()
-        {
-            let (bios, summed) = (std::mem::take(&mut p.waiting), p.summed);
-            let why = if summed { Why::Xor } else { Why::Work };
-            for bio in bios {
-                ctx.mark(self.block.nodes[bio].life, Layer::Block, why, core, ctx.now);
-            }
-        }
-        self.md_drain(ctx, d, core);
-        let Some(p) = self.parity(d) else { return Flow::Off };
-        while let Some(page) = p.retries.front() {
-            let Added::To(s) = p.raid.add(*page) else { break };
-            p.retries.pop_front();
-            p.raid.release(s);
-        }
-        if let Some(member) = p.lost
-            && p.raid.is_quiet(member)
-        {
-            p.lost = None;
-            self.take_spare(ctx, d, member, core);
-        }
-        let Some(p) = self.parity(d) else { return Flow::Off };
-        let next = if p.batch.is_empty() || p.handled < ROWS { p.raid.next_stripe() } else { None };
-        if let Some(s) = next {
-            let row = p.raid.row(s);
-            let goes_on = p.handled < BATCH || row == p.row || row == p.row + 1;
-            (p.handled, p.row) = (p.handled + 1, row);
-            let mut waiting = Vec::new();
-            p.raid.waiting(s, &mut waiting);
-            let pass = p.raid.handle(s);
-            (p.current, p.summed) = (Some(s), pass.summed > 0);
-            p.handled += if goes_on { 0 } else { ROWS };
-            let came_back = std::mem::take(&mut p.came_back);
-            for &bio in &waiting {
-                let life = self.block.nodes[bio].life;
-                ctx.mark(life, Layer::Block, Why::StripeThread, core, ctx.now);
-            }
-            if let Some(p) = self.parity(d) {
-                p.waiting = waiting;
-            }
-            let work = spend!(
-                self,
-                core,
-                HandleStripe,
-                XorBlocks * pass.summed,
-                CopyData * pass.copied,
-                Raid5End * came_back
-            );
-            self.threads[t].pend.block += work;
-            self.threads[t].plan_nothing();
-            if work == 0 {
-                return Flow::Again;
-            }
-            return self.segment(ctx, t, Step::Md);
-        }
-        if !p.batch.is_empty() {
-            // By member and place, as a plug of requests would be: neighbours merge.
-            p.batch.make_contiguous().sort_by_key(|io| {
-                let to = match io.to {
-                    To::Member(m) => m,
-                    To::Journal => NONE,
-                };
-                (to, io.what.reads(), io.what == What::Trim, io.offset)
-            });
-            p.handled = 0;
-            return self.go(t, Step::MdIssue);
-        }
-        p.handled = 0;
-        self.threads[t].step = Step::Md;
-        self.sleep(ctx, t, Asleep::Actions)
-    }
-
-    /// What the array wants done.
-    fn md_drain(&mut self, ctx: &mut Ctx, d: u16, core: u32) {
-        while let Some(out) = self.parity(d).and_then(|p| p.raid.poll()) {
-            let Some(p) = self.parity(d) else { return };
-            match out {
-                Out::Io(io) => p.batch.push_back(io),
-                Out::Ended { bio, ok } => self.node_done(ctx, bio, ok, Some(core)),
-                Out::Room => {
-                    let all = std::mem::take(&mut p.sleepers);
-                    let sync = p.sync;
-                    for t in all.into_iter().filter(|&t| t != sync) {
-                        self.wake(ctx, t, Some(core));
-                    }
-                    self.wake_sync(ctx, d, Some(core));
-                }
-                Out::Synced => {
-                    p.rows_out -= 1;
-                    if p.rows_out < WINDOW / 2 {
-                        self.wake_sync(ctx, d, Some(core));
-                    }
-                }
-                Out::Rebuilt { .. } => {}
-                Out::Lost { member } => p.lost = Some(member),
-            }
-        }
-    }
-
-    fn take_spare(&mut self, ctx: &mut Ctx, d: u16, member: u32, core: u32) {
-        let Some(array) = self.array(d) else { return };
-        let Some(spare) = array.spare.take() else { return };
-        array.members[member] = spare;
-        array.busy[member] = false;
-        let holds = array.config.gc.has_token() && array.holder != member;
-        if let Some(p) = &mut array.parity {
-            p.raid.replace(member);
-            (p.since, p.rows_begun) = (ctx.now, 0);
-        }
-        if holds {
-            self.hold_member(ctx, spare, true);
-        }
-        self.wake_sync(ctx, d, Some(core));
-    }
-
-    /// ops_run_io: the next I/O of the stripes that were handled.
-    pub(crate) fn md_issue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        if self.threads[t].is_planned() || self.threads[t].pend.total() > 0 {
-            return self.segment(ctx, t, Step::MdIssue);
-        }
-        let Some(d) = self.threads[t].md.array else { return Flow::Off };
-        let Some(array) = &mut self.block.disks[d].array else { return Flow::Off };
-        let Some(p) = &mut array.parity else { return Flow::Off };
-        let next = p.batch.front().copied();
-        let thread = &mut self.threads[t];
-        let Some(io) = next else {
-            if thread.call.unplugs_before(Step::MdIssue) {
-                return self.go(t, Step::Plug);
-            }
-            return self.go(t, Step::Md);
-        };
-        let disk = match io.to {
-            To::Member(m) => array.members[m],
-            To::Journal => array.journal.unwrap_or(array.members[0]),
-        };
-        if disk != thread.disk {
-            if thread.call.unplugs_before(Step::MdIssue) {
-                return self.go(t, Step::Plug);
-            }
-            self.turn_to_member(t, disk);
-        }
-        if let Some(p) = self.parity(d) {
-            p.batch.pop_front();
-        }
-        let ddir = match io.what {
-            What::Trim => Ddir::Trim,
-            what if what.reads() => Ddir::Read,
-            _ => Ddir::Write,
-        };
-        let node = self.new_node(t, ddir, (disk, io.offset), io.len);
-        let n = &mut self.block.nodes[node];
-        (n.bio, n.fua, n.issued, n.class) = (io.id, io.fua, ctx.now, io.class);
-        let (opcode, divided) = self.shape_of(node);
-        let thread = &mut self.threads[t];
-        thread.call.begin_stripe(node, opcode, divided, io.len.into(), Step::MdIssue);
-        thread.plan_after(node, Layer::Block, Why::Plugged);
-        self.go(t, Step::Part)
-    }
-
-    /// An I/O of a stripe has come back (raid5_end_read_request, raid5_end_write_request).
-    pub(crate) fn md_io_done(&mut self, ctx: &mut Ctx, d: u16, node: u32, on: Option<u32>) {
-        let n = self.block.nodes[node];
-        self.block.nodes.remove(node);
-        let Some(p) = self.parity(d) else { return };
-        p.came_back += 1;
-        let (stripe, what) = (p.raid.stripe_of(n.bio), p.raid.what(n.bio));
-        let mut bios = Vec::new();
-        match stripe {
-            Some(s) => p.raid.waiting(s, &mut bios),
-            None => p.raid.at_bitmap(&mut bios),
-        }
-        p.raid.io_done(n.bio, n.ok);
-        let Some(p) = self.parity(d) else { return };
-        let last = stripe.is_none_or(|s| p.raid.is_back(s));
-        if last && n.life != IoId::NONE {
-            for &bio in &bios {
-                let to = self.block.nodes[bio].life;
-                let end = ctx.lives.get(n.life).end;
-                match what {
-                    What::Log => ctx.mark(to, Layer::Block, Why::Journal, 0, end),
-                    What::Bitmap => ctx.mark(to, Layer::Block, Why::Bitmap, 0, end),
-                    _ => {
-                        for i in 0..ctx.lives.get(n.life).steps().len() {
-                            let step = ctx.lives.get(n.life).steps()[i];
-                            let why = match (what, step.why) {
-                                (What::Preread, Why::Read) => Why::ParityRead,
-                                (_, why) => why,
-                            };
-                            ctx.mark(to, step.layer, why, step.place, step.end);
-                        }
-                    }
-                }
-            }
-        }
-        if n.life != IoId::NONE {
-            ctx.lives.release(n.life);
-        }
-        self.wake_md(ctx, d, on);
-    }
-
-    /// md_do_sync: the next row.
-    pub(crate) fn md_sync(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        if self.threads[t].pend.total() > 0 {
-            return self.segment(ctx, t, Step::MdSync);
-        }
-        let Some(d) = self.threads[t].md.array else { return Flow::Off };
-        let core = self.threads[t].core;
-        let Some(array) = self.array(d) else { return Flow::Off };
-        let (requests, speed) = (array.requests, array.config.sync_speed_max);
-        let Some(p) = &mut array.parity else { return Flow::Off };
-        // While others use the array, one window after the other.
-        let used = p.seen != requests;
-        if p.rows_out >= WINDOW
-            || used && p.rows_out > 0 && p.rows_begun.is_multiple_of(u64::from(WINDOW))
-        {
-            self.threads[t].step = Step::MdSync;
-            return self.sleep(ctx, t, Asleep::Actions);
-        }
-        p.seen = requests;
-        let due = p.since
-            + Span((u128::from(p.rows_begun * PAGE) * 1_000_000_000 / u128::from(speed)) as u64);
-        if due > ctx.now && p.raid.syncs() {
-            self.threads[t].step = Step::MdSync;
-            return self.sleep_until(ctx, t, due);
-        }
-        let Some(row) = p.raid.next_sync() else {
-            self.threads[t].step = Step::MdSync;
-            return self.sleep(ctx, t, Asleep::Actions);
-        };
-        match p.raid.sync(row) {
-            Added::To(s) => {
-                p.raid.release(s);
-                p.rows_out += 1;
-                p.rows_begun += 1;
-            }
-            Added::NoStripe | Added::Overlap => {
-                p.raid.sync_later(row);
-                p.sleepers.push_back(t);
-                self.threads[t].step = Step::MdSync;
-                return self.sleep(ctx, t, Asleep::Actions);
-            }
-        }
-        self.threads[t].pend.block += spend!(self, core, SyncRequest);
-        self.wake_md(ctx, d, Some(core));
-        self.segment(ctx, t, Step::MdSync)
-    }
-
-    pub(crate) fn md_start(&mut self, ctx: &mut Ctx) {
-        for d in 0..self.block.disks.len() as u16 {
-            let Some(array) = self.array(d) else { continue };
-            let (fail, bitmap) = (array.fail, array.config.bitmap > 0 && array.has_parity());
-            if let Some((_, at)) = fail {
-                ctx.at(ctx.now + at, Kind::HostTimer, MD | u32::from(d) << 3 | FAIL);
-            }
-            if array.config.gc.has_token() {
-                let (slot, members) = (array.config.gc_slot, array.members.clone());
-                ctx.at(ctx.now + slot, Kind::HostTimer, MD | u32::from(d) << 3 | TOKEN);
-                for &member in members.iter().skip(1) {
-                    self.hold_member(ctx, member, true);
-                }
-            }
-            if bitmap {
-                ctx.at(ctx.now + DAEMON_SLEEP, Kind::HostTimer, MD | u32::from(d) << 3 | TIDY);
-            }
-        }
-    }
-    pub(crate) fn md_timer(&mut self, ctx: &mut Ctx, index: u32) {
-        let d = (index >> 3) as u16;
-        match index & 7 {
-            FAIL => {
-                let Some(array) = self.array(d) else { return };
-                if let (Some((member, _)), Some(p)) = (array.fail, &mut array.parity) {
-                    p.raid.fail(member);
-                }
-            }
-            TOKEN => {
-                let Some(array) = self.array(d) else { return };
-                array.passes = true;
-                let holder = array.members[array.holder];
-                self.hold_member(ctx, holder, true);
-                return self.pass_token(ctx, d);
-            }
-            _ => {
-                if let Some(p) = self.parity(d) {
-                    p.raid.tidy_bitmap();
-                }
-                ctx.at(ctx.now + DAEMON_SLEEP, Kind::HostTimer, index | MD);
-            }
-        }
-        self.wake_md(ctx, d, None);
-    }
-
-    /// A disk's FTL may make space before it must, or not.
-    fn hold_member(&mut self, ctx: &mut Ctx, disk: u16, hold: bool) {
-        match self.block.disks[disk].enter(ctx) {
-            Some(pblk) => {
-                pblk.ftl.hold_collection(ctx, hold);
-                self.pump_ftl(ctx, disk, None);
-            }
-            None => self.out.push_back(Output::Hold { disk, hold }),
-        }
-    }
-    /// Who has the token keeps it until the victims that it has begun are free.
-    fn pass_token(&mut self, ctx: &mut Ctx, d: u16) {
-        let Some(array) = self.array(d) else { return };
-        if !array.passes || array.busy[array.holder] {
-            return;
-        }
-        array.passes = false;
-        array.holder = (array.holder + 1) % array.members.len() as u32;
-        let (next, slot) = (array.members[array.holder], array.config.gc_slot);
-        self.hold_member(ctx, next, false);
-        ctx.at(ctx.now + slot, Kind::HostTimer, MD | u32::from(d) << 3 | TOKEN);
-    }
-    /// A member begins to make room for writes, or has made it.
-    pub fn member_collects(&mut self, ctx: &mut Ctx, disk: u16, collects: bool) {
-        ctx.host = self.number;
-        for d in 0..self.block.disks.len() as u16 {
-            let Some(array) = self.array(d) else { continue };
-            let mut all = (0..).zip(&array.members);
-            let Some((m, _)) = all.find(|&(_, &member)| member == disk) else { continue };
-            array.busy[m] = collects;
-            let now = array.busy.iter().filter(|busy| **busy).count() as u32;
-            array.most_busy = array.most_busy.max(now);
-            let gc = array.config.gc;
-            if let (true, Some(p)) = (gc.goes_around(), &mut array.parity) {
-                p.raid.set_busy(m, collects);
-            }
-            if gc.has_token() {
-                array.forced += u64::from(collects && m != array.holder);
-                self.pass_token(ctx, d);
-            }
-        }
-    }
-
     /// What its arrays did.
     pub fn arrays(&self) -> Vec<ArrayStats> {
         let disks = (0..self.block.disks.len() as u16).map(|d| (d, &self.block.disks[d]));
-        let xor = self.cost.md.xor_page;
-        disks.filter_map(|(d, disk)| Some(disk.array.as_ref()?.stats(d, xor))).collect()
+        let xor = self.stack.cost.md.xor_page;
+        disks.filter_map(|(d, disk)| Some(disk.paths.array.as_ref()?.stats(d, xor))).collect()
     }
 }

@@ -1,0 +1,222 @@
+//! What clients ask the drive for, and its answers.
+
+use super::{FULL_MAP, Server};
+use crate::fuse;
+use crate::machine::{Done, Fault, IoKind, Request, fault_of};
+use std::time::Duration;
+use wordline_base::SECTOR;
+use wordline_nbd::{Event, Kind, Request as NbdRequest, STATE_HOLE, STATE_ZERO, errno};
+
+/// How long a client may take for its handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Zeroes written at a time where a hole is not wanted.
+const ZEROES: u64 = 1 << 20;
+
+/// Whom an answer is for.
+pub(super) struct Pending {
+    conn: u32,
+    generation: u32,
+    request: NbdRequest,
+    queue: u16,
+    /// Where and how many bytes are left to write of zeroes that must not be a hole.
+    left: Option<(u64, u64)>,
+}
+
+impl Server {
+    /// Gives answers to those they are for.
+    pub(super) fn deliver(&mut self) {
+        let mut i = 0;
+        while i < self.unsynced.len() {
+            if self.is_durable(i) {
+                let done = self.unsynced.swap_remove(i);
+                self.answer(done);
+            } else {
+                i += 1;
+            }
+        }
+        while let Some(done) = self.machine.poll() {
+            if done.sync.is_none() {
+                self.answer(done);
+                continue;
+            }
+            self.unsynced.push(done);
+            if self.is_durable(self.unsynced.len() - 1)
+                && let Some(done) = self.unsynced.pop()
+            {
+                self.answer(done);
+            }
+        }
+    }
+    /// Whether what an answer promises is durable, or never will be.
+    pub(super) fn is_durable(&mut self, i: usize) -> bool {
+        let done = &mut self.unsynced[i];
+        let ticket = done.sync.expect("it waits for a sync");
+        let result = self.machine.media().writer.is_done(ticket);
+        if let Some(Err((kind, _))) = &result {
+            done.result = Err(fault_of(*kind));
+        }
+        result.is_some()
+    }
+    pub(super) fn answer(&mut self, mut done: Done) {
+        if done.tag == u64::MAX {
+            // The last flush: nobody waits for it, and it has a time of its own.
+            return;
+        }
+        let late = (!self.clock.is_free()).then(|| self.clock.late(done.at));
+        self.stats.add(&done, late);
+        if done.tag & fuse::TAG != 0 {
+            if let Some(next) = self.mount.as_mut().and_then(|m| m.answer(&done)) {
+                let at = self.input_time();
+                self.machine.submit(at, next, &[]);
+            }
+            return self.machine.recycle(done.data);
+        }
+        let key = done.tag as u32;
+        if let Some((offset, len)) = self.pending[key].left
+            && len > 0
+            && done.result.is_ok()
+        {
+            return self.more_zeroes(key, offset, len);
+        }
+        let Pending { conn, generation, request, .. } = self.pending.remove(key);
+        let data = std::mem::take(&mut done.data);
+        if let Some(c) = self.conns.get_mut(conn).filter(|c| c.generation == generation) {
+            c.bytes -= weight(&request).min(c.bytes);
+            let cookie = request.cookie;
+            match done.result {
+                Ok(()) if request.kind == Kind::Read => {
+                    let range = done.skip..done.skip + done.len as usize;
+                    c.session.reply_data(cookie, request.offset, &data[range]);
+                }
+                Ok(()) => c.session.reply_done(cookie),
+                Err(Fault::NoSpace) => {
+                    c.session.reply_error(cookie, request.kind, errno::ENOSPC, "the image is full");
+                }
+                Err(Fault::NoMemory) => {
+                    c.session.reply_error(cookie, request.kind, errno::ENOSPC, FULL_MAP);
+                }
+                Err(Fault::Io) => {
+                    c.session.reply_error(cookie, request.kind, errno::EIO, "the drive failed");
+                }
+            }
+        }
+        self.machine.recycle(data);
+    }
+
+    pub(super) fn flush_all(&mut self) {
+        let keys: Vec<u32> = self.conns.keys().collect();
+        let part = self.part();
+        for key in keys {
+            self.conns[key].flush();
+            // What waited for answers to go.
+            self.requests(key);
+            let c = &mut self.conns[key];
+            c.look(part);
+            let slow = c.session.is_handshaking() && c.began.elapsed() > HANDSHAKE;
+            if c.is_over() || slow {
+                self.let_go(key);
+            }
+        }
+        if std::mem::take(&mut self.short) {
+            self.let_go_of_slow();
+        }
+    }
+
+    /// Takes the requests that a client has sent.
+    pub(super) fn requests(&mut self, key: u32) {
+        loop {
+            let more = self.conns[key].session.next_bytes();
+            if self.conns[key].is_held() || !self.has_room(key, more) {
+                return;
+            }
+            let event = self.conns[key].session.poll();
+            let full = self.served >= self.plan.max_connections;
+            let c = &mut self.conns[key];
+            match event {
+                None => return,
+                Some(Event::StartTls) => {
+                    if !c.start_tls() {
+                        self.conns[key].session.abandon();
+                        return;
+                    }
+                }
+                // The last place went to somebody else in the meantime.
+                Some(Event::Ready(_)) if full => {
+                    c.end();
+                    return self.refuse();
+                }
+                Some(Event::Ready(_)) => {
+                    c.served = true;
+                    self.served += 1;
+                }
+                Some(Event::Closed(_)) => return,
+                Some(Event::Request(request)) => {
+                    c.bytes += weight(&request);
+                    self.request(key, request);
+                }
+            }
+        }
+    }
+    pub(super) fn request(&mut self, conn: u32, request: NbdRequest) {
+        let c = &mut self.conns[conn];
+        let generation = c.generation;
+        let export = c.session.export().expect("chosen before requests");
+        let queue = self.queue_of[export];
+        let mut left = None;
+        let kind = match request.kind {
+            Kind::BlockStatus => {
+                let (offset, len) = (request.offset, u64::from(request.len));
+                let extents = self.machine.allocation(offset, len, request.one);
+                let row = |(len, stored): (u64, bool)| {
+                    (len as u32, if stored { 0 } else { STATE_HOLE | STATE_ZERO })
+                };
+                let rows: Vec<(u32, u32)> = extents.into_iter().map(row).collect();
+                return self.conns[conn].session.reply_status(request.cookie, &rows);
+            }
+            Kind::WriteZeroes if request.no_hole && request.fast_zero => {
+                let text = "zeroes that are no hole are written like data";
+                return c.session.reply_error(request.cookie, request.kind, errno::ENOTSUP, text);
+            }
+            Kind::WriteZeroes if request.no_hole => {
+                left = Some((request.offset, u64::from(request.len)));
+                IoKind::Write
+            }
+            Kind::Read => IoKind::Read,
+            Kind::Write => IoKind::Write,
+            Kind::Flush => IoKind::Flush,
+            Kind::Trim => IoKind::Trim,
+            Kind::Cache => IoKind::Cache,
+            Kind::WriteZeroes => IoKind::Zero,
+        };
+        let (offset, len, fua) = (request.offset, request.len, request.fua);
+        let key = self.pending.insert(Pending { conn, generation, request, queue, left });
+        if let Some((offset, len)) = left {
+            return self.more_zeroes(key, offset, len);
+        }
+        let tag = u64::from(key);
+        let at = self.input_time();
+        let data = self.conns[conn].session.payload();
+        let request = Request { tag, kind, offset, len, fua, queue, pid: 0, data: Vec::new() };
+        self.machine.submit(at, request, data);
+    }
+    /// Writes the next piece of zeroes that must not be a hole.
+    pub(super) fn more_zeroes(&mut self, key: u32, offset: u64, len: u64) {
+        let piece = (ZEROES - offset % SECTOR).min(len);
+        let pending = &mut self.pending[key];
+        pending.left = Some((offset + piece, len - piece));
+        let (fua, queue) = (pending.request.fua, pending.queue);
+        let tag = u64::from(key);
+        let (kind, len) = (IoKind::Write, piece as u32);
+        let at = self.input_time();
+        let request = Request { tag, kind, offset, len, fua, queue, pid: 0, data: Vec::new() };
+        self.machine.submit(at, request, &[0; ZEROES as usize][..piece as usize]);
+    }
+}
+
+/// Memory that a request takes while it is under way.
+fn weight(request: &NbdRequest) -> u64 {
+    match request.kind {
+        Kind::Read | Kind::Write => u64::from(request.len),
+        _ => 0,
+    }
+}

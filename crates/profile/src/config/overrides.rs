@@ -1,0 +1,129 @@
+//! Overrides of single settings: `path=value`, and options that are one.
+
+use crate::de::fields_of;
+use crate::error::{Place, Problems};
+use crate::tree::{Entry, Node, Value, parse_override, shorten};
+use wordline_base::nearest;
+use wordline_device::DeviceConfig;
+use wordline_host::StackConfig;
+
+/// The option that stands for `ftl.fssd.host_memory`, as [`host_memory`] writes it.
+const HOST_MEMORY: &str = "--host-memory ";
+
+/// The override that the option `--host-memory` is, which errors name as that.
+pub fn host_memory(size: &str) -> String {
+    format!("{HOST_MEMORY}{size}")
+}
+
+/// Bytes with the suffix that says the same.
+fn short(size: &str) -> String {
+    let units = [(30, "G"), (20, "M"), (10, "K")];
+    let bytes = size.parse::<u64>().ok().filter(|&bytes| bytes > 0);
+    let fits = bytes.and_then(|bytes| {
+        let (shift, unit) =
+            units.into_iter().find(|(shift, _)| bytes.is_multiple_of(1 << shift))?;
+        Some(format!("{}{unit}", bytes >> shift))
+    });
+    fits.unwrap_or_else(|| size.into())
+}
+
+/// The path and value of an override, and what its user wrote.
+pub(super) fn as_given(text: &str) -> (String, String) {
+    match text.strip_prefix(HOST_MEMORY) {
+        Some(size) => {
+            (format!("ftl.fssd.host_memory={size}"), HOST_MEMORY.to_string() + &short(size))
+        }
+        None => (text.into(), format!("--set {}", shorten(text))),
+    }
+}
+
+/// Applies one `path=value`.
+pub(super) fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
+    let (text, given) = as_given(text);
+    let source = problems.source(given);
+    apply_from(source, &text, tree, problems);
+}
+
+pub(super) fn apply_from(source: u32, text: &str, tree: &mut Node, problems: &mut Problems) {
+    let at = Place { source, line: 0, column: 0 };
+    let mut fail = |message: String| problems.add(at, message);
+    let Some((path, value)) = text.split_once('=') else {
+        return fail("no '=': write path=value, for example nand.t_read=3us".into());
+    };
+    let mut keys: Vec<&str> = path.split('.').map(str::trim).collect();
+    let plain = |key: &&str| {
+        !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+    };
+    if !keys.iter().all(plain) {
+        return fail("the path must be keys joined by dots, for example nand.t_read".into());
+    }
+    let sections = fields_of::<DeviceConfig>();
+    match keys[0] {
+        "nand" | "ftl" | "device" | "stack" => {}
+        "testbed" => keys[0] = "stack",
+        "app" if tree.get("app").is_some() => {}
+        "app" => return fail("no program runs here: name one with --app".into()),
+        "fs" | "flashshare" => keys.insert(0, "stack"),
+        section if sections.contains(&section) => keys.insert(0, "device"),
+        other => {
+            let mut leaves = Vec::new();
+            tree.leaves("", &mut leaves);
+            let short = |path: &str| path.strip_prefix("device.").unwrap_or(path).to_string();
+            // Several sections may have it: all of them are named, the flash first.
+            let mut same_key: Vec<&String> =
+                leaves.iter().filter(|path| path.rsplit('.').next() == Some(other)).collect();
+            same_key.sort_by_key(|path| (path.matches('.').count(), !path.starts_with("nand.")));
+            let same_key: Vec<String> =
+                same_key.iter().map(|path| format!("'{}'", short(path))).collect();
+            let known = sections.iter().copied().chain([
+                "nand",
+                "ftl",
+                "stack",
+                "device",
+                "fs",
+                "flashshare",
+            ]);
+            let of_stack = keys.len() > 1 && fields_of::<StackConfig>().contains(&other);
+            let hint = match (keys.len(), same_key.as_slice(), nearest(other, known)) {
+                _ if of_stack => format!(", did you mean 'stack.{other}'?"),
+                (1, [_, ..], _) => format!(", did you mean {}?", same_key.join(" or ")),
+                (_, _, Some(name)) => format!(", did you mean '{name}'?"),
+                _ => ": paths begin with nand, ftl, stack, fs or a section of the device".into(),
+            };
+            return fail(format!("unknown section '{}'{hint}", shorten(other)));
+        }
+    }
+    if keys.len() < 2 {
+        return fail(format!("'{}' is a section: add a key, {0}.KEY=VALUE", keys[0]));
+    }
+    lay(&keys, value, at, tree, problems);
+}
+
+/// Puts a value at a path.
+pub(super) fn lay(keys: &[&str], value: &str, at: Place, tree: &mut Node, problems: &mut Problems) {
+    let Some(new) = parse_override(value, at, problems) else { return };
+    let (last, parents) = keys.split_last().expect("two keys or more");
+    let mut node = tree;
+    for (depth, key) in parents.iter().enumerate() {
+        // `none` stands for an absent table; a key in it brings it back.
+        if matches!(&node.value, Value::Text(s) if s == "none") {
+            *node = Node::table(at);
+        }
+        let Value::Table(table) = &mut node.value else {
+            let path = keys[..depth].join(".");
+            return problems.add(at, format!("'{path}' is a value, not a section"));
+        };
+        node = &mut table
+            .entry(key.to_string())
+            .or_insert_with(|| Entry { key_at: at, node: Node::table(at) })
+            .node;
+    }
+    if matches!(&node.value, Value::Text(s) if s == "none") {
+        *node = Node::table(at);
+    }
+    let Value::Table(table) = &mut node.value else {
+        let path = parents.join(".");
+        return problems.add(at, format!("'{path}' is a value, not a section"));
+    };
+    table.insert(last.to_string(), Entry { key_at: at, node: new });
+}

@@ -1,0 +1,187 @@
+//! What the user should know of a plan on a machine: words that ask for what is not modelled, or change nothing.
+
+use crate::disks::JobDisks;
+use crate::setup::{engine_name, engine_of, given, given_word, knows_hipri};
+use wordline_base::Span;
+use wordline_fio::{Job, Plan, Size, job};
+use wordline_fs::FsKind;
+use wordline_host::{Engine, StackConfig};
+/// fio's words that are read but change nothing here, with the reason.
+const WITHOUT_EFFECT: [(&str, &str); 6] = [
+    ("atomic", "writes of one sector are atomic, larger ones are not"),
+    ("serialize_overlap", "overlapping I/Os go to the drive together"),
+    ("io_submit_mode", "I/O is submitted inline"),
+    ("write_hint", "the drive has no use for lifetime hints"),
+    ("significant_figures", "numbers are printed with fio's usual figures"),
+    ("unit_base", "rates are printed in bytes"),
+];
+
+/// fio's words about files, which mean something on a file system alone.
+const OF_FILES: [&str; 6] =
+    ["invalidate", "sync_file_range", "create_on_open", "overwrite", "fallocate", "fadvise_hint"];
+
+/// What a job asks for beyond the end of the drive, where fio cuts a block device's I/O off without a
+/// word. Several files that do not fit are an error.
+fn beyond_the_end(job: &Job, drive_bytes: u64) -> Option<String> {
+    let of_a_drive = job.read_iolog.is_none() && job.ioengine != job::Engine::Cpuio;
+    if !of_a_drive || job.file_count() > 1 {
+        return None;
+    }
+    match (job.filesize, job.size) {
+        // It counts from the beginning of the file, wherever the job begins in it.
+        (Some((_, most)), _) => (most > drive_bytes).then(|| format!("filesize={most}")),
+        (None, Some(Size::Bytes(size))) if size > drive_bytes => Some(format!("size={size}")),
+        (None, Some(Size::Bytes(size))) => {
+            let Size::Bytes(offset) = job.offset else { return None };
+            (offset.saturating_add(size) > drive_bytes)
+                .then(|| format!("size={size} from offset={offset} on"))
+        }
+        (None, _) => None,
+    }
+}
+
+/// What the user should know about a plan on this machine: words of fio that ask for something that
+/// is not modelled, each named once.
+pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDisks) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut say = |text: String| {
+        if !notes.contains(&text) {
+            notes.push(text);
+        }
+    };
+    for note in &plan.notes {
+        say(note.text.clone());
+    }
+    for job in &plan.jobs {
+        // In a file system of files these are names of files.
+        if stack.fs.as_ref().is_none_or(|fs| fs.kind == FsKind::Bdev) {
+            disks.stand_ins(job).into_iter().for_each(&mut say);
+        }
+        if given(plan, job, "ioengine") {
+            let engine = given_word(plan, job, "ioengine");
+            if let Some(nearest) = wordline_fio::nearest_engine(engine) {
+                let path = engine_name(engine_of(plan, job, stack));
+                say(format!(
+                    "ioengine={engine} has no model of its own: it runs {}, with {path}'s path and costs",
+                    if nearest.is_sync(job.iodepth) {
+                        "one I/O at a time"
+                    } else {
+                        "at its iodepth"
+                    }
+                ));
+                if engine == "mmap" {
+                    say("mmap: a page fault costs what a read of its block does".into());
+                }
+            }
+            match job.ioengine {
+                _ if wordline_fio::nearest_engine(engine).is_some() => {}
+                job::Engine::Null | job::Engine::Spdk | job::Engine::Cpuio => {}
+                _ if stack.engine == Engine::Spdk && stack.kernel => {
+                    say(format!("ioengine={engine} runs on spdk, which has the drive"));
+                }
+                job::Engine::PosixAio => {
+                    say(format!("ioengine={engine} runs with libaio's path and costs"));
+                }
+                job::Engine::Psync
+                | job::Engine::Sync
+                | job::Engine::Vsync
+                | job::Engine::Pvsync => {
+                    say(format!("ioengine={engine} runs with pvsync2's path and costs"));
+                }
+                _ => {}
+            }
+        }
+        for option in ["direct", "buffered"] {
+            if given(plan, job, option) && !job.direct && stack.fs.is_none() {
+                say(format!(
+                    "{option}={}: without --fs every I/O goes to the drive as with direct=1; \
+                     --fs bdev puts the device's page cache in front of it",
+                    u8::from(option == "buffered")
+                ));
+            }
+        }
+        let engine = engine_of(plan, job, stack);
+        if job.hipri && stack.kernel {
+            let why = match engine {
+                Engine::Pvsync2 | Engine::IoUring if ftl_on_host => {
+                    Some("an FTL on the host presents a bio-based device, which Linux cannot poll")
+                }
+                Engine::Pvsync2 | Engine::IoUring if stack.nbd.is_some() => {
+                    Some("a network block device cannot be polled")
+                }
+                Engine::Pvsync2 | Engine::IoUring if stack.io_poll == 0 => {
+                    Some("polling is switched off: --set stack.io_poll=1")
+                }
+                Engine::Pvsync2 | Engine::IoUring if !knows_hipri(plan, job) => {
+                    Some("only pvsync2 and io_uring ask the kernel for it")
+                }
+                Engine::Libaio => Some("io_submit of Linux 4.14 knows no polling"),
+                _ => None,
+            };
+            if let Some(why) = why {
+                say(format!("hipri has no effect here: {why}"));
+            }
+        }
+        if job.sqthread_poll && (engine != Engine::IoUring || !stack.kernel) {
+            say("sqthread_poll has no effect here: it is io_uring's".into());
+        }
+        if job.sync != job::SyncMode::None && stack.fs.is_none() {
+            say("sync: O_SYNC writes are not followed by a flush; use fsync=1".into());
+        }
+        let scheduler = stack.nbd.as_ref().map_or(stack.scheduler, |nbd| nbd.scheduler);
+        let heeds = scheduler.heeds_jobs() && !job.has_cmdprio();
+        if stack.kernel && !heeds && (job.prio.class != 0 || job.has_cmdprio()) {
+            say("prio, prioclass and cmdprio are in the logs and in the results by class. Nothing else acts on \
+                 them here. The schedulers bfq and sfq heed a job's. With stack.kernel=false they choose \
+                 the class of the job's queue"
+                .into());
+        }
+        // A job that asks for the scheduler which the stack has anyway gets what it wants.
+        if let Some(wanted) = &job.ioscheduler
+            && !ftl_on_host
+            && wanted != scheduler.name()
+        {
+            say(format!(
+                "ioscheduler={wanted}: the scheduler is the stack's: --set {}scheduler={wanted}",
+                if stack.nbd.is_some() { "stack.nbd." } else { "stack." }
+            ));
+        }
+        if job.hipri && stack.fs.is_some() {
+            let why = match engine {
+                _ if !job.direct => Some("only direct=1 waits for the drive itself"),
+                Engine::IoUring => Some("on files its completions are by interrupt"),
+                _ if stack.io_poll_delay >= 0 => {
+                    Some("on files polling begins at once: --set stack.io_poll_delay=-1")
+                }
+                _ if stack.poll_queues > 0 => {
+                    Some("on files completions are by interrupt with --set stack.poll_queues=N")
+                }
+                _ => None,
+            };
+            if let Some(why) = why {
+                say(format!("hipri has no effect here: {why}"));
+            }
+        }
+        for option in OF_FILES {
+            if given(plan, job, option) && stack.fs.is_none() {
+                say(format!("{option} has no effect here: it is about files, choose --fs ext4"));
+            }
+        }
+        for (option, why) in WITHOUT_EFFECT {
+            if given(plan, job, option) {
+                say(format!("{option} has no effect here: {why}"));
+            }
+        }
+        let drive_bytes = disks.place(job).map_or(0, |placed| placed.space().bytes());
+        if let Some(wanted) = beyond_the_end(job, drive_bytes) {
+            say(format!(
+                "job '{}': {wanted} is more than the drive's {drive_bytes} bytes: its I/O ends with the drive",
+                job.name
+            ));
+        }
+        if job.logs.hist.is_some() && job.logs.hist_interval == Span::ZERO {
+            say("write_hist_log writes nothing without log_hist_msec=".into());
+        }
+    }
+    notes
+}
