@@ -371,7 +371,7 @@ fn a_bridge_may_be_behind_a_bridge() {
 /// The same plan gives the same result, and drives of one kind are not worn alike.
 #[test]
 fn the_same_machine_gives_the_same_result() {
-    let job = "[a]\nrw=randrw\nbs=8k\niodepth=8\nnumber_ios=1500\nnorandommap\n";
+    let job = "[a]\nrw=randrw\nbs=8k\niodepth=8\nnumber_ios=20000\nnorandommap\n";
     let once = || {
         let case =
             Case::new("bssd-small", job).age(Age::Random).set("nand.faults.bad_blocks_ppb=9000000");

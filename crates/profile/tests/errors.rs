@@ -467,7 +467,7 @@ fn settings_of_another_ftl_are_refused() {
     let lag = "ftl.firmware.gc_lag=8";
     let take =
         format!("--set {lag}: the drive's FTL is not 'firmware': take --ftl firmware with it");
-    for device in ["cnex-small", "fssd-small", "z-ssd-flashshare-small", "bssd-small"] {
+    for device in ["cnex-small", "fssd-small", "z-ssd-flashshare-small"] {
         assert_eq!(read(device, None, &[lag]).unwrap_err().to_string(), take, "{device}");
     }
     let gone = read("z-ssd-small", None, &["ftl.firmware=none", lag]).unwrap_err().to_string();
@@ -476,7 +476,7 @@ fn settings_of_another_ftl_are_refused() {
         let config = read(device, ftl, &[lag]).unwrap();
         assert_eq!(config.ftl.firmware.unwrap().gc_lag, Some(8), "{device}");
     }
-    let bridge = read("bssd-small", Some("firmware"), &[lag]).unwrap();
+    let bridge = read("bssd-small", None, &[lag]).unwrap();
     assert!(bridge.members.iter().all(|m| m.ftl.firmware.as_ref().unwrap().gc_lag == Some(8)));
     let drives = "bridge.drives=[\"z-ssd-small\"]";
     let bridge = read("bssd-small", None, &[drives, "nand.gang=1", lag]).unwrap();

@@ -221,6 +221,10 @@ impl DriveSeat {
         if let Some(joined) = nand.joined() {
             add("nand.", &mut joined.list().into_iter());
         }
+        let bad = nand.factory_bad_blocks();
+        if bad > 0 {
+            add("nand.", &mut [("blocks_bad", bad)].into_iter());
+        }
         if let Some(reread) = nand.reread().filter(|r| r.reads_done_again > 0) {
             add("nand.", &mut reread.list());
         }

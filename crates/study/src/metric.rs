@@ -16,6 +16,7 @@ const NAMES: [&str; 3] = ["jobname", "ddir", "name"];
 pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathError> {
     let mut value = result;
     let mut rest = path;
+    let mut counters = false;
     while !rest.is_empty() {
         if let Some(percent) = rest.strip_prefix('p').and_then(|p| p.parse::<f64>().ok())
             && value.get(rest).is_none()
@@ -53,8 +54,10 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
                 _ => "no keys".into(),
             };
             let none = PathError::NoKey { path: path.into(), key: key.into(), known };
-            return if value.is_array() { Ok(Found::Absent(none)) } else { Err(none) };
+            // Some counters are told where they counted alone.
+            return if value.is_array() || counters { Ok(Found::Absent(none)) } else { Err(none) };
         };
+        counters = key == "counters";
         (value, rest) = (next, after);
     }
     Ok(Found::Value(value))
@@ -64,7 +67,7 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
 pub enum Found<'v> {
     Value(&'v Value),
     Number(f64),
-    /// An array without such an element; what an error would say.
+    /// An array without such an element, or counters without such a name; what an error would say.
     Absent(PathError),
 }
 
@@ -226,6 +229,8 @@ mod tests {
         ] {
             assert_eq!(number(path), Ok(wanted), "{path}");
         }
+        let absent = value_at(&result, "wordline.counters.device.none");
+        assert!(matches!(absent, Ok(Found::Absent(_))), "{absent:?}");
         let error = number("jobs.w.read").unwrap_err().to_string();
         assert!(error.contains("no 'w', but 1 elements"), "{error}");
         assert!(

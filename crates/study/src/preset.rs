@@ -49,6 +49,7 @@ static PRESETS: &[Preset] = presets! {
     "ull/completion-latency"
     "ull/completion-latency-2018"
     "ull/completion-five-nines"
+    "ull/five-nines-2018"
     "ull/completion-five-nines-2018"
     "ull/polled-media"
     "ull/polled-collection"

@@ -314,6 +314,7 @@ mod tests {
             let blocks = || (0..g.luns).flat_map(|lun| (0..g.lines).map(move |line| (lun, line)));
             let count = blocks().filter(|&(lun, line)| nand.is_factory_bad(lun, line)).count();
             assert_eq!(count as u32, lost, "seed {seed}");
+            assert_eq!(nand.factory_bad_blocks(), u64::from(lost), "seed {seed}");
             assert!(lost < alone, "seed {seed}");
             // Parts stay on their channel.
             for (lun, line) in blocks() {

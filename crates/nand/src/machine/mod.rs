@@ -243,6 +243,16 @@ impl Nand {
         Rng::from_seed(self.bad_block_seed ^ u64::from(block))
             .chance(self.config.faults.bad_blocks_ppb)
     }
+    /// Blocks that nobody can use, for a block or for the part of one that was bad from the factory.
+    pub fn factory_bad_blocks(&self) -> u64 {
+        if self.config.faults.bad_blocks_ppb == 0 {
+            return 0;
+        }
+        let luns = 0..self.geometry.luns;
+        let bad =
+            |lun| (0..self.geometry.lines).filter(move |&line| self.is_factory_bad(lun, line));
+        luns.map(|lun| bad(lun).count() as u64).sum()
+    }
     /// What a LUN is held for by the program of a unit and its data, over the page types.
     pub fn program_time(&self) -> Span {
         let sum: Span = self.t_program.iter().copied().sum();
