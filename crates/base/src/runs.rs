@@ -4,7 +4,7 @@
 //! into segments; one that is a run, or two that meet in it, takes a few words and touches no memory
 //! of its entries until one of them is written alone. Zero is what was never written.
 
-use crate::prefetch;
+use crate::{IdVec, prefetch};
 use wordline_huge::Array;
 
 const LEN: usize = 1 << 13;
@@ -31,12 +31,16 @@ pub struct Parts<'a> {
     pub entries: Option<&'a [u32]>,
 }
 
+/// A joint by its place in the list of them.
+type JointId = u32;
+
 /// The array. See the module.
 #[derive(Clone, Debug)]
 pub struct Runs {
     /// By segment: the first entry of its run, or its joint; 0 when its entries are in `words`.
     heads: Vec<u32>,
-    joints: Vec<Joint>,
+    /// Where two runs meet, by what a head is above [`JOINT`].
+    joints: IdVec<JointId, Joint>,
     /// Zeroed memory, which the system makes real where it is written.
     words: Array<u32>,
     /// The difference of two neighbours of a run, 0 or 1.
@@ -57,7 +61,7 @@ impl Runs {
     fn new(len: usize, step: u32) -> Runs {
         Runs {
             heads: vec![JOINT; len.div_ceil(LEN)],
-            joints: vec![Joint { at: 0, before: 0, after: 0 }],
+            joints: vec![Joint { at: 0, before: 0, after: 0 }].into(),
             words: Array::zeroed(len),
             step,
             in_runs: len.div_ceil(LEN),
@@ -65,7 +69,7 @@ impl Runs {
     }
     /// What it consists of, to be kept in a file. There are no entries while all segments are runs.
     pub fn parts(&self) -> Parts<'_> {
-        let joints = self.joints[1..].iter().map(|j| [j.at as u32, j.before, j.after]).collect();
+        let joints = self.joints.iter().skip(1).map(|j| [j.at as u32, j.before, j.after]).collect();
         let entries = self.heads.contains(&0).then_some(&*self.words);
         Parts { heads: &self.heads, joints, entries }
     }
@@ -78,8 +82,8 @@ impl Runs {
     ) -> Option<Runs> {
         let kept =
             joints.iter().map(|&[at, before, after]| Joint { at: at as usize, before, after });
-        let joints: Vec<_> = self.joints[..1].iter().copied().chain(kept).collect();
-        let named = |head: u32| head < JOINT || ((head - JOINT) as usize) < joints.len();
+        let joints: IdVec<JointId, _> = self.joints.iter().take(1).copied().chain(kept).collect();
+        let named = |head: u32| head < JOINT || head - JOINT < joints.count();
         let words = entries.unwrap_or_else(|| Array::zeroed(self.len()));
         let fits = heads.len() == self.heads.len()
             && words.len() == self.len()
@@ -111,7 +115,7 @@ impl Runs {
         }
     }
     fn in_joint(&self, head: u32, k: usize) -> u32 {
-        let Joint { at, before, after } = self.joints[(head - JOINT) as usize];
+        let Joint { at, before, after } = self.joints[head - JOINT];
         let (first, k) = if k < at { (before, k) } else { (after, k - at) };
         if first == 0 { 0 } else { first + self.step * k as u32 }
     }
@@ -150,7 +154,7 @@ impl Runs {
             JOINT => {}
             head if head < JOINT => fill(words, head),
             head => {
-                let Joint { at, before, after } = self.joints[(head - JOINT) as usize];
+                let Joint { at, before, after } = self.joints[head - JOINT];
                 let (front, back) = words.split_at_mut(at.min(end - first));
                 if before != 0 {
                     fill(front, before);
@@ -220,10 +224,10 @@ impl Runs {
                 self.heads[segment] = value;
             } else if head == JOINT && (from == 0 || to == LEN) {
                 let (before, after) = if from == 0 { (value, 0) } else { (0, value) };
-                self.heads[segment] = JOINT + self.joints.len() as u32;
+                self.heads[segment] = JOINT + self.joints.count();
                 self.joints.push(Joint { at: if from == 0 { to } else { from }, before, after });
             } else if head > JOINT && to == LEN && self.ends_at(head, from) {
-                self.joints[(head - JOINT) as usize].after = value;
+                self.joints[head - JOINT].after = value;
             } else {
                 for k in 0..to - from {
                     self.set(at + k, value + self.step * k as u32);
@@ -234,7 +238,7 @@ impl Runs {
     }
     /// The joint is a run up to `at`, and nothing behind it.
     fn ends_at(&self, head: u32, at: usize) -> bool {
-        let joint = &self.joints[(head - JOINT) as usize];
+        let joint = &self.joints[head - JOINT];
         joint.at == at && joint.after == 0
     }
 

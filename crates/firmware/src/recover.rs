@@ -128,7 +128,7 @@ impl Firmware {
         let mut units = ftl.read_spares(media);
         units.sort_unstable_by_key(|(_, spare)| spare.order);
         let mut newest: IdVec<u32, u32> = IdVec::filled(0, ftl.map.sectors());
-        let mut settled = vec![0; ftl.plan.pages as usize];
+        let mut settled: IdVec<u32, u32> = IdVec::filled(0, ftl.plan.pages);
         let mut voids = Vec::new();
         for (unit, spare) in &units {
             ftl.map.set_order(*unit, spare.order);
@@ -139,7 +139,7 @@ impl Firmware {
                 ftl.map.set(lpn.0, Where::Flash(ppa));
                 newest[lpn.0] = spare.order;
                 if u64::from(lpn.0) >= ftl.plan.sectors {
-                    settled[lpn.0 as usize - ftl.plan.sectors as usize] = spare.settled;
+                    settled[lpn.0 - ftl.plan.sectors as u32] = spare.settled;
                 }
             }
             voids.extend(&spare.voids);

@@ -10,8 +10,8 @@ use crate::space::State;
 use crate::write::{MAPS, SLC, STREAMS, Stream};
 use crate::{Firmware, FirmwareConfig};
 use std::io::{self, Write};
-use wordline_base::{BadValue, StateSource};
-use wordline_nand::Geometry;
+use wordline_base::{BadValue, IdVec, StateSource};
+use wordline_nand::{BlockId, Geometry};
 use wordline_translation::{LoadError, SavedIn, SavedOut, damaged};
 
 const NONE: u32 = u32::MAX;
@@ -156,14 +156,14 @@ impl Firmware {
         let (mut input, sectors) =
             SavedIn::new(from, &shape(g, config)?, over_provisioning, g.sectors())?;
         let r = &mut input;
-        let mut blocks = Vec::new();
+        let mut blocks: IdVec<BlockId, _> = IdVec::new();
         for _ in 0..g.lines * g.luns {
             let flags = r.up_to(3, "the flags of a block")?;
             blocks.push((flags, r.up_to(g.pages, "the pages of a block")?, r.get32()?));
         }
-        let bad = &mut |lun: u32, line: u32| blocks[(line * g.luns + lun) as usize].0 & 1 == 1;
+        let bad = &mut |lun: u32, line: u32| blocks[line * g.luns + lun].0 & 1 == 1;
         let mut ftl = Firmware::build(g, over_provisioning, config, bad, Some(sectors))?;
-        for (block, (flags, pages, erases)) in (0..).zip(blocks) {
+        for (block, (flags, pages, erases)) in (0..).zip(blocks.iter().copied()) {
             if flags & 2 > 0 {
                 ftl.space.failed.set(block as usize);
             }

@@ -18,7 +18,8 @@ pub const NOWHERE: u32 = u32::MAX - 1;
 
 #[derive(Clone, Debug)]
 pub struct Arena {
-    chunks: Vec<Vec<u32>>,
+    /// Words of so many nodes each.
+    chunks: IdVec<u32, Vec<u32>>,
     /// Entries of each node.
     counts: IdVec<NodeId, u16>,
     /// Words of a node.
@@ -31,7 +32,7 @@ pub struct Arena {
 impl Arena {
     pub fn new(node_bytes: u32) -> Arena {
         Arena {
-            chunks: Vec::new(),
+            chunks: IdVec::new(),
             counts: IdVec::new(),
             words: node_bytes as usize / 4,
             free: Vec::new(),
@@ -70,11 +71,11 @@ impl Arena {
     #[inline]
     pub fn get(&self, id: NodeId) -> &[u32] {
         let at = (id as usize & ((1 << SHIFT) - 1)) * self.words;
-        &self.chunks[(id >> SHIFT) as usize][at..at + self.words]
+        &self.chunks[id >> SHIFT][at..at + self.words]
     }
     #[inline]
     pub fn get_mut(&mut self, id: NodeId) -> &mut [u32] {
         let at = (id as usize & ((1 << SHIFT) - 1)) * self.words;
-        &mut self.chunks[(id >> SHIFT) as usize][at..at + self.words]
+        &mut self.chunks[id >> SHIFT][at..at + self.words]
     }
 }

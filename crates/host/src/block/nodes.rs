@@ -27,7 +27,7 @@ impl<S: Source> Host<S> {
     }
 
     /// The drive marked the life of a request's first I/O; those merged with it went the same way.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn share_life(&mut self, ctx: &mut Ctx, r: &Request) {
         if r.first == r.last {
             return;

@@ -63,7 +63,7 @@ impl<S: Source> Host<S> {
     }
 
     /// A request is over: it is no more, and its tags are others'.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn request_ended(
         &mut self,
         ctx: &mut Ctx,

@@ -137,12 +137,12 @@ impl<S: Source> Host<S> {
             Purpose::Data | Purpose::Flush => {}
             Purpose::GcOrder => self.collector_answered(d, core),
             Purpose::Piece { lpn, brings } => {
-                match self.flash_read_ended(ctx, d, &r, (Lpn(lpn), brings), (ok, cqe.held), core) {
+                match self.flash_read_ended(ctx, d, r, (Lpn(lpn), brings), (ok, cqe.held), core) {
                     Some(read) => ok = read,
                     None => return,
                 }
             }
-            Purpose::Ftl { op } => self.flash_op_ended(ctx, d, &r, op, (ok, cqe.held), core),
+            Purpose::Ftl { op } => self.flash_op_ended(ctx, d, r, op, (ok, cqe.held), core),
         }
         self.nodes_done(ctx, r.first, ok, core);
     }

@@ -477,18 +477,18 @@ mod tests {
         for seed in 0..50 {
             let mut rng = Rng::from_seed(seed);
             let mut d = Deadline::new(&DeadlineConfig::default(), 64);
-            let mut waiting = [false; 64];
+            let mut waiting: IdVec<RequestId, bool> = IdVec::filled(false, 64);
             let mut now = Time::ZERO;
             for _ in 0..5_000 {
                 now += Span(rng.below(1_000_000));
                 let rq = rng.below(64) as u32;
-                if !waiting[rq as usize] && rng.chance(600_000_000) {
+                if !waiting[rq] && rng.chance(600_000_000) {
                     let dir = if rng.below(2) == 0 { R } else { W };
                     d.insert(rq, dir, rng.below(1000) << 12, 4096, true, now);
-                    waiting[rq as usize] = true;
+                    waiting[rq] = true;
                 } else if let Some(out) = d.dispatch(now) {
-                    assert!(waiting[out as usize], "seed {seed}");
-                    waiting[out as usize] = false;
+                    assert!(waiting[out], "seed {seed}");
+                    waiting[out] = false;
                 }
                 assert_eq!(d.len(), waiting.iter().filter(|&&w| w).count(), "seed {seed}");
             }

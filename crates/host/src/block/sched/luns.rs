@@ -280,7 +280,7 @@ mod tests {
             let mut s = Luns::new(LunConfig { depth: 1 + rng.below(2) as u32, ..CONFIG });
             let (mut now, mut next) = (0, 0);
             // By request: when it came; and those at the drive.
-            let (mut came, mut at_drive) = (Vec::new(), Vec::new());
+            let (mut came, mut at_drive) = (IdVec::<RequestId, u64>::new(), Vec::new());
             let mut left = 0;
             for _ in 0..2000 {
                 now += rng.below(60);
@@ -304,7 +304,7 @@ mod tests {
                     _ => {}
                 }
                 while let Some(rq) = s.dispatch(Time(now)) {
-                    let waited = now - came[rq as usize];
+                    let waited = now - came[rq];
                     assert!(waited <= 1000, "seed {seed}: {rq} waited {waited} ns");
                     at_drive.push(rq);
                     left -= 1;

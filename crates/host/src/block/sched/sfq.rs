@@ -187,7 +187,7 @@ mod tests {
             let most = [0, 1].map(|_| 512 << rng.below(8));
             let mut sfq = Sfq::new(&SfqConfig { depth }, levels.into_iter().map(level));
             let weights = levels.map(|l| f64::from(bfq::weight_of(l)));
-            let mut bytes_of = Vec::new();
+            let mut bytes_of: IdVec<RequestId, (usize, u64)> = IdVec::new();
             let mut waits = [0; 2];
             let mut out: Vec<u32> = Vec::new();
             let mut had = [0u64; 2];
@@ -197,14 +197,14 @@ mod tests {
                 for thread in 0..2 {
                     while waits[thread] < 3 {
                         let bytes = 512 * (1 + rng.below(most[thread] / 512));
-                        let rq = bytes_of.len() as u32;
+                        let rq = bytes_of.count();
                         bytes_of.push((thread, bytes));
                         sfq.insert(&ask(rq, thread as u32, bytes));
                         waits[thread] += 1;
                     }
                 }
                 while let Some(rq) = sfq.dispatch() {
-                    waits[bytes_of[rq as usize].0] -= 1;
+                    waits[bytes_of[rq].0] -= 1;
                     out.push(rq);
                     if waits.contains(&0) {
                         break;
@@ -212,7 +212,7 @@ mod tests {
                 }
                 assert!(out.len() <= depth as usize, "seed {seed}: {} at the drive", out.len());
                 let rq = out.swap_remove(rng.below(out.len() as u64) as usize);
-                let (thread, bytes) = bytes_of[rq as usize];
+                let (thread, bytes) = bytes_of[rq];
                 had[thread] += bytes;
                 sfq.completed(rq);
                 let apart = had[0] as f64 / weights[0] - had[1] as f64 / weights[1];
