@@ -179,6 +179,7 @@ impl Runs {
     }
     /// Reads entries at places in ascending order.
     pub fn gather(&self, places: &[u32], out: &mut [u32]) {
+        debug_assert!(places.is_sorted());
         let (Some(&first), Some(&last)) = (places.first(), places.last()) else { return };
         let segments = first as usize / LEN..=last as usize / LEN;
         let out = out.iter_mut().zip(places);

@@ -151,12 +151,12 @@ impl Versions {
     pub fn set_each(&mut self, mut first: usize, mut values: &[u32]) {
         while !values.is_empty() {
             let n = Versions::in_segment(first, values.len());
-            let (now, rest) = values.split_at(n);
+            let (these, rest) = values.split_at(n);
             match self.plain_bytes(first, n) {
-                Some(bytes) if now.iter().all(|&value| value < ELSEWHERE.into()) => {
-                    bytes.iter_mut().zip(now).for_each(|(byte, &value)| *byte = value as u8);
+                Some(bytes) if these.iter().all(|&value| value < ELSEWHERE.into()) => {
+                    bytes.iter_mut().zip(these).for_each(|(byte, &value)| *byte = value as u8);
                 }
-                _ => (first..).zip(now).for_each(|(i, &value)| self.set(i, value)),
+                _ => (first..).zip(these).for_each(|(i, &value)| self.set(i, value)),
             }
             (first, values) = (first + n, rest);
         }
@@ -166,12 +166,12 @@ impl Versions {
     pub fn copy(&mut self, mut places: &[u32], mut to: usize) {
         while !places.is_empty() {
             let n = Versions::in_segment(to, places.len());
-            let (now, rest) = places.split_at(n);
+            let (these, rest) = places.split_at(n);
             let segment = to / LEN;
             let mut done = 0;
             if self.heads[segment] == BYTES && self.tabled[segment] == 0 {
                 let (heads, bytes) = (&self.heads, &mut self.bytes[..]);
-                for &at in now {
+                for &at in these {
                     let head = heads[at as usize / LEN];
                     let byte = if head == BYTES { bytes[at as usize] } else { head.min(255) as u8 };
                     if byte == ELSEWHERE {
@@ -181,7 +181,7 @@ impl Versions {
                     done += 1;
                 }
             }
-            for (i, &at) in (to..).zip(now).skip(done) {
+            for (i, &at) in (to..).zip(these).skip(done) {
                 self.set(i, self.get(at as usize));
             }
             (to, places) = (to + n, rest);

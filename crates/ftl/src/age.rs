@@ -78,11 +78,15 @@ impl Ftl {
         self.age_begin(stamps)?;
         let mut batches = lpns.chunks(BATCH).peekable();
         self.age_ahead(stamps, batches.peek().copied().unwrap_or_default());
-        while let Some(batch) = batches.next() {
-            self.age_batch(stamps, batch, batches.peek().copied().unwrap_or_default())?;
+        let mut ended = Ok(());
+        while let Some(batch) = batches.next()
+            && ended.is_ok()
+        {
+            let ahead = batches.peek().copied().unwrap_or_default();
+            ended = self.age_batch(stamps, batch, ahead);
         }
         self.age_end();
-        Ok(())
+        ended
     }
     fn age_batch(
         &mut self,
@@ -129,12 +133,13 @@ impl Ftl {
             let before = self.counters;
             let written = |c: &Counters| c.user_sectors + c.gc_sectors;
             self.age_begin(stamps)?;
-            while written(&self.counters) - written(&before) < window {
+            let mut ended = Ok(());
+            while ended.is_ok() && written(&self.counters) - written(&before) < window {
                 std::mem::swap(&mut lpns, &mut ahead);
-                next(&mut ahead)?;
-                self.age_batch(stamps, &lpns, &ahead)?;
+                ended = next(&mut ahead).and_then(|()| self.age_batch(stamps, &lpns, &ahead));
             }
             self.age_end();
+            ended?;
             let users = self.counters.user_sectors - before.user_sectors;
             report.sectors += users;
             let all = written(&self.counters) - written(&before);
@@ -301,6 +306,7 @@ impl Ftl {
             let (ppa, room) = self.age_room(0)?;
             let n = (lpns.len() - done).min(room as usize);
             let run = &lpns[done..done + n];
+            debug_assert!(lpns.len() <= BATCH);
             let mut bumped = [0u32; BATCH];
             for (stamp, &lpn) in bumped.iter_mut().zip(run) {
                 *stamp = stamps.bump(Lpn(lpn));

@@ -16,7 +16,7 @@ const NAMES: [&str; 3] = ["jobname", "ddir", "name"];
 pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathError> {
     let mut value = result;
     let mut rest = path;
-    let mut counters = false;
+    let mut in_counters = false;
     while !rest.is_empty() {
         if let Some(percent) = rest.strip_prefix('p').and_then(|p| p.parse::<f64>().ok())
             && value.get(rest).is_none()
@@ -55,9 +55,10 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
             };
             let none = PathError::NoKey { path: path.into(), key: key.into(), known };
             // Some counters are told where they counted alone.
-            return if value.is_array() || counters { Ok(Found::Absent(none)) } else { Err(none) };
+            let may_lack = value.is_array() || in_counters && value.is_object();
+            return if may_lack { Ok(Found::Absent(none)) } else { Err(none) };
         };
-        counters = key == "counters";
+        in_counters |= key == "counters";
         (value, rest) = (next, after);
     }
     Ok(Found::Value(value))
