@@ -56,12 +56,14 @@ pub enum Kind {
     NandPart,
     /// Jobs are looked at for a steady state. Index: unused.
     SteadyState,
+    /// A read's codewords are corrected. Index: operation.
+    NandDecoded,
 }
 
 impl Kind {
     /// By number; what no event has as its kind is the last one's.
     const ALL: [Kind; 32] = {
-        let mut all = [Kind::SteadyState; 32];
+        let mut all = [Kind::NandDecoded; 32];
         let mut i = 0;
         while i < Kind::NAMED.len() {
             all[i] = Kind::NAMED[i];
@@ -69,7 +71,7 @@ impl Kind {
         }
         all
     };
-    const NAMED: [Kind; 21] = [
+    const NAMED: [Kind; 22] = [
         Kind::AppWake,
         Kind::CoreDone,
         Kind::Interrupt,
@@ -91,6 +93,7 @@ impl Kind {
         Kind::Release,
         Kind::NandPart,
         Kind::SteadyState,
+        Kind::NandDecoded,
     ];
 
     /// A host's: the node of the event is a host, otherwise a drive or a network.

@@ -208,6 +208,8 @@ pub enum Why {
     Bitmap,
     /// The part of the map that tells where the sectors are is read from flash.
     MapRead,
+    /// Wrong bits are corrected.
+    Decode,
 }
 
 impl Why {
@@ -266,6 +268,7 @@ impl Why {
             Why::ParityRead => "array read, for parity",
             Why::Bitmap => "waiting for the bitmap",
             Why::MapRead => "page of the map",
+            Why::Decode => "error correction",
         }
     }
 }

@@ -583,6 +583,19 @@ fsync=1
             .set("nand.variation.program_wear=10")
             .set("nand.variation.erase_wear=30")
             .set("nand.errors.cycles=1000"),
+        // Worn, and one decoder a channel.
+        Case::new("intel-750-small", SMALL)
+            .age(Age::Filled)
+            .set("cache=none")
+            .set("nand.errors.cycles=2000")
+            .set("nand.errors.age_days=200")
+            .set("nand.decoder.t_iteration=1us"),
+        // Reads wait for power as well.
+        Case::new("z-ssd-small", SMALL)
+            .age(Age::Steady)
+            .set("cache=none")
+            .set("power.flash_limit_mw=300")
+            .set("power.limit_reads=true"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");

@@ -25,6 +25,40 @@ fn a_limit_of_power_is_a_number_of_programs() {
     }
 }
 
+/// With power for one read, reads follow each other: command, array and data. With power for two, some meet at a LUN
+/// or a channel.
+#[test]
+fn a_limit_on_reads_is_a_number_of_reads() {
+    let job =
+        "[a]\nrw=randread\nioengine=libaio\niodepth=64\nsize=256m\nnorandommap\nnumber_ios=8192\n";
+    let rate = |reads: bool, limit: u32| {
+        let sets = [
+            "cache=none".to_owned(),
+            "limits.read_iops=0".to_owned(),
+            "nand.power.read_mw=50".to_owned(),
+            "nand.power.program_mw=50".to_owned(),
+            "nand.power.erase_mw=50".to_owned(),
+            format!("power.limit_reads={reads}"),
+            format!("power.flash_limit_mw={limit}"),
+        ];
+        let case = Case::new("z-ssd-small", job).age(Age::Filled).stack("none");
+        let o = sets.iter().fold(case, |case, set| case.set(set)).run().unwrap();
+        o.result.threads[0].dirs[0].total_ios as f64 / o.result.threads[0].finished.0 as f64
+    };
+    let one = 1.0 / (3_000.0 + 200.0 + 4096.0 / 1.6);
+    let found = [50, 99, 100].map(|limit| rate(true, limit));
+    assert!((found[0] / one - 1.0).abs() < 0.02, "{found:?} {one}");
+    assert_eq!(found[0], found[1], "power for half a read lets none begin");
+    assert!((1.6..2.0).contains(&(found[2] / one)), "{found:?} {one}");
+    assert!(rate(false, 50) > 2.0 * found[2], "reads that are not limited");
+}
+
+#[test]
+fn reads_are_limited_only_where_there_is_a_limit() {
+    let error = writes(&["power.limit_reads=true"]).run().err().expect("it is refused").to_string();
+    assert!(error.contains("power.flash_limit_mw"), "{error}");
+}
+
 #[test]
 fn a_limit_that_lets_nothing_begin_is_refused() {
     let thermal = |key: &str, value: &str| {

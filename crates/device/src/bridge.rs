@@ -224,6 +224,7 @@ impl Bridge {
         let power = &device.power;
         let limited = [
             ("power.flash_limit_mw", power.flash_limit_mw > 0),
+            ("power.limit_reads", power.limit_reads),
             ("power.thermal", power.thermal.is_some()),
         ];
         if let Some((key, _)) = limited.into_iter().find(|(_, set)| *set) {

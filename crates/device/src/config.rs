@@ -441,6 +441,8 @@ pub struct PowerConfig {
     pub link_mw: u32,
     /// Programs and erasures under way draw no more together; 0: no limit.
     pub flash_limit_mw: u32,
+    /// Reads count among them, and wait for their power.
+    pub limit_reads: bool,
     /// How warm the drive gets, and what it does about it; absent: it is never too warm.
     pub thermal: Option<ThermalConfig>,
 }

@@ -2,10 +2,11 @@
 //! (`[power.thermal]`).
 //!
 //! A program or an erasure that would exceed the limit waits, and behind it all that is to follow at its LUN; the
-//! first that waits goes first. One may always be under way. Reads begin at once.
+//! first that waits goes first. One may always be under way. Reads begin at once, unless `power.limit_reads` puts them
+//! under the limit as well.
 //!
 //! The drive is one body: capacity x dT/dt = power - (T - ambient) / resistance. Its temperature is worked out
-//! whenever a program or an erasure begins or ends, from the energy drawn since the last time.
+//! whenever what is limited begins or ends, from the energy drawn since the last time.
 
 use crate::config::{DeviceConfig, ThermalConfig};
 use serde::Serialize;
@@ -17,7 +18,7 @@ use wordline_nand::{LunId, Op, OpKind};
 /// What the limit and heat did.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PowerStats {
-    /// Programs and erasures that waited for the limit.
+    /// Operations that waited for the limit.
     pub held: u64,
     /// How long they waited, in sum.
     pub held_ns: u64,
@@ -74,15 +75,17 @@ impl Thermal {
 
 #[derive(Clone)]
 pub(crate) struct PowerLimit {
-    /// Milliwatts of a program and of an erasure.
-    each: [u32; 2],
+    /// Milliwatts of a read, a program and an erasure.
+    each: [u32; 3],
+    /// Reads are under the limit.
+    reads: bool,
     /// Milliwatts of all together, cool and hot.
     limits: [u32; 2],
     /// Milliwatts of those under way.
     drawn: u32,
-    /// What waits at each LUN, from when on: first a program or an erasure.
+    /// What waits at each LUN, from when on: first something that is limited.
     waiting: IdVec<LunId, VecDeque<(Time, Op)>>,
-    /// The LUNs of programs and erasures that wait, in the order in which they came.
+    /// The LUNs of what waits for power, in the order in which it came.
     order: VecDeque<LunId>,
     /// The LUN of the one that has just begun.
     followed: Option<LunId>,
@@ -98,8 +101,9 @@ impl PowerLimit {
         luns: u32,
     ) -> Result<Option<PowerLimit>, BadValue> {
         let power = &device.power;
-        let each = [nand.power.program_mw, nand.power.erase_mw];
-        let most = each[0].max(each[1]);
+        let of = &nand.power;
+        let (each, reads) = ([of.read_mw, of.program_mw, of.erase_mw], power.limit_reads);
+        let most = each.into_iter().skip(usize::from(!reads)).max().unwrap_or(0);
         let fits = |limit: u32| limit == 0 || limit >= most;
         if !fits(power.flash_limit_mw) {
             let why = format!(
@@ -119,11 +123,16 @@ impl PowerLimit {
         });
         let thermal = thermal.transpose()?;
         if limit == u32::MAX && thermal.is_none() {
+            if reads {
+                let why = "needs a limit: set power.flash_limit_mw or [power.thermal]";
+                return Err(BadValue::new("power.limit_reads", why));
+            }
             return Ok(None);
         }
         let hot = thermal.as_ref().map_or(limit, |t| limit.min(t.config.throttle_mw));
         let mut limit = PowerLimit {
             each,
+            reads,
             limits: [limit, hot],
             drawn: 0,
             waiting: IdVec::filled(VecDeque::new(), luns),
@@ -161,11 +170,22 @@ impl PowerLimit {
         }
         self.note_hottest();
     }
+    /// Reads wait for power, too.
+    #[inline]
+    pub fn limits_reads(&self) -> bool {
+        self.reads
+    }
+    /// Operations of this kind wait for power.
+    #[inline]
+    pub fn limits(&self, kind: OpKind) -> bool {
+        self.reads || kind != OpKind::Read
+    }
     fn draws(&self, op: &Op) -> u32 {
         match op.kind {
-            OpKind::Read => 0,
-            OpKind::Program => self.each[0],
-            OpKind::Erase => self.each[1],
+            OpKind::Read if !self.reads => 0,
+            OpKind::Read => self.each[0],
+            OpKind::Program => self.each[1],
+            OpKind::Erase => self.each[2],
         }
     }
     fn fits(&self, mw: u32) -> bool {
@@ -175,20 +195,20 @@ impl PowerLimit {
     /// An operation is to begin. True: it may; otherwise it waits here.
     pub fn admits(&mut self, now: Time, lun: LunId, op: Op) -> bool {
         let mw = self.draws(&op);
-        let writes = op.kind != OpKind::Read;
-        let may = !writes || self.order.is_empty() && self.fits(mw);
+        let limited = self.limits(op.kind);
+        let may = !limited || self.order.is_empty() && self.fits(mw);
         if may && self.waiting[lun].is_empty() {
             self.drawn += mw;
             return true;
         }
-        self.stats.held += u64::from(writes);
+        self.stats.held += u64::from(limited);
         self.waiting[lun].push_back((now, op));
-        if writes {
+        if limited {
             self.order.push_back(lun);
         }
         false
     }
-    /// A program or an erasure is over.
+    /// What has power is over.
     pub fn over(&mut self, op: &Op) {
         self.drawn -= self.draws(op);
     }
@@ -196,8 +216,9 @@ impl PowerLimit {
     pub fn next(&mut self, now: Time) -> Option<(Op, Span)> {
         // Reads behind what has begun go with it.
         if let Some(lun) = self.followed {
-            let is_read = |(_, op): &mut (Time, Op)| op.kind == OpKind::Read;
-            if let Some((since, op)) = self.waiting[lun].pop_front_if(is_read) {
+            let reads = self.reads;
+            let follows = |(_, op): &mut (Time, Op)| !reads && op.kind == OpKind::Read;
+            if let Some((since, op)) = self.waiting[lun].pop_front_if(follows) {
                 return Some((op, now.since(since)));
             }
             self.followed = None;
@@ -255,7 +276,8 @@ mod tests {
 
     fn limit(mw: u32, luns: u32, thermal: Option<Thermal>) -> PowerLimit {
         PowerLimit {
-            each: [150, 100],
+            each: [50, 150, 100],
+            reads: false,
             limits: [mw, mw / 2],
             drawn: 0,
             waiting: IdVec::filled(VecDeque::new(), luns),
@@ -273,7 +295,8 @@ mod tests {
         for seed in 0..300 {
             let mut rng = Rng::from_seed(seed);
             let (mw, luns) = (150 + 50 * rng.below(8) as u32, 1 + rng.below(6) as u32);
-            let mut limit = limit(mw, luns, None);
+            let reads = rng.below(2) == 0;
+            let mut limit = PowerLimit { reads, ..limit(mw, luns, None) };
             let (mut came, mut begun) =
                 (IdVec::filled(Vec::new(), luns), IdVec::filled(Vec::new(), luns));
             let (mut under_way, mut n, mut drawn) = (Vec::<Op>::new(), 0, 0);
@@ -283,8 +306,12 @@ mod tests {
                 let mut begins = Vec::new();
                 if ends {
                     let op = under_way.swap_remove(rng.below(under_way.len() as u64) as usize);
-                    if op.kind != OpKind::Read {
-                        drawn -= if op.kind == OpKind::Program { 150 } else { 100 };
+                    if reads || op.kind != OpKind::Read {
+                        drawn -= match op.kind {
+                            OpKind::Read => 50,
+                            OpKind::Program => 150,
+                            OpKind::Erase => 100,
+                        };
                         limit.over(&op);
                         while let Some((op, _)) = limit.next(now) {
                             begins.push(op);

@@ -226,6 +226,8 @@ pub struct DeviceStats {
     pub firmware_core_busy_ns: Vec<u64>,
     /// Nanoseconds in which each channel transferred.
     pub channel_busy_ns: Vec<u64>,
+    /// Nanoseconds in which the decoders of each channel worked, their mean. Empty if decoding takes no time.
+    pub decoder_busy_ns: Vec<u64>,
     /// Nanoseconds in which each LUN worked.
     pub lun_busy_ns: Vec<u64>,
     /// Absent without a cache.

@@ -3,7 +3,7 @@
 use serde::de::{self, IntoDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
-use wordline_base::{SectorSize, Span};
+use wordline_base::{BadValue, SectorSize, Span};
 
 /// Bits stored in a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -162,6 +162,9 @@ pub struct NandConfig {
     /// Bit errors that a code corrects, or reads done again.
     #[serde(default)]
     pub errors: ErrorConfig,
+    /// Decoders of the channels. Absent: decoding takes no time of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decoder: Option<DecoderConfig>,
     /// How far blocks and layers are from these times, and what wear does to them. All off: alike.
     #[serde(default)]
     pub variation: VariationConfig,
@@ -282,6 +285,33 @@ pub struct ErrorConfig {
     pub steps: u32,
     /// Errors that each step leaves of those before, in percent.
     pub left: u32,
+}
+
+impl ErrorConfig {
+    /// Whether a page can have such a code.
+    pub(crate) fn check(&self, page_bytes: u32) -> Result<(), BadValue> {
+        if !(1..=page_bytes).contains(&self.codeword_bytes) {
+            let message = format!("must be 1 to a page's {page_bytes} bytes");
+            return Err(BadValue::new("errors.codeword_bytes", message));
+        }
+        if self.corrects == 0 || self.corrects > 4096 {
+            let message = "must be 1 to 4096 bits of a codeword";
+            return Err(BadValue::new("errors.corrects", message));
+        }
+        Ok(())
+    }
+}
+
+/// Decoders of a channel: each has one codeword at a time, of `errors.codeword_bytes`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DecoderConfig {
+    /// One iteration over a codeword. How many there are follows from its wrong bits; after `errors.t_decode` the
+    /// code gives up.
+    pub t_iteration: Span,
+    /// Decoders of each channel.
+    #[serde(default = "one")]
+    pub engines: u32,
 }
 
 impl Default for ErrorConfig {

@@ -93,6 +93,8 @@ pub(crate) struct Errors {
     /// No read needs a second one up to so many erasures, and so many reads of its block since.
     quiet: (u32, u32),
     draws: Rng,
+    /// Wrong bits of the worst codeword of the page drawn last, as it was read first.
+    worst: u32,
     pub counts: Reread,
 }
 
@@ -121,13 +123,7 @@ impl Errors {
         let e = &config.errors;
         let Some(terms) = terms(model) else { return Ok(None) };
         let bad = |key, message: &str| Err(BadValue::new(key, message));
-        if !(1..=config.page_bytes).contains(&e.codeword_bytes) {
-            let message = format!("must be 1 to a page's {} bytes", config.page_bytes);
-            return bad("errors.codeword_bytes", &message);
-        }
-        if e.corrects == 0 || e.corrects > 4096 {
-            return bad("errors.corrects", "must be 1 to 4096 bits of a codeword");
-        }
+        e.check(config.page_bytes)?;
         if !(1..=99).contains(&e.left) {
             return bad("errors.left", "must be 1 to 99 percent: each step leaves fewer errors");
         }
@@ -145,6 +141,7 @@ impl Errors {
             pages: f64::from(pages),
             quiet: (0, 0),
             draws,
+            worst: 0,
             counts: Reread::default(),
         };
         errors.quiet = errors.quiet_until();
@@ -208,12 +205,34 @@ impl Errors {
         self.draw(page)
     }
 
+    /// Wrong bits of the worst codeword as the page was read last, just now after so many `rereads`; none: more than
+    /// the code corrects. What draws nothing has as many as are expected.
+    pub fn wrong(&self, page: &Page, rereads: Option<u32>) -> Option<u32> {
+        let rereads = rereads?;
+        if page.erases < self.quiet.0 && page.reads < self.quiet.1 {
+            return Some(libm::round(self.expected(page, self.deviations(page))) as u32);
+        }
+        let left = libm::pow(f64::from(self.config.left) / 100.0, f64::from(rereads));
+        Some(libm::round(f64::from(self.worst) * left) as u32)
+    }
+
+    /// Wrong bits expected in a codeword of a new block's page.
+    pub fn of_new(&self, page_type: usize) -> Option<u32> {
+        let page = Page { block: 0, page_type, erases: 0, old: false, reads: 0, bytes: 0 };
+        Some(libm::round(self.expected(&page, 0.0)) as u32)
+    }
+
+    /// How far a block is from the mean, in deviations.
+    fn deviations(&self, page: &Page) -> f64 {
+        normal(Rng::from_seed(self.block_seed ^ u64::from(page.block)).next_u64())
+    }
+
     #[inline(never)]
     fn draw(&mut self, page: Page) -> Option<u32> {
-        let deviations = normal(Rng::from_seed(self.block_seed ^ u64::from(page.block)).next_u64());
-        let expected = self.expected(&page, deviations);
+        let expected = self.expected(&page, self.deviations(&page));
         let codewords = page.bytes.div_ceil(self.config.codeword_bytes).max(1);
         let worst = (0..codewords).map(|_| poisson(&mut self.draws, expected)).max().unwrap_or(0);
+        self.worst = worst;
         let &ErrorConfig { corrects, left, steps, .. } = &self.config;
         if worst <= corrects {
             return Some(0);

@@ -269,6 +269,7 @@ pub(crate) fn small() -> NandConfig {
         power: Default::default(),
         faults: Default::default(),
         errors: Default::default(),
+        decoder: None,
         variation: Default::default(),
         slc: None,
     }

@@ -4,6 +4,7 @@
 
 mod class;
 pub mod config;
+mod decoder;
 mod errors;
 pub mod geometry;
 pub mod machine;
@@ -13,8 +14,10 @@ mod variation;
 
 pub use class::{Class, PerClass};
 pub use config::{
-    Cell, ErrorConfig, ErrorModel, NandConfig, PerPage, SlcMode, Suspend, VariationConfig,
+    Cell, DecoderConfig, ErrorConfig, ErrorModel, NandConfig, PerPage, SlcMode, Suspend,
+    VariationConfig,
 };
+pub use decoder::on_new_drive as decoding_on_new_drive;
 pub use errors::Reread;
 pub use geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa, UnitId};
 pub use machine::gang::Joined;

@@ -68,8 +68,12 @@ pub struct Record {
     pub array_end: Time,
     /// Read only: granted the channel for data out; waits between parts count as before it.
     pub out_start: Time,
-    /// All of it was done.
+    /// All of it was done: the LUN is free.
     pub end: Time,
+    /// Read only, where decoding takes time of its own: how long a codeword was with a decoder.
+    pub decode: Span,
+    /// And when the last of them was corrected.
+    pub decoded: Time,
     /// Nanoseconds between `submitted` and `started` by the class of work that held the LUN, and last
     /// those for suspending it. Until it starts: `Lun::held` as it was on arrival, the part of the
     /// operation under way included.
@@ -115,6 +119,11 @@ impl Record {
                 life.mark(Layer::Nand, Why::ReadAgain, self.lun, self.array_end);
                 life.mark(Layer::Transfer, Why::ChannelBusy, self.channel, self.out_start);
                 life.mark(Layer::Transfer, Why::Data, self.channel, self.end);
+                if self.decoded > self.end {
+                    let begun = Time(self.decoded.0 - self.decode.0);
+                    life.mark(Layer::Transfer, Why::EngineBusy, self.channel, begun);
+                    life.mark(Layer::Transfer, Why::Decode, self.channel, self.decoded);
+                }
             }
             OpKind::Program => {
                 life.mark(Layer::Transfer, Why::Data, self.channel, self.bus_end);

@@ -38,6 +38,7 @@ fn config(suspend: Suspend) -> NandConfig {
         power: NandPower::default(),
         faults: Default::default(),
         errors: Default::default(),
+        decoder: None,
     }
 }
 

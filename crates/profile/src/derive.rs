@@ -380,6 +380,10 @@ impl Rates<'_> {
     fn transfer(&self, bytes: u64) -> f64 {
         bytes as f64 / self.channel() as f64
     }
+    /// Of a new drive: what correcting a sector takes after its last byte, and the rate of all decoders.
+    fn decoding(&self) -> Option<(Span, f64)> {
+        wordline_nand::decoding_on_new_drive(&self.config.nand)
+    }
     fn link(&self, bytes: u64) -> Span {
         match self.sas {
             Some(sas) => framed(sas, bytes),
@@ -457,6 +461,7 @@ impl Rates<'_> {
             vec![
                 ("LUNs", luns / (command + array + transfer)),
                 ("channels", channels / (command + transfer)),
+                ("decoders", self.decoding().map_or(0.0, |(_, rate)| rate)),
                 ("firmware", cores / self.firmware(false, self.g.sector.holding(bytes))),
                 ("commands in flight", in_flight / latency),
                 ("link", self.link_rate),
@@ -575,6 +580,7 @@ impl Rates<'_> {
             stage("flash command", n.t_command);
             stage("array", n.t_read.mean());
             stage("channel", Span::of_bytes(SECTOR, self.channel()));
+            stage("error correction", self.decoding().map_or(Span::ZERO, |(time, _)| time));
         }
         if let Some(cache) = &d.cache {
             stage("DRAM", Span::of_bytes(SECTOR, cache.rate));

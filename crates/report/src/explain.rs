@@ -474,6 +474,7 @@ fn tail(result: &RunResult) -> Vec<String> {
     }
     for (name, shares) in [
         ("channels", &m.totals.channels),
+        ("decoders", &m.totals.decoders),
         ("LUNs", &m.totals.luns),
         ("firmware", &m.totals.firmware),
     ] {

@@ -263,6 +263,7 @@ impl DriveSeat {
                 strides,
                 link_bytes,
                 channels: device.channel_busy_ns.iter().map(|&ns| share(ns)).collect(),
+                decoders: device.decoder_busy_ns.iter().map(|&ns| share(ns)).collect(),
                 luns: device.lun_busy_ns.iter().map(|&ns| share(ns)).collect(),
                 link: LinkUse {
                     to_device: share(device.link_to_device_busy_ns),

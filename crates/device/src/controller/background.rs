@@ -6,9 +6,7 @@
 //! wait behind it; those of other LUNs pass.
 
 use crate::cache::{LineId, Wait, Woken, runs};
-use crate::controller::execute::{
-    LOOK_UP, LookUp, OWNER_FTL, OWNER_KIND, OWNER_VECTOR, WRITE_BACK,
-};
+use crate::controller::execute::{LOOK_UP, LookUp, OWNER_FTL, WRITE_BACK};
 use crate::controller::{Controller, Stage};
 use std::collections::VecDeque;
 use wordline_base::{Ctx, IdVec, IoId, Kind, Layer, Lpn, Span, Time, Why};
@@ -175,7 +173,7 @@ impl Controller {
             Job::Flash(op) => {
                 self.submit_in_order(ctx, op);
             }
-            Job::ReadAhead(op) => self.nand.submit(ctx, op),
+            Job::ReadAhead(op) => self.submit_read(ctx, op),
             Job::WriteBack(key) if self.looks_up => self.look_up_write_back(ctx, key),
             Job::WriteBack(key) => self.hand_over(ctx, key),
             Job::Sum(op) => {
@@ -230,20 +228,28 @@ impl Controller {
         }
         self.nand.submit(ctx, op);
     }
+    /// A read for a user goes to the flash: at once, unless reads wait for power.
+    #[inline]
+    pub(super) fn submit_read(&mut self, ctx: &mut Ctx, op: Op) {
+        if self.power.as_ref().is_some_and(|limit| limit.limits_reads()) {
+            return self.begin_on_flash(ctx, op);
+        }
+        self.nand.submit(ctx, op);
+    }
     fn note_heat(&mut self, now: Time) {
         if self.power.as_ref().is_some_and(|limit| limit.has_thermal()) {
             let nj = self.energy_by_state(now).iter().sum();
             self.power.as_mut().expect("it is there").heats(now, nj);
         }
     }
-    /// A program or an erasure is over: others may have its power.
+    /// What had power is over: others may have it.
     #[inline(never)]
     pub(super) fn give_power(&mut self, ctx: &mut Ctx, op: Op) {
         self.note_heat(ctx.now);
         let Some(limit) = &mut self.power else { return };
         limit.over(&op);
         while let Some((op, waited)) = self.power.as_mut().and_then(|limit| limit.next(ctx.now)) {
-            if waited > Span::ZERO && op.owner & OWNER_KIND == OWNER_VECTOR {
+            if waited > Span::ZERO && op.io != IoId::NONE {
                 self.counts.waits.limits += waited.0;
                 ctx.mark(op.io, Layer::Limit, Why::PowerLimit, 0, ctx.now);
             }

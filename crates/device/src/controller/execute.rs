@@ -203,7 +203,7 @@ impl Controller {
             io: sqe.io,
         };
         if kind == OpKind::Read {
-            return self.nand.submit(ctx, op);
+            return self.submit_read(ctx, op);
         }
         let at = self.submit_in_order(ctx, op);
         self.counts.waits.limits += at.since(ctx.now).0;
@@ -216,7 +216,7 @@ impl Controller {
         let Record { op, outcome, held, .. } = *record;
         let owner = op.owner;
         let number = owner & !OWNER_KIND;
-        if self.power.is_some() && op.kind != OpKind::Read {
+        if self.power.as_ref().is_some_and(|limit| limit.limits(op.kind)) {
             self.give_power(ctx, op);
         }
         match owner & OWNER_KIND {

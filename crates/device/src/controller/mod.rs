@@ -439,7 +439,7 @@ impl Controller {
             Kind::DataOut => self.finish(ctx, index),
             Kind::Release => self.release_held_back(ctx),
             Kind::Aggregation => return self.front.aggregation_over(ctx, index as u16),
-            Kind::NandArray | Kind::NandBus | Kind::NandPart => {
+            Kind::NandArray | Kind::NandBus | Kind::NandPart | Kind::NandDecoded => {
                 match self.nand.on_event(ctx, event.kind(), index) {
                     Some(key) => {
                         if let Some(ftl) = &self.ftl
@@ -910,6 +910,9 @@ impl Controller {
             firmware_core_busy_ns: self.firmware.busy_by_core(now).map(|s| s.0).collect(),
             channel_busy_ns: (0..self.geometry.channels)
                 .map(|channel| self.nand.channel_busy(channel, now).0)
+                .collect(),
+            decoder_busy_ns: (0..self.geometry.channels)
+                .filter_map(|channel| Some(self.nand.decoder_busy(channel, now)?.0))
                 .collect(),
             lun_busy_ns: luns.map(|lun| self.nand.lun_busy(lun, now).iter().sum()).collect(),
             cache: self.cache.as_ref().map(Cache::stats),

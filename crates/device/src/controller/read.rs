@@ -290,7 +290,7 @@ impl Controller {
             self.commands[cmd].pending += 1;
             let op = Op { kind, class, ppa, sectors, slc: false, owner: OWNER_READ | key, io };
             match work {
-                Span::ZERO => self.nand.submit(ctx, op),
+                Span::ZERO => self.submit_read(ctx, op),
                 _ => after.push(op),
             }
         }
@@ -437,7 +437,7 @@ impl Controller {
             }
             let (kind, class) = (OpKind::Read, piece.place.class());
             let FlashRead { ppa, sectors, .. } = read;
-            self.nand.submit(ctx, Op { kind, class, ppa, sectors, slc: false, owner, io });
+            self.submit_read(ctx, Op { kind, class, ppa, sectors, slc: false, owner, io });
         }
         self.pieces = more;
         let (over, ok, summed) = match end {
@@ -474,7 +474,7 @@ impl Controller {
         match self.on_core.remove(on_core) {
             OnCore::Sum(sum) => self.sum_done(ctx, sum),
             OnCore::LookUp { cmd } => self.part_done(ctx, cmd, None),
-            OnCore::Found(op) => self.nand.submit(ctx, op),
+            OnCore::Found(op) => self.submit_read(ctx, op),
         }
     }
 

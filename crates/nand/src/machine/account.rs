@@ -195,6 +195,13 @@ impl Nand {
         parts.map(busy).sum::<Span>() / u64::from(self.parts)
     }
 
+    /// Time the decoders of a channel were in use until `now`: their mean. None if decoding takes no time.
+    pub fn decoder_busy(&self, channel: ChannelId, now: Time) -> Option<Span> {
+        let decoder = self.decoder.as_ref()?;
+        let parts = channel * self.parts..(channel + 1) * self.parts;
+        Some(parts.map(|part| decoder.busy(part, now)).sum::<Span>() / u64::from(self.parts))
+    }
+
     pub(super) fn held_now(&self, lun: LunId, now: Time) -> [u64; HOLDERS] {
         let l = &self.luns[lun];
         let mut held = l.held;

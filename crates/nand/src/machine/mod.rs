@@ -16,7 +16,8 @@
 //! each class of work, and an operation takes the difference between its arrival and its start.
 //!
 //! What pages hold is kept in `Stamps::flash`, with the data that drivers send with programs.
-//! With `[nand.errors]` a page whose bits the code cannot correct is read again: module `errors`.
+//! With `[nand.errors]` a page whose bits the code cannot correct is read again: module `errors`. With
+//! `[nand.decoder]` a read is over when its last codeword is corrected: module `decoder`. Its LUN is free before.
 //! Not modelled: cache programs.
 
 mod account;
@@ -31,6 +32,7 @@ pub use crate::op::{Op, OpKind, Outcome, Record};
 pub use account::{Counters, Wear};
 
 use crate::config::{NandConfig, SlcMode};
+use crate::decoder::Decoder;
 use crate::errors::{Errors, Page};
 use crate::geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa};
 use crate::machine::gang::{Gang, Joined, WHOLE};
@@ -80,6 +82,8 @@ pub(crate) enum Stage {
     /// Read, and the cache register is not free.
     Ready,
     Out,
+    /// The data have left the LUN and are with the decoders.
+    Decoding,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +98,8 @@ pub(crate) struct State {
     pub slc: bool,
     /// How often a page is still read again.
     pub rereads: u32,
+    /// Iterations of its codewords, once it is read as often as need be; 0: nothing is known of its errors.
+    iterations: u32,
     /// No reading of it is right.
     lost: bool,
 }
@@ -139,6 +145,7 @@ pub struct Nand {
     script: Script,
     bad_block_seed: u64,
     errors: Option<Box<Errors>>,
+    decoder: Option<Box<Decoder>>,
     variation: Option<Box<Variation>>,
     slc: Option<Box<Slc>>,
     rate: u64,
@@ -154,7 +161,7 @@ pub struct Nand {
     gang: Option<Box<Gang>>,
     /// Parts of an operation on LUNs of their own: 1, or those of a gang told apart.
     parts: u32,
-    /// Neither parts nor preemption: an event's index is a LUN.
+    /// Neither parts nor preemption nor decoders: an event's index is a LUN.
     plain: bool,
 }
 
@@ -207,6 +214,7 @@ impl Nand {
                 .map_err(|e| BadValue::new("faults.script", e.to_string()))?,
             bad_block_seed,
             errors: Errors::new(config, seed)?.map(Box::new),
+            decoder: Decoder::new(config, &geometry, parts)?.map(Box::new),
             variation: Variation::new(config, geometry.planes / parts, seed)?.map(Box::new),
             slc: match &config.slc {
                 Some(mode) => Some(Box::new(Slc {
@@ -226,7 +234,7 @@ impl Nand {
                 bytes => Span::of_bytes(u64::from(bytes), config.channel_rate),
             },
             t_sector_transfer: Span::of_bytes(geometry.sector.bytes(), rate),
-            plain: preemption.is_none() && parts == 1,
+            plain: preemption.is_none() && parts == 1 && config.decoder.is_none(),
             preemption,
             gang,
             parts,
@@ -339,6 +347,8 @@ impl Nand {
             array_end: ctx.now,
             out_start: ctx.now,
             end: ctx.now,
+            decode: Span::ZERO,
+            decoded: Time::ZERO,
             // What starts at once waits for nothing.
             waited: if busy || self.preemption.is_some() && !idle {
                 self.held_now(lun, ctx.now)
@@ -357,6 +367,7 @@ impl Nand {
             join,
             slc: false,
             rereads: 0,
+            iterations: 0,
             lost: false,
         });
         if self.preemption.is_some() {
@@ -410,14 +421,18 @@ impl Nand {
                 };
                 if let Some(errors) = errors {
                     block.reads = block.reads.saturating_add(1);
-                    let rereads = errors.rereads(Page {
+                    let page = Page {
                         block: number,
                         page_type,
                         erases: block.erases,
                         old: page < u32::from(block.before),
                         reads: block.reads,
                         bytes: geometry.sector.bytes_of(op.sectors) as u32,
-                    });
+                    };
+                    let rereads = errors.rereads(page);
+                    if let Some(decoder) = &self.decoder {
+                        state.iterations = decoder.iterations(errors.wrong(&page, rereads));
+                    }
                     state.lost = rereads.is_none();
                     state.rereads = rereads.unwrap_or(self.config.errors.steps);
                 }
@@ -494,6 +509,8 @@ impl Nand {
     pub fn on_event(&mut self, ctx: &mut Ctx, kind: Kind, index: u32) -> Option<u32> {
         if self.plain {
             self.advance(ctx, kind, index)
+        } else if kind == Kind::NandDecoded {
+            self.decoded(ctx, index)
         } else if kind == Kind::NandPart {
             self.release_part(ctx, index);
             None
@@ -588,7 +605,12 @@ impl Nand {
         };
         *rereads -= 1;
         *stage = Stage::Array;
-        let array_end = ctx.now + self.config.errors.t_decode + self.config.t_command + t_read;
+        let t_decode = self.config.errors.t_decode;
+        let given_up = match &mut self.decoder {
+            Some(decoder) => decoder.give_up(ctx.now, record.channel, t_decode),
+            None => ctx.now + t_decode,
+        };
+        let array_end = given_up + self.config.t_command + t_read;
         record.again += array_end.since(record.array_end);
         record.array_end = array_end;
         self.count_array(key, t_read);
@@ -667,6 +689,10 @@ impl Nand {
     pub(crate) fn finish(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) -> bool {
         let State { record, join, .. } = &mut self.states[key];
         record.end = ctx.now;
+        if self.decoder.is_some() && record.op.kind == OpKind::Read {
+            self.decode(ctx, lun, key);
+            return false;
+        }
         let over = match &mut self.gang {
             Some(gang) if *join != WHOLE => gang.part_over(ctx.now, *join),
             _ => true,
@@ -675,7 +701,40 @@ impl Nand {
             self.count(ctx, key);
         }
         self.release(ctx, lun, key);
+        self.states.remove(key);
         over
+    }
+
+    /// A read's data have left its LUN, which goes on: the decoders of the channel have them.
+    #[inline(never)]
+    fn decode(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
+        let State { record, stage, join, iterations, .. } = &mut self.states[key];
+        let decoder = self.decoder.as_mut().expect("a channel has decoders");
+        let bytes = self.geometry.sector.bytes_of(record.op.sectors) as u32 / self.parts;
+        let iterations = (*iterations).max(decoder.iterations(Some(0)));
+        (record.decode, record.decoded) =
+            decoder.decode(ctx.now, record.channel, bytes, iterations);
+        *stage = Stage::Decoding;
+        ctx.at(record.decoded, Kind::NandDecoded, key);
+        if *join == WHOLE {
+            // What the page holds is told now: something else may be programmed before the decoder is through.
+            self.count(ctx, key);
+        }
+        self.release(ctx, lun, key);
+    }
+
+    /// The decoders are through with a read. If it is over, all its parts: its key, for [`Nand::record`].
+    fn decoded(&mut self, ctx: &mut Ctx, key: u32) -> Option<u32> {
+        let join = self.states[key].join;
+        let over = match &mut self.gang {
+            Some(gang) if join != WHOLE => gang.part_over(ctx.now, join),
+            _ => true,
+        };
+        if over && join != WHOLE {
+            self.count(ctx, key);
+        }
+        self.states.remove(key);
+        over.then_some(key)
     }
 
     /// The LUN goes on to what is next.
@@ -702,7 +761,6 @@ impl Nand {
             }
             self.next(ctx, lun);
         }
-        self.states.remove(key);
     }
 
     /// Operations waiting at a LUN, the one under way excluded.

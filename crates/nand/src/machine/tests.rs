@@ -1,9 +1,9 @@
 //! A LUN and a channel against what their stages add up to, and pages against the rules of flash.
 
 use super::*;
-use crate::config::{ErrorConfig, ErrorModel, NandPower, Suspend};
+use crate::config::{DecoderConfig, ErrorConfig, ErrorModel, NandPower, Suspend};
 use crate::geometry::small;
-use wordline_base::{IoId, Layer};
+use wordline_base::{IoId, Layer, Why};
 
 struct Bench {
     ctx: Ctx,
@@ -79,6 +79,109 @@ fn a_page_that_is_read_again_holds_its_lun_for_each_reading() {
         let array: u64 = b.nand.counters().array_ns.iter().sum();
         assert_eq!(array, each.0 * (2 + found.rereads));
     }
+}
+
+fn with_decoders(engines: u32) -> NandConfig {
+    let decoder = Some(DecoderConfig { t_iteration: Span::from_us(3), engines });
+    NandConfig { decoder, ..small() }
+}
+
+#[test]
+fn a_read_ends_when_its_last_codeword_is_corrected_and_its_lun_before() {
+    let queue = Suspend { queue: true, most: 4, ..Suspend::default() };
+    let dma = Suspend { dma: true, ..queue.clone() };
+    for (cache_register, suspend) in
+        [(false, Suspend::default()), (true, Suspend::default()), (false, queue), (true, dma)]
+    {
+        for engines in [1, 2, 4] {
+            let c =
+                NandConfig { cache_register, suspend: suspend.clone(), ..with_decoders(engines) };
+            let without = NandConfig { decoder: None, ..c.clone() };
+            let [with, without] = [c, without].map(|c| {
+                let mut b = Bench::new(&c);
+                b.nand.set_block(0, 1, 16, 0, false);
+                b.nand.set_block(4, 1, 16, 0, false);
+                for page in [3, 5] {
+                    b.submit(OpKind::Read, Class::UserRead, 1, page, 0);
+                }
+                b.submit(OpKind::Read, Class::UserRead, 1, 3, 4);
+                b.run();
+                b
+            });
+            // LUN and channel do what they do without.
+            let left = |b: &Bench| {
+                let mut all: Vec<_> =
+                    b.done.iter().map(|r| (r.started, r.out_start, r.end)).collect();
+                all.sort();
+                all
+            };
+            assert_eq!(left(&with), left(&without));
+            // Four codewords, one every 2.56 us; all three reads are of one channel.
+            let mut free = vec![Time::ZERO; engines as usize];
+            let mut reads = with.done.clone();
+            reads.sort_by_key(|r| r.end);
+            for r in reads {
+                for before in (0..4).rev() {
+                    free.sort();
+                    free[0] = Time(r.end.0 - 2560 * before).max(free[0]) + Span::from_us(3);
+                }
+                assert_eq!(r.decoded, *free.iter().max().unwrap(), "{engines} decoders");
+                assert_eq!(r.decode, Span::from_us(3));
+            }
+            let now = with.ctx.now;
+            let busy = with.nand.decoder_busy(0, now).unwrap();
+            assert_eq!(busy.0, 12 * 3000 / u64::from(engines));
+            assert_eq!(with.nand.decoder_busy(1, now), Some(Span::ZERO));
+            assert_eq!(without.nand.decoder_busy(0, now), None);
+            assert_eq!(with.nand.counters().ops, without.nand.counters().ops);
+        }
+    }
+}
+
+#[test]
+fn a_life_tells_the_wait_for_a_decoder_and_the_correction() {
+    let mut b = Bench::new(&with_decoders(1));
+    b.nand.set_block(0, 1, 16, 0, false);
+    b.submit(OpKind::Read, Class::UserRead, 1, 3, 0);
+    let io = b.ctx.lives.begin(0, wordline_base::Ddir::Read, 0, 4096, Time::ZERO);
+    b.run();
+    b.done[0].mark(&mut b.ctx.lives, io);
+    let life = b.ctx.lives.end(io);
+    assert_eq!(life.end, b.done[0].decoded);
+    let of = |why| life.steps().iter().filter(|s| s.why == why).count();
+    assert_eq!((of(Why::EngineBusy), of(Why::Decode)), (1, 1), "{:?}", life.steps());
+    // The first codeword came 7.68 us before the last, and four of 3 us take 12.
+    assert_eq!(b.done[0].decoded, b.done[0].end + Span(12_000 - 7_680));
+}
+
+#[test]
+fn what_is_programmed_while_a_read_is_with_the_decoder_is_not_what_it_returns() {
+    let c = NandConfig {
+        in_place: true,
+        t_erase: Span::ZERO,
+        cell: crate::config::Cell::Slc,
+        t_program: crate::config::PerPage::One(Span(1)),
+        channel_rate: 400_000_000_000,
+        decoder: Some(DecoderConfig { t_iteration: Span::from_us(15), engines: 1 }),
+        ..small()
+    };
+    let mut b = Bench::new(&c);
+    use wordline_base::contents::{fold, tag};
+    let g = b.nand.geometry;
+    b.ctx.stamps.flash = wordline_base::Contents::new(g.sectors(), g.sectors_per_unit);
+    let program = |b: &mut Bench, stamp: u32| {
+        b.ctx.stamps.flash.send(0, |data| data.put(0, 7, stamp));
+        b.submit(OpKind::Program, Class::UserProgram, 0, 0, 0);
+    };
+    program(&mut b, 3);
+    b.run();
+    b.submit(OpKind::Read, Class::UserRead, 0, 0, 0);
+    program(&mut b, 4);
+    b.run();
+    let read = b.done.iter().rfind(|r| r.op.kind == OpKind::Read).unwrap();
+    let later = b.done.iter().rfind(|r| r.op.kind == OpKind::Program).unwrap();
+    assert!(later.end > read.end && later.end < read.decoded, "{later:?} {read:?}");
+    assert_eq!(held(&b), [Some(fold(0, tag(7, 3)))]);
 }
 
 #[test]

@@ -401,6 +401,7 @@ impl Random {
                 }),
                 link_bytes: self.pairs(),
                 channels: self.floats(),
+                decoders: if self.odds(2) { self.floats() } else { Vec::new() },
                 luns: self.floats(),
                 link: LinkUse { to_device: self.float(), to_host: self.float() },
                 firmware: self.floats(),

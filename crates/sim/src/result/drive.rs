@@ -68,6 +68,9 @@ pub struct DriveTotals {
     pub link_bytes: Vec<(String, u64)>,
     /// Share of the time that each channel of the flash was in use.
     pub channels: Vec<f64>,
+    /// Share of the time that the decoders of each channel were in use. Empty if decoding takes no time of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decoders: Vec<f64>,
     /// Share of the time that each LUN was in use.
     pub luns: Vec<f64>,
     /// The link; of several drives the mean.
@@ -163,6 +166,7 @@ impl DriveTotals {
         }
         add_named(&mut self.link_bytes, &o.link_bytes);
         self.channels.extend(&o.channels);
+        self.decoders.extend(&o.decoders);
         self.luns.extend(&o.luns);
         self.firmware.extend(&o.firmware);
         match (&mut self.cache, &o.cache) {

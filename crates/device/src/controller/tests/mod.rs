@@ -19,6 +19,7 @@ use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 
 pub fn nand_config() -> NandConfig {
     NandConfig {
+        decoder: None,
         variation: Default::default(),
         slc: None,
         cell: Cell::Slc,
