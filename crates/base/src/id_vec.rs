@@ -96,16 +96,32 @@ impl<I, T> FromIterator<T> for IdVec<I, T> {
 impl<I: Id, T> Index<I> for IdVec<I, T> {
     type Output = T;
     #[inline]
+    #[track_caller]
     fn index(&self, id: I) -> &T {
-        &self.all[id.index()]
+        match self.all.get(id.index()) {
+            Some(one) => one,
+            None => no_such(id.index()),
+        }
     }
 }
 
 impl<I: Id, T> IndexMut<I> for IdVec<I, T> {
     #[inline]
+    #[track_caller]
     fn index_mut(&mut self, id: I) -> &mut T {
-        &mut self.all[id.index()]
+        match self.all.get_mut(id.index()) {
+            Some(one) => one,
+            None => no_such(id.index()),
+        }
     }
+}
+
+/// Tells no length: a panic that does keeps it in a register wherever an element is taken.
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn no_such(index: usize) -> ! {
+    panic!("there is no element {index}")
 }
 
 /// In the order of their ids.

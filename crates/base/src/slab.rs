@@ -59,12 +59,14 @@ impl<T: Copy> Slab<T> {
 impl<T> std::ops::Index<u32> for Slab<T> {
     type Output = T;
     #[inline]
+    #[track_caller]
     fn index(&self, key: u32) -> &T {
         &self.items[key]
     }
 }
 impl<T> std::ops::IndexMut<u32> for Slab<T> {
     #[inline]
+    #[track_caller]
     fn index_mut(&mut self, key: u32) -> &mut T {
         &mut self.items[key]
     }

@@ -230,6 +230,7 @@ impl Controller {
         }
     }
 
+    #[inline]
     fn vector_done(&mut self, ctx: &mut Ctx, cmd: u32, key: u32) {
         let record = self.nand.record(key);
         let command = &mut self.commands[cmd];

@@ -106,7 +106,7 @@ impl Nand {
     }
 
     /// Counts an operation that is over, draws whether it failed, and keeps or tells what its page holds.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count(&mut self, ctx: &mut Ctx, key: u32) {
         let Nand { states, geometry, config, counters, read_waits, script, faults, .. } = self;
         let State { record, lost, .. } = &mut states[key];

@@ -508,16 +508,16 @@ impl Nand {
     /// A stage of a LUN's operation ended. If that was its last: its key, for [`Nand::record`].
     pub fn on_event(&mut self, ctx: &mut Ctx, kind: Kind, index: u32) -> Option<u32> {
         if self.plain {
-            self.advance(ctx, kind, index)
-        } else if kind == Kind::NandDecoded {
-            self.decoded(ctx, index)
-        } else if kind == Kind::NandPart {
-            self.release_part(ctx, index);
-            None
-        } else if self.preemption.is_some() {
-            self.on_tagged(ctx, kind, index)
-        } else {
-            self.advance(ctx, kind, index)
+            return self.advance(ctx, kind, index);
+        }
+        match kind {
+            Kind::NandDecoded => self.decoded(ctx, index),
+            Kind::NandPart => {
+                self.release_part(ctx, index);
+                None
+            }
+            _ if self.preemption.is_some() => self.on_tagged(ctx, kind, index),
+            _ => self.advance(ctx, kind, index),
         }
     }
 
@@ -724,6 +724,7 @@ impl Nand {
     }
 
     /// The decoders are through with a read. If it is over, all its parts: its key, for [`Nand::record`].
+    #[inline(never)]
     fn decoded(&mut self, ctx: &mut Ctx, key: u32) -> Option<u32> {
         let join = self.states[key].join;
         let over = match &mut self.gang {
@@ -738,6 +739,7 @@ impl Nand {
     }
 
     /// The LUN goes on to what is next.
+    #[inline(always)]
     fn release(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let Record { op, started, away, .. } = self.states[key].record;
         if let Some(p) = &mut self.preemption {
