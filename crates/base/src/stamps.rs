@@ -279,7 +279,7 @@ impl Stamps {
     }
     /// Bytes of the stamps.
     pub fn memory(&self) -> u64 {
-        self.newest.as_ref().map_or(0, |n| n.len() as u64 + n.beside())
+        self.newest.as_ref().map_or(0, |n| Versions::least(n.len() as u64) + n.beside())
     }
 }
 

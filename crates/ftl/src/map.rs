@@ -5,7 +5,7 @@
 //! - `oob`: 4 bytes a physical sector, the logical sector written there (what pblk keeps in the
 //!   spare area and in emeta);
 //! - `valid`: a bit a physical sector, and a count a line;
-//! - `stamps`: a byte a physical sector, and more for those that a run wrote ([`Versions`]), only while
+//! - `stamps`: half a byte a physical sector, and more for those that a run wrote ([`Versions`]), only while
 //!   the integrity check is on.
 //!
 //! Values are stored plus one, so that zero is "nothing". What was never written takes no memory, nor
@@ -384,7 +384,7 @@ impl Map {
         let used = u64::from(self.touched);
         Memory {
             mapping: 4 * self.l2p.len() as u64 + 4 * used + 8 * self.valid.len() as u64,
-            stamps: self.stamps.as_ref().map_or(0, |stamps| used + stamps.beside()),
+            stamps: self.stamps.as_ref().map_or(0, |stamps| Versions::least(used) + stamps.beside()),
             pages: self.stamps.as_ref().map_or(0, |_| used),
             parity: 0,
             sectors: self.oob.len() as u64,
