@@ -74,6 +74,18 @@ impl Stamps {
             None => BLANK,
         }
     }
+    /// The same of writes one after the other.
+    pub fn bump_each(&mut self, lpns: &[u32], stamps: &mut [u32]) {
+        /// How far ahead memory is asked for.
+        const AHEAD: usize = 32;
+        let ahead = lpns.iter().skip(AHEAD).map(Some).chain(std::iter::repeat(None));
+        for ((stamp, &lpn), ahead) in stamps.iter_mut().zip(lpns).zip(ahead) {
+            if let Some(&ahead) = ahead {
+                self.prefetch(Lpn(ahead));
+            }
+            *stamp = self.bump(Lpn(lpn));
+        }
+    }
     /// A host submits a write or trim of these sectors: what the ledger calls it. It has a version that
     /// nothing had before.
     pub fn submit(&mut self, lpn: Lpn, sectors: u32) -> u32 {
@@ -196,6 +208,12 @@ impl Stamps {
                 BLANK + 1
             }
             None => BLANK,
+        }
+    }
+    /// Sectors all over the drive are going to be written: see [`Versions::populate`].
+    pub fn populate(&mut self) {
+        if let Some(newest) = &mut self.newest {
+            newest.populate();
         }
     }
     /// Nothing was written or trimmed.

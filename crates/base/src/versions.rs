@@ -7,6 +7,7 @@
 //! written alone.
 
 use crate::prefetch;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use wordline_huge::Array;
 
 const LEN: usize = 1 << 13;
@@ -37,6 +38,58 @@ pub struct Versions {
     /// By segment, entries in the table.
     tabled: Vec<u16>,
     table: Table,
+}
+
+/// The entries of a [`Versions`], for several threads that copy to different places.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedVersions<'a> {
+    heads: &'a [u32],
+    tabled: &'a [u16],
+    nibbles: &'a [AtomicU8],
+}
+
+impl SharedVersions<'_> {
+    /// Copies as [`Versions::copy`] does what it can, which is what is below 15. Two threads must not
+    /// write the entries of a byte. Those that are left go to `left`: the place and where it goes.
+    pub fn copy(&self, places: &[u32], to: usize, left: &mut Vec<(u32, u32)>) {
+        let mut part = [0; PART];
+        for (places, to) in places.chunks(PART).zip((to..).step_by(PART)) {
+            let mut most = 0;
+            for (small, &at) in part.iter_mut().zip(places) {
+                let at = at as usize;
+                *small = match self.heads[at / LEN] {
+                    NIBBLES => self.nibbles[at / 2].load(Relaxed) >> (4 * (at % 2)) & 15,
+                    head => head.min(IN_NIBBLES) as u8,
+                };
+                most = most.max(*small);
+            }
+            let mut segments = to / LEN..=(to + places.len() - 1) / LEN;
+            let plain = segments.all(|s| self.heads[s] == NIBBLES && self.tabled[s] == 0);
+            if plain && u32::from(most) < IN_NIBBLES {
+                self.put(to, &part[..places.len()]);
+            } else {
+                left.extend(places.iter().copied().zip(to as u32..));
+            }
+        }
+    }
+    fn put(&self, mut to: usize, mut values: &[u8]) {
+        let put_one = |at: usize, value: u8| {
+            let (byte, shift) = (&self.nibbles[at / 2], 4 * (at % 2));
+            byte.store(byte.load(Relaxed) & !(15 << shift) | value << shift, Relaxed);
+        };
+        if to % 2 == 1
+            && let Some((&value, rest)) = values.split_first()
+        {
+            put_one(to, value);
+            (to, values) = (to + 1, rest);
+        }
+        let (pairs, rest) = values.as_chunks::<2>();
+        let bytes = self.nibbles[to / 2..].iter().zip(pairs);
+        bytes.for_each(|(byte, [low, high])| byte.store(low | high << 4, Relaxed));
+        if let [value] = rest {
+            put_one(to + values.len() - 1, *value);
+        }
+    }
 }
 
 /// What a [`Versions`] consists of.
@@ -113,6 +166,10 @@ impl Versions {
             table: Table::default(),
         }
     }
+    /// Entries all over the array are going to be written alone: their memory is had at once.
+    pub fn populate(&mut self) {
+        self.nibbles.populate();
+    }
     /// Entries.
     pub fn len(&self) -> usize {
         self.len
@@ -171,11 +228,14 @@ impl Versions {
     /// The entry; 0 if it was never written.
     #[inline]
     pub fn get(&self, i: usize) -> u32 {
-        if self.heads[i / LEN] == NIBBLES {
+        let head = self.heads[i / LEN];
+        if head == NIBBLES {
             let small = nibble(&self.nibbles, i).into();
             if small < IN_NIBBLES {
                 return small;
             }
+        } else if head == WORDS {
+            return self.words[i / LEN][i % LEN];
         }
         self.get_any(i)
     }
@@ -276,6 +336,18 @@ impl Versions {
             (to, places) = (to + n, rest);
         }
     }
+    /// The entries, for several threads. Those of `written` are going to be written.
+    pub fn shared(&mut self, written: &[(u32, u32)]) -> SharedVersions<'_> {
+        for &(first, n) in written {
+            for segment in first as usize / LEN..((first + n) as usize).div_ceil(LEN) {
+                if self.heads[segment] < WORDS {
+                    self.spread(segment);
+                }
+            }
+        }
+        let Versions { heads, tabled, nibbles, .. } = self;
+        SharedVersions { heads, tabled, nibbles: nibbles.shared() }
+    }
     /// The same of any entry.
     #[inline(never)]
     fn set_any(&mut self, i: usize, value: u32) {
@@ -334,8 +406,21 @@ impl Versions {
     /// the one to come; else a word each.
     #[cold]
     fn widen(&mut self, segment: usize, coming: u32) {
-        let mut words: Vec<u32> = self.within(segment).map(|i| self.get_any(i)).collect();
-        words.resize(LEN, 0);
+        let mut words = vec![0; LEN];
+        if self.heads[segment] == NIBBLES {
+            let nibbles = &self.nibbles[segment * LEN / 2..self.within(segment).end.div_ceil(2)];
+            for ([low, high], byte) in words.as_chunks_mut().0.iter_mut().zip(nibbles) {
+                (*low, *high) = (u32::from(byte & 15), u32::from(byte >> 4));
+            }
+        } else {
+            words
+                .iter_mut()
+                .zip(&self.bytes[segment])
+                .for_each(|(word, &byte)| *word = byte.into());
+        }
+        for i in self.elsewhere(segment) {
+            words[i % LEN] = self.table.get(i as u32);
+        }
         let large = words.iter().chain([&coming]).filter(|&&word| word >= IN_BYTES).count();
         let in_bytes = self.heads[segment] == NIBBLES && large <= usize::from(MOST / 2);
         self.forget(segment);
@@ -354,14 +439,41 @@ impl Versions {
     }
     /// Takes a segment's entries out of the table.
     fn forget(&mut self, segment: usize) {
-        if std::mem::take(&mut self.tabled[segment]) > 0 {
-            for i in self.within(segment) {
-                let (small, limit) = self.small(i);
-                if small == limit {
-                    self.table.remove(i as u32);
-                }
+        if self.tabled[segment] > 0 {
+            for i in self.elsewhere(segment) {
+                self.table.remove(i as u32);
+            }
+            self.tabled[segment] = 0;
+        }
+    }
+    /// The places of a segment's entries that are in the table.
+    fn elsewhere(&self, segment: usize) -> Vec<usize> {
+        // Few are, and a look at many bytes at once is short.
+        const AT_ONCE: usize = 64;
+        let all = self.within(segment);
+        if self.tabled[segment] == 0 {
+            return Vec::new();
+        }
+        let is_tabled = |&i: &usize| {
+            let (small, limit) = self.small(i);
+            small == limit
+        };
+        let (bytes, each): (&[u8], usize) = match self.heads[segment] {
+            NIBBLES => (&self.nibbles[all.start / 2..all.end.div_ceil(2)], 2),
+            _ => (&self.bytes[segment], 1),
+        };
+        let may_be = |byte: &u8| match each {
+            2 => byte & 15 == 15 || byte >> 4 == 15,
+            _ => *byte == u8::MAX,
+        };
+        let mut places = Vec::with_capacity(self.tabled[segment].into());
+        for (part, first) in bytes.chunks(AT_ONCE).zip(all.clone().step_by(AT_ONCE * each)) {
+            if part.iter().fold(false, |any, byte| any | may_be(byte)) {
+                let end = all.end.min(first + AT_ONCE * each);
+                places.extend((first..end).filter(is_tabled));
             }
         }
+        places
     }
 
     /// Makes `n` entries from `first` on the same.

@@ -203,7 +203,9 @@ impl Map {
         8 * self.valid.len() as u64
     }
     pub fn stamp_bytes(&self) -> u64 {
-        self.stamps.as_ref().map_or(0, |stamps| Versions::least(stamps.len() as u64) + stamps.beside())
+        self.stamps
+            .as_ref()
+            .map_or(0, |stamps| Versions::least(stamps.len() as u64) + stamps.beside())
     }
     /// Every sector that is on flash, with its place.
     pub fn on_flash(&self) -> impl Iterator<Item = (u32, Ppa)> + '_ {

@@ -16,10 +16,12 @@
 mod array;
 mod source;
 mod sum;
+mod threads;
 
 pub use array::{Array, Number, as_bytes};
 pub use source::{MappedFile, StateSource};
 pub use sum::checksum;
+pub use threads::{at_once, beside, threads};
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
@@ -101,6 +103,30 @@ fn advise(block: *mut u8, size: usize) {
         unsafe { libc::madvise(first as *mut libc::c_void, end - first, libc::MADV_HUGEPAGE) };
     }
 }
+
+/// Makes the memory real by all threads, a large page at a time.
+#[cfg(target_os = "linux")]
+fn populate(memory: &mut [u8]) {
+    let begin = (memory.as_ptr() as usize).next_multiple_of(PAGE);
+    let pages = (memory.as_ptr() as usize + memory.len()).saturating_sub(begin) / PAGE;
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    at_once(threads(), |_| {
+        loop {
+            let page = next.fetch_add(1, Ordering::Relaxed);
+            if page >= pages {
+                break;
+            }
+            let at = (begin + page * PAGE) as *mut libc::c_void;
+            // SAFETY: the page lies inside the slice, which is borrowed for writing, and
+            // MADV_POPULATE_WRITE changes how it is backed, not what it holds. Where it is refused the
+            // page becomes real when it is written.
+            unsafe { libc::madvise(at, PAGE, libc::MADV_POPULATE_WRITE) };
+        }
+    });
+}
+
+#[cfg(not(target_os = "linux"))]
+fn populate(_: &mut [u8]) {}
 
 // SAFETY: every block is had from `System`, for the caller's layout or a larger one of the same
 // alignment, and is in one owner's hands at a time: a caller's, or the list's of blocks kept. The
