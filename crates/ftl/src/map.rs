@@ -15,6 +15,7 @@
 use crate::Memory;
 use std::borrow::Cow;
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use wordline_base::{
     Array, IdVec, Lpn, Runs, SharedRuns, SharedVersions, Stamps, Versions, at_once, prefetch,
     threads,
@@ -79,7 +80,9 @@ pub(crate) struct Turned {
 }
 
 /// Fewer sectors of a line than that are moved before a thread has begun.
-const PART_OF_LINE: u32 = 1 << 16;
+const WORTH_A_THREAD: u32 = 1 << 16;
+/// Sectors that a thread moves at a time.
+const PART_OF_LINE: u32 = 1 << 13;
 /// Sectors whose entries are asked for at a time.
 const AHEAD: usize = 64;
 
@@ -116,9 +119,9 @@ impl Moves<'_> {
         }
         unreachable!("a place for every sector")
     }
-    /// Moves the sectors from the one on that `begin` are before; stamps that are left, as
+    /// Moves the sectors from the one on that `begin` are before. Stamps that are left go to `left`, as
     /// [`SharedVersions::copy`] tells them.
-    fn part(&self, begin: u32, end: u32) -> Vec<(u32, u32)> {
+    fn part(&self, begin: u32, end: u32, left: &mut Vec<(u32, u32)>) {
         let (mut before, mut word) = (begin, 0);
         while before > 0 && before >= self.words[word].count_ones() {
             before -= self.words[word].count_ones();
@@ -126,7 +129,6 @@ impl Moves<'_> {
         }
         let mut bits = self.words.get(word).copied().unwrap_or_default();
         (0..before).for_each(|_| bits &= bits - 1);
-        let mut left = Vec::new();
         // Those whose entries were asked for, and the next ones.
         let (mut places, mut lpns) = ([[0u32; AHEAD]; 2], [[0u32; AHEAD]; 2]);
         let (mut done, mut n) = (begin, 0);
@@ -141,9 +143,9 @@ impl Moves<'_> {
                 *lpn = self.oob.get(*place as usize) - 1;
                 bits &= bits - 1;
             }
-            self.run(done, &places[0][..n], &lpns[0][..n], &lpns[1][..next], &mut left);
+            self.run(done, &places[0][..n], &lpns[0][..n], &lpns[1][..next], left);
             if next == 0 {
-                return left;
+                return;
             }
             done += n as u32;
             n = next;
@@ -310,9 +312,10 @@ impl Map {
     /// with the others.
     pub fn move_line(&mut self, first: u32, to: &[(u32, u32)]) {
         let sectors: u32 = to.iter().map(|&(_, n)| n).sum();
-        self.move_in_parts(first, to, (sectors / PART_OF_LINE).clamp(1, threads() as u32));
+        let threads = (sectors / WORTH_A_THREAD).clamp(1, threads() as u32) as usize;
+        self.move_in_parts(first, to, (sectors / PART_OF_LINE).max(1), threads);
     }
-    fn move_in_parts(&mut self, first: u32, to: &[(u32, u32)], parts: u32) {
+    fn move_in_parts(&mut self, first: u32, to: &[(u32, u32)], parts: u32, threads: usize) {
         let words = self.by_line.of(first) as usize * self.words;
         let words = &self.valid[words..words + self.words];
         let sectors = to.iter().map(|&(_, n)| n).sum();
@@ -320,7 +323,18 @@ impl Map {
         let stamps = self.stamps.as_mut().map(|stamps| stamps.shared(to));
         let moves = Moves { words, first, to, l2p: self.l2p.shared(&[]), oob, stamps };
         let begins: Vec<_> = (0..=parts).map(|part| moves.begin(sectors, part, parts)).collect();
-        let left = at_once(parts as usize, |part| moves.part(begins[part], begins[part + 1]));
+        // A thread that begins late does fewer parts.
+        let next = AtomicUsize::new(0);
+        let left = at_once(threads, |_| {
+            let mut left = Vec::new();
+            loop {
+                let part = next.fetch_add(1, Relaxed);
+                if part >= parts as usize {
+                    return left;
+                }
+                moves.part(begins[part], begins[part + 1], &mut left);
+            }
+        });
         if let Some(stamps) = &mut self.stamps {
             for (from, to) in left.into_iter().flatten() {
                 stamps.set(to as usize, stamps.get(from as usize));
@@ -613,9 +627,9 @@ mod tests {
             rest = others;
         }
         assert!(map.moves_lines());
-        for parts in 1..6 {
+        for (parts, threads) in [(1, 1), (2, 2), (3, 2), (5, 4), (5, 1)] {
             let mut map = map.clone();
-            map.move_in_parts(0, &to, parts);
+            map.move_in_parts(0, &to, parts, threads);
             assert!((0..2 * line).all(|lpn| map.code(lpn) == by_run.code(lpn)), "{parts}");
             let held = |map: &Map, ppa| (map.lpn_at(ppa), map.stamp_at(ppa));
             assert!((0..4 * line).all(|ppa| held(&map, ppa) == held(&by_run, ppa)), "{parts}");

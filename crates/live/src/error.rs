@@ -69,7 +69,7 @@ pub enum Error {
     #[error("TLS: {0}")]
     Tls(String),
     #[error(
-        "this program was built without TLS: build it with `cargo build --release -p wordline-cli \
+        "--tls: this program was built without TLS: build it with `cargo build --release -p wordline-cli \
          --features tls`"
     )]
     NoTls,
