@@ -54,7 +54,8 @@ wheel: setup-python
 	@ls target/wheels/*.whl
 
 # A Debian package in target/deb: the program, its manual pages, completions and examples. lintian looks at it where it is there.
-deb: build
+deb:
+	@cargo build --release --quiet -p wordline-cli --features tls
 	@scripts/need dpkg-shlibdeps dpkg-dev strip binutils
 	@package=$$(scripts/deb $(WORDLINE) target/deb) && \
 	    { ! command -v lintian >/dev/null || lintian --allow-root --fail-on error,warning $$package; } && echo $$package

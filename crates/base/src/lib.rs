@@ -39,12 +39,12 @@ pub use life::{Layer, Life, Lives, Step, Why};
 pub use near::nearest;
 pub use prefetch::prefetch;
 pub use rng::{Rng, Seed};
-pub use runs::Runs;
+pub use runs::{Runs, SharedRuns};
 pub use slab::Slab;
 pub use stamps::Stamps;
 pub use time::{Span, SpanError, Time};
 pub use timeline::Timeline;
 pub use track::Tracks;
-pub use versions::Versions;
+pub use versions::{SharedVersions, Versions};
 
-pub use wordline_huge::{Array, Number, StateSource, as_bytes, checksum};
+pub use wordline_huge::{Array, Number, StateSource, as_bytes, at_once, beside, checksum, threads};

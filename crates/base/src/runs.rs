@@ -5,6 +5,7 @@
 //! of its entries until one of them is written alone. Zero is what was never written.
 
 use crate::{IdVec, prefetch};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use wordline_huge::Array;
 
 const LEN: usize = 1 << 13;
@@ -33,6 +34,48 @@ pub struct Parts<'a> {
 
 /// A joint by its place in the list of them.
 type JointId = u32;
+
+/// The entries of a [`Runs`], for several threads that write different ones.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedRuns<'a> {
+    heads: &'a [u32],
+    joints: &'a IdVec<JointId, Joint>,
+    words: &'a [AtomicU32],
+    step: u32,
+}
+
+impl SharedRuns<'_> {
+    /// The entry; 0 if it was never written.
+    #[inline]
+    pub fn get(&self, i: usize) -> u32 {
+        match self.heads[i / LEN] {
+            0 => self.words[i].load(Relaxed),
+            head => in_run(self.joints, head, self.step, i % LEN),
+        }
+    }
+    /// Writes an entry that is in no run.
+    #[inline]
+    pub fn set(&self, i: usize, value: u32) {
+        debug_assert_eq!(self.heads[i / LEN], 0);
+        self.words[i].store(value, Relaxed);
+    }
+    /// Says that an entry that is in no run will be asked for soon.
+    #[inline]
+    pub fn prefetch(&self, i: usize) {
+        prefetch(self.words, i);
+    }
+}
+
+/// Entry `k` of a segment in runs.
+#[inline]
+fn in_run(joints: &IdVec<JointId, Joint>, head: u32, step: u32, k: usize) -> u32 {
+    if head < JOINT {
+        return head + step * k as u32;
+    }
+    let Joint { at, before, after } = joints[head - JOINT];
+    let (first, k) = if k < at { (before, k) } else { (after, k - at) };
+    if first == 0 { 0 } else { first + step * k as u32 }
+}
 
 /// The array. See the module.
 #[derive(Clone, Debug)]
@@ -110,14 +153,8 @@ impl Runs {
     pub fn get(&self, i: usize) -> u32 {
         match self.heads[i / LEN] {
             0 => self.words[i],
-            head if head < JOINT => head + self.step * (i % LEN) as u32,
-            head => self.in_joint(head, i % LEN),
+            head => in_run(&self.joints, head, self.step, i % LEN),
         }
-    }
-    fn in_joint(&self, head: u32, k: usize) -> u32 {
-        let Joint { at, before, after } = self.joints[head - JOINT];
-        let (first, k) = if k < at { (before, k) } else { (after, k - at) };
-        if first == 0 { 0 } else { first + self.step * k as u32 }
     }
     /// Says that the entry will be asked for soon.
     #[inline]
@@ -168,6 +205,26 @@ impl Runs {
         self.in_runs -= 1;
     }
 
+    /// All entries are in runs.
+    pub fn is_in_runs(&self) -> bool {
+        self.in_runs == self.heads.len()
+    }
+    /// Entries all over the array are going to be written alone: their memory is had at once.
+    pub fn populate(&mut self) {
+        self.words.populate();
+    }
+    /// No entry is in a run.
+    pub fn is_written_out(&self) -> bool {
+        self.in_runs == 0
+    }
+    /// The entries, for several threads. Those of `written` are going to be written.
+    pub fn shared(&mut self, written: &[(u32, u32)]) -> SharedRuns<'_> {
+        for &(first, n) in written {
+            self.entries_mut(first as usize, n as usize);
+        }
+        let Runs { heads, joints, words, step, .. } = self;
+        SharedRuns { heads, joints, words: words.shared(), step: *step }
+    }
     /// So many entries from `first` on, to be written.
     pub fn entries_mut(&mut self, first: usize, n: usize) -> &mut [u32] {
         for segment in first / LEN..(first + n).div_ceil(LEN) {

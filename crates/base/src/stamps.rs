@@ -74,6 +74,18 @@ impl Stamps {
             None => BLANK,
         }
     }
+    /// The same of writes one after the other.
+    pub fn bump_each(&mut self, lpns: &[u32], stamps: &mut [u32]) {
+        /// How far ahead memory is asked for.
+        const AHEAD: usize = 32;
+        let ahead = lpns.iter().skip(AHEAD).map(Some).chain(std::iter::repeat(None));
+        for ((stamp, &lpn), ahead) in stamps.iter_mut().zip(lpns).zip(ahead) {
+            if let Some(&ahead) = ahead {
+                self.prefetch(Lpn(ahead));
+            }
+            *stamp = self.bump(Lpn(lpn));
+        }
+    }
     /// A host submits a write or trim of these sectors: what the ledger calls it. It has a version that
     /// nothing had before.
     pub fn submit(&mut self, lpn: Lpn, sectors: u32) -> u32 {
@@ -198,6 +210,12 @@ impl Stamps {
             None => BLANK,
         }
     }
+    /// Sectors all over the drive are going to be written: see [`Versions::populate`].
+    pub fn populate(&mut self) {
+        if let Some(newest) = &mut self.newest {
+            newest.populate();
+        }
+    }
     /// Nothing was written or trimmed.
     pub fn is_blank(&self) -> bool {
         self.newest.as_ref().is_none_or(Versions::is_blank)
@@ -279,7 +297,7 @@ impl Stamps {
     }
     /// Bytes of the stamps.
     pub fn memory(&self) -> u64 {
-        self.newest.as_ref().map_or(0, |n| n.len() as u64 + n.beside())
+        self.newest.as_ref().map_or(0, |n| Versions::least(n.len() as u64) + n.beside())
     }
 }
 

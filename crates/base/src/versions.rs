@@ -1,28 +1,38 @@
-//! A large array of numbers, most of which are small: a byte each.
+//! A large array of numbers, most of which are small: half a byte each.
 //!
 //! Versions of sectors count up from one while a drive is aged, and only what a run writes has larger ones.
-//! A byte holds what is below 255; it says of others that they are in a table by place. Where those become
-//! many in a segment, all of that takes words. A segment whose entries are all the same, as after a fill
-//! in order, takes no memory of its entries until one of them is written alone.
+//! A nibble holds what is below 15; it says of others that they are in a table by place. Where those become
+//! many in a segment, all of that takes bytes, which hold what is below 255, or words. A segment whose
+//! entries are all the same, as after a fill in order, takes no memory of its entries until one of them is
+//! written alone.
 
 use crate::prefetch;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use wordline_huge::Array;
 
 const LEN: usize = 1 << 13;
-/// In a byte: the entry is in the table.
-const ELSEWHERE: u8 = u8::MAX;
-/// Heads of segments whose entries are in bytes, or in words. Others are what all entries are.
-const BYTES: u32 = u32::MAX;
-const WORDS: u32 = u32::MAX - 1;
+/// Nibbles and bytes from there on say that the entry is in the table.
+const IN_NIBBLES: u32 = 15;
+const IN_BYTES: u32 = 255;
+/// Heads of segments whose entries are in nibbles, in bytes or in words. Others are what all entries are.
+const NIBBLES: u32 = u32::MAX;
+const BYTES: u32 = u32::MAX - 1;
+const WORDS: u32 = u32::MAX - 2;
 /// Entries of a segment in the table, at most.
 const MOST: u16 = (LEN / 64) as u16;
+/// Entries that are copied at a time.
+const PART: usize = 256;
 
 /// The array. See the module.
 #[derive(Clone, Debug)]
 pub struct Versions {
+    len: usize,
     heads: Vec<u32>,
-    /// Zeroed memory, which the system makes real where it is written.
-    bytes: Array<u8>,
+    /// Two entries a byte, the first of them low. Zeroed memory, which the system makes real where it is
+    /// written.
+    nibbles: Array<u8>,
+    /// By segment, those in bytes.
+    bytes: Vec<Vec<u8>>,
     /// By segment, those in words.
     words: Vec<Vec<u32>>,
     /// By segment, entries in the table.
@@ -30,17 +40,116 @@ pub struct Versions {
     table: Table,
 }
 
+/// The entries of a [`Versions`], for several threads that copy to different places.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedVersions<'a> {
+    heads: &'a [u32],
+    tabled: &'a [u16],
+    nibbles: &'a [AtomicU8],
+}
+
+impl SharedVersions<'_> {
+    /// Copies as [`Versions::copy`] does what it can, which is what is below 15. Two threads must not
+    /// write the entries of a byte. Those that are left go to `left`: the place and where it goes.
+    pub fn copy(&self, places: &[u32], to: usize, left: &mut Vec<(u32, u32)>) {
+        let mut part = [0; PART];
+        for (places, to) in places.chunks(PART).zip((to..).step_by(PART)) {
+            let mut most = 0;
+            for (small, &at) in part.iter_mut().zip(places) {
+                let at = at as usize;
+                *small = match self.heads[at / LEN] {
+                    NIBBLES => self.nibbles[at / 2].load(Relaxed) >> (4 * (at % 2)) & 15,
+                    head => head.min(IN_NIBBLES) as u8,
+                };
+                most = most.max(*small);
+            }
+            let mut segments = to / LEN..=(to + places.len() - 1) / LEN;
+            let plain = segments.all(|s| self.heads[s] == NIBBLES && self.tabled[s] == 0);
+            if plain && u32::from(most) < IN_NIBBLES {
+                self.put(to, &part[..places.len()]);
+            } else {
+                left.extend(places.iter().copied().zip(to as u32..));
+            }
+        }
+    }
+    fn put(&self, mut to: usize, mut values: &[u8]) {
+        let put_one = |at: usize, value: u8| {
+            let (byte, shift) = (&self.nibbles[at / 2], 4 * (at % 2));
+            byte.store(byte.load(Relaxed) & !(15 << shift) | value << shift, Relaxed);
+        };
+        if to % 2 == 1
+            && let Some((&value, rest)) = values.split_first()
+        {
+            put_one(to, value);
+            (to, values) = (to + 1, rest);
+        }
+        let (pairs, rest) = values.as_chunks::<2>();
+        let bytes = self.nibbles[to / 2..].iter().zip(pairs);
+        bytes.for_each(|(byte, [low, high])| byte.store(low | high << 4, Relaxed));
+        if let [value] = rest {
+            put_one(to + values.len() - 1, *value);
+        }
+    }
+}
+
 /// What a [`Versions`] consists of.
 #[derive(Debug)]
 pub struct VersionParts<'a> {
     /// A word a segment.
     pub heads: &'a [u32],
-    /// All entries that are small, if there are any.
-    pub bytes: Option<&'a [u8]>,
+    /// All entries that are small, two a byte, if there are any.
+    pub nibbles: Option<&'a [u8]>,
+    /// Those of segments in bytes, one segment after the other.
+    pub bytes: Vec<u8>,
     /// Those of segments in words, one segment after the other.
     pub words: Vec<u32>,
     /// The others, by place: places and entries.
     pub others: Vec<(u32, u32)>,
+}
+
+/// Both nibbles of a byte.
+const fn twice(nibble: u8) -> u8 {
+    nibble | nibble << 4
+}
+
+#[inline]
+fn nibble(nibbles: &[u8], i: usize) -> u8 {
+    nibbles[i / 2] >> (4 * (i % 2)) & 15
+}
+
+#[inline]
+fn put_nibble(nibbles: &mut [u8], i: usize, value: u8) {
+    let (byte, shift) = (&mut nibbles[i / 2], 4 * (i % 2));
+    *byte = *byte & !(15 << shift) | value << shift;
+}
+
+/// Makes entries the same.
+fn fill_nibbles(nibbles: &mut [u8], mut from: usize, mut to: usize, value: u8) {
+    if from < to && from % 2 == 1 {
+        put_nibble(nibbles, from, value);
+        from += 1;
+    }
+    if from < to && to % 2 == 1 {
+        to -= 1;
+        put_nibble(nibbles, to, value);
+    }
+    nibbles[from / 2..to / 2].fill(twice(value));
+}
+
+/// Writes entries one after the other.
+fn put_nibbles(nibbles: &mut [u8], mut first: usize, mut values: &[u8]) {
+    if first % 2 == 1
+        && let Some((&value, rest)) = values.split_first()
+    {
+        put_nibble(nibbles, first, value);
+        (first, values) = (first + 1, rest);
+    }
+    let (pairs, rest) = values.as_chunks::<2>();
+    let out = &mut nibbles[first / 2..];
+    out.iter_mut().zip(pairs).for_each(|(byte, [low, high])| *byte = low | high << 4);
+    if let [value] = rest {
+        put_nibble(nibbles, first + values.len() - 1, *value);
+    }
 }
 
 impl Versions {
@@ -48,42 +157,54 @@ impl Versions {
     pub fn new(len: usize) -> Versions {
         let segments = len.div_ceil(LEN);
         Versions {
+            len,
             heads: vec![0; segments],
-            bytes: Array::zeroed(len),
+            nibbles: Array::zeroed(len.div_ceil(2)),
+            bytes: vec![Vec::new(); segments],
             words: vec![Vec::new(); segments],
             tabled: vec![0; segments],
             table: Table::default(),
         }
     }
+    /// Entries all over the array are going to be written alone: their memory is had at once.
+    pub fn populate(&mut self) {
+        self.nibbles.populate();
+    }
     /// Entries.
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.len
     }
     /// It has no entries.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.len == 0
     }
     /// Nothing was ever written.
     pub fn is_blank(&self) -> bool {
         self.heads.iter().all(|&head| head == 0)
     }
-    /// Bytes beside one an entry, with two slots of the table for each that is in use.
+    /// Bytes of so many entries that are all small.
+    pub fn least(entries: u64) -> u64 {
+        entries.div_ceil(2)
+    }
+    /// Bytes beside those, with two slots of the table for each that is in use.
     pub fn beside(&self) -> u64 {
-        4 * Versions::words_in(&self.heads) as u64 + 16 * self.table.used as u64
+        let (bytes, words) = Versions::wide_in(&self.heads);
+        (bytes + 4 * words + 16 * self.table.used) as u64
     }
     /// Writes the entry that `next` makes of the one that is there.
     #[inline]
     pub fn update(&mut self, i: usize, next: impl FnOnce(u32) -> u32) -> u32 {
-        if self.heads[i / LEN] == BYTES
-            && let byte = &mut self.bytes[i]
-            && *byte < ELSEWHERE
-        {
-            let value = next((*byte).into());
-            match value < ELSEWHERE.into() {
-                true => *byte = value as u8,
-                false => self.set_any(i, value),
+        if self.heads[i / LEN] == NIBBLES {
+            let (byte, shift) = (&mut self.nibbles[i / 2], 4 * (i % 2));
+            let before = u32::from(*byte >> shift & 15);
+            if before < IN_NIBBLES {
+                let value = next(before);
+                match value < IN_NIBBLES {
+                    true => *byte = *byte & !(15 << shift) | (value as u8) << shift,
+                    false => self.set_any(i, value),
+                }
+                return value;
             }
-            return value;
         }
         let value = next(self.get(i));
         self.set(i, value);
@@ -97,7 +218,7 @@ impl Versions {
             let to = end.min(self.within(segment).end);
             match self.heads[segment] {
                 0 => {}
-                BYTES if self.tabled[segment] == 0 => self.bytes[at..to].fill(0),
+                NIBBLES if self.tabled[segment] == 0 => fill_nibbles(&mut self.nibbles, at, to, 0),
                 _ => (at..to).for_each(|i| self.set(i, 0)),
             }
             at = to;
@@ -108,19 +229,48 @@ impl Versions {
     #[inline]
     pub fn get(&self, i: usize) -> u32 {
         let head = self.heads[i / LEN];
-        if head == BYTES && self.bytes[i] != ELSEWHERE {
-            return self.bytes[i].into();
-        }
-        if head == WORDS {
+        if head == NIBBLES {
+            let small = nibble(&self.nibbles, i).into();
+            if small < IN_NIBBLES {
+                return small;
+            }
+        } else if head == WORDS {
             return self.words[i / LEN][i % LEN];
         }
-        if head == BYTES { self.table.get(i as u32) } else { head }
+        self.get_any(i)
+    }
+    /// The same of any entry.
+    #[inline(never)]
+    fn get_any(&self, i: usize) -> u32 {
+        let segment = i / LEN;
+        match self.heads[segment] {
+            NIBBLES | BYTES => match self.small(i) {
+                (small, limit) if small < limit => small,
+                _ => self.table.get(i as u32),
+            },
+            WORDS => self.words[segment][i % LEN],
+            head => head,
+        }
+    }
+    /// The entry in the nibbles or bytes of its segment, and what is above all that are there.
+    fn small(&self, i: usize) -> (u32, u32) {
+        match self.heads[i / LEN] {
+            NIBBLES => (nibble(&self.nibbles, i).into(), IN_NIBBLES),
+            _ => (self.bytes[i / LEN][i % LEN].into(), IN_BYTES),
+        }
+    }
+    fn put_small(&mut self, i: usize, value: u32) {
+        match self.heads[i / LEN] {
+            NIBBLES => put_nibble(&mut self.nibbles, i, value as u8),
+            _ => self.bytes[i / LEN][i % LEN] = value as u8,
+        }
     }
     /// Says that the entry will be asked for soon.
     #[inline]
     pub fn prefetch(&self, i: usize) {
         match self.heads.get(i / LEN) {
-            Some(&BYTES) => prefetch(&self.bytes, i),
+            Some(&NIBBLES) => prefetch(&self.nibbles, i / 2),
+            Some(&BYTES) => prefetch(&self.bytes[i / LEN], i % LEN),
             Some(&WORDS) => prefetch(&self.words[i / LEN], i % LEN),
             _ => {}
         }
@@ -131,32 +281,34 @@ impl Versions {
         let head = self.heads[i / LEN];
         if head == WORDS {
             self.words[i / LEN][i % LEN] = value;
-        } else if head == BYTES && value < ELSEWHERE.into() && self.bytes[i] != ELSEWHERE {
-            self.bytes[i] = value as u8;
+        } else if head == NIBBLES
+            && value < IN_NIBBLES
+            && u32::from(nibble(&self.nibbles, i)) < IN_NIBBLES
+        {
+            put_nibble(&mut self.nibbles, i, value as u8);
         } else {
             self.set_any(i, value);
         }
     }
-    /// The entries of the same segment that are written as bytes: none in the table, none in words.
-    fn plain_bytes(&mut self, first: usize, n: usize) -> Option<&mut [u8]> {
-        let segment = first / LEN;
-        let plain = self.heads[segment] == BYTES && self.tabled[segment] == 0;
-        plain.then(|| &mut self.bytes[first..first + n])
+    /// All entries of the segment are in nibbles.
+    fn is_plain(&self, segment: usize) -> bool {
+        self.heads[segment] == NIBBLES && self.tabled[segment] == 0
     }
-    /// How many of `n` entries from `first` on are in its segment.
-    fn in_segment(first: usize, n: usize) -> usize {
-        n.min(LEN - first % LEN)
+    /// How many of `n` entries from `first` on are in its segment, if they are copied in parts.
+    fn in_part(first: usize, n: usize) -> usize {
+        n.min(LEN - first % LEN).min(PART)
     }
     /// Writes entries one after the other, from `first` on.
     pub fn set_each(&mut self, mut first: usize, mut values: &[u32]) {
         while !values.is_empty() {
-            let n = Versions::in_segment(first, values.len());
+            let n = Versions::in_part(first, values.len());
             let (these, rest) = values.split_at(n);
-            match self.plain_bytes(first, n) {
-                Some(bytes) if these.iter().all(|&value| value < ELSEWHERE.into()) => {
-                    bytes.iter_mut().zip(these).for_each(|(byte, &value)| *byte = value as u8);
-                }
-                _ => (first..).zip(these).for_each(|(i, &value)| self.set(i, value)),
+            if self.is_plain(first / LEN) && these.iter().all(|&value| value < IN_NIBBLES) {
+                let mut part = [0; PART];
+                part.iter_mut().zip(these).for_each(|(small, &value)| *small = value as u8);
+                put_nibbles(&mut self.nibbles, first, &part[..n]);
+            } else {
+                (first..).zip(these).for_each(|(i, &value)| self.set(i, value));
             }
             (first, values) = (first + n, rest);
         }
@@ -165,34 +317,43 @@ impl Versions {
     /// those written.
     pub fn copy(&mut self, mut places: &[u32], mut to: usize) {
         while !places.is_empty() {
-            let n = Versions::in_segment(to, places.len());
+            let n = Versions::in_part(to, places.len());
             let (these, rest) = places.split_at(n);
-            let segment = to / LEN;
-            let mut done = 0;
-            if self.heads[segment] == BYTES && self.tabled[segment] == 0 {
-                let (heads, bytes) = (&self.heads, &mut self.bytes[..]);
-                for &at in these {
-                    let head = heads[at as usize / LEN];
-                    let byte = if head == BYTES { bytes[at as usize] } else { head.min(255) as u8 };
-                    if byte == ELSEWHERE {
-                        break;
-                    }
-                    bytes[to + done] = byte;
-                    done += 1;
-                }
+            let mut part = [0; PART];
+            let mut most = 0;
+            for (small, &at) in part.iter_mut().zip(these) {
+                *small = match self.heads[at as usize / LEN] {
+                    NIBBLES => nibble(&self.nibbles, at as usize),
+                    head => head.min(IN_NIBBLES) as u8,
+                };
+                most = most.max(*small);
             }
-            for (i, &at) in (to..).zip(these).skip(done) {
-                self.set(i, self.get(at as usize));
+            if self.is_plain(to / LEN) && u32::from(most) < IN_NIBBLES {
+                put_nibbles(&mut self.nibbles, to, &part[..n]);
+            } else {
+                (to..).zip(these).for_each(|(i, &at)| self.set(i, self.get(at as usize)));
             }
             (to, places) = (to + n, rest);
         }
+    }
+    /// The entries, for several threads. Those of `written` are going to be written.
+    pub fn shared(&mut self, written: &[(u32, u32)]) -> SharedVersions<'_> {
+        for &(first, n) in written {
+            for segment in first as usize / LEN..((first + n) as usize).div_ceil(LEN) {
+                if self.heads[segment] < WORDS {
+                    self.spread(segment);
+                }
+            }
+        }
+        let Versions { heads, tabled, nibbles, .. } = self;
+        SharedVersions { heads, tabled, nibbles: nibbles.shared() }
     }
     /// The same of any entry.
     #[inline(never)]
     fn set_any(&mut self, i: usize, value: u32) {
         let segment = i / LEN;
         match self.heads[segment] {
-            BYTES => {}
+            NIBBLES | BYTES => {}
             WORDS => {
                 self.words[segment][i % LEN] = value;
                 return;
@@ -200,76 +361,119 @@ impl Versions {
             head if head == value => return,
             _ => {
                 self.spread(segment);
-                return self.set(i, value);
+                return self.set_any(i, value);
             }
         }
-        let was_tabled = self.bytes[i] == ELSEWHERE;
-        if value < ELSEWHERE.into() {
+        let (small, limit) = self.small(i);
+        let was_tabled = small == limit;
+        if value < limit {
             if was_tabled {
                 self.table.remove(i as u32);
                 self.tabled[segment] -= 1;
             }
-            self.bytes[i] = value as u8;
+            self.put_small(i, value);
         } else if was_tabled {
             self.table.put(i as u32, value);
         } else if self.tabled[segment] < MOST {
-            self.bytes[i] = ELSEWHERE;
+            self.put_small(i, limit);
             self.tabled[segment] += 1;
             self.table.put(i as u32, value);
         } else {
-            self.widen(segment);
-            self.words[segment][i % LEN] = value;
+            self.widen(segment, value);
+            self.set_any(i, value);
         }
     }
     /// The entries of a segment.
     fn within(&self, segment: usize) -> std::ops::Range<usize> {
-        segment * LEN..((segment + 1) * LEN).min(self.len())
+        segment * LEN..((segment + 1) * LEN).min(self.len)
     }
     /// Writes out the entries of a segment that are all the same.
     #[cold]
     fn spread(&mut self, segment: usize) {
         let (head, all) = (self.heads[segment], self.within(segment));
-        if head < ELSEWHERE.into() {
-            self.bytes[all].fill(head as u8);
+        if head < IN_NIBBLES {
+            fill_nibbles(&mut self.nibbles, all.start, all.end, head as u8);
+            self.heads[segment] = NIBBLES;
+        } else if head < IN_BYTES {
+            self.bytes[segment] = vec![head as u8; LEN];
             self.heads[segment] = BYTES;
         } else {
             self.words[segment] = vec![head; LEN];
             self.heads[segment] = WORDS;
         }
     }
-    /// Gives the entries of a segment a word each.
+    /// Gives the entries of a segment a byte each if few are too large for that, of those in the table and
+    /// the one to come; else a word each.
     #[cold]
-    fn widen(&mut self, segment: usize) {
-        let all = self.within(segment);
-        let mut words: Vec<u32> = self.bytes[all].iter().map(|&byte| byte.into()).collect();
-        words.resize(LEN, 0);
+    fn widen(&mut self, segment: usize, coming: u32) {
+        let mut words = vec![0; LEN];
+        if self.heads[segment] == NIBBLES {
+            let nibbles = &self.nibbles[segment * LEN / 2..self.within(segment).end.div_ceil(2)];
+            for ([low, high], byte) in words.as_chunks_mut().0.iter_mut().zip(nibbles) {
+                (*low, *high) = (u32::from(byte & 15), u32::from(byte >> 4));
+            }
+        } else {
+            words
+                .iter_mut()
+                .zip(&self.bytes[segment])
+                .for_each(|(word, &byte)| *word = byte.into());
+        }
         for i in self.elsewhere(segment) {
             words[i % LEN] = self.table.get(i as u32);
-            self.table.remove(i as u32);
         }
-        self.tabled[segment] = 0;
-        self.words[segment] = words;
-        self.heads[segment] = WORDS;
+        let large = words.iter().chain([&coming]).filter(|&&word| word >= IN_BYTES).count();
+        let in_bytes = self.heads[segment] == NIBBLES && large <= usize::from(MOST / 2);
+        self.forget(segment);
+        if !in_bytes {
+            self.bytes[segment] = Vec::new();
+            self.words[segment] = words;
+            self.heads[segment] = WORDS;
+            return;
+        }
+        self.bytes[segment] = words.iter().map(|&word| word.min(IN_BYTES) as u8).collect();
+        self.heads[segment] = BYTES;
+        for (i, word) in (segment * LEN..).zip(words).filter(|(_, word)| *word >= IN_BYTES) {
+            self.table.put(i as u32, word);
+            self.tabled[segment] += 1;
+        }
     }
     /// Takes a segment's entries out of the table.
     fn forget(&mut self, segment: usize) {
-        if std::mem::take(&mut self.tabled[segment]) > 0 {
+        if self.tabled[segment] > 0 {
             for i in self.elsewhere(segment) {
                 self.table.remove(i as u32);
             }
+            self.tabled[segment] = 0;
         }
     }
     /// The places of a segment's entries that are in the table.
     fn elsewhere(&self, segment: usize) -> Vec<usize> {
-        // Few are, and a search for one byte takes many at once.
+        // Few are, and a look at many bytes at once is short.
         const AT_ONCE: usize = 64;
         let all = self.within(segment);
-        let parts = all.clone().step_by(AT_ONCE).zip(self.bytes[all].chunks(AT_ONCE));
-        let parts = parts.filter(|(_, part)| part.contains(&ELSEWHERE));
-        let places = parts.flat_map(|(first, part)| {
-            (first..).zip(part).filter(|(_, byte)| **byte == ELSEWHERE).map(|(i, _)| i)
-        });
-        places.collect()
+        if self.tabled[segment] == 0 {
+            return Vec::new();
+        }
+        let is_tabled = |&i: &usize| {
+            let (small, limit) = self.small(i);
+            small == limit
+        };
+        let (bytes, each): (&[u8], usize) = match self.heads[segment] {
+            NIBBLES => (&self.nibbles[all.start / 2..all.end.div_ceil(2)], 2),
+            _ => (&self.bytes[segment], 1),
+        };
+        let may_be = |byte: &u8| match each {
+            2 => byte & 15 == 15 || byte >> 4 == 15,
+            _ => *byte == u8::MAX,
+        };
+        let mut places = Vec::with_capacity(self.tabled[segment].into());
+        for (part, first) in bytes.chunks(AT_ONCE).zip(all.clone().step_by(AT_ONCE * each)) {
+            if part.iter().fold(false, |any, byte| any | may_be(byte)) {
+                let end = all.end.min(first + AT_ONCE * each);
+                places.extend((first..end).filter(is_tabled));
+            }
+        }
+        places
     }
 
     /// Makes `n` entries from `first` on the same.
@@ -280,18 +484,15 @@ impl Versions {
             let all = self.within(segment);
             let to = end.min(all.end);
             if at == all.start && to == all.end && value < WORDS {
-                if self.heads[segment] == BYTES {
-                    self.forget(segment);
-                }
-                self.words[segment] = Vec::new();
+                self.forget(segment);
+                (self.bytes[segment], self.words[segment]) = (Vec::new(), Vec::new());
                 self.heads[segment] = value;
             } else if value >= WORDS || self.heads[segment] != value {
                 if self.heads[segment] < WORDS {
                     self.spread(segment);
                 }
-                let of_bytes = self.heads[segment] == BYTES && self.tabled[segment] == 0;
-                if of_bytes && value < ELSEWHERE.into() {
-                    self.bytes[at..to].fill(value as u8);
+                if self.is_plain(segment) && value < IN_NIBBLES {
+                    fill_nibbles(&mut self.nibbles, at, to, value as u8);
                 } else {
                     (at..to).for_each(|i| self.set(i, value));
                 }
@@ -302,49 +503,61 @@ impl Versions {
 
     /// What it consists of, to be kept in a file.
     pub fn parts(&self) -> VersionParts<'_> {
-        let words = self.heads.iter().zip(&self.words).filter(|(head, _)| **head == WORDS);
+        let of = |kind| self.heads.iter().enumerate().filter(move |(_, head)| **head == kind);
         let mut others: Vec<_> = self.table.entries().collect();
         others.sort_unstable();
         VersionParts {
             heads: &self.heads,
-            bytes: self.heads.contains(&BYTES).then_some(&*self.bytes),
-            words: words.flat_map(|(_, words)| words).copied().collect(),
+            nibbles: self.heads.contains(&NIBBLES).then_some(&*self.nibbles),
+            bytes: of(BYTES).flat_map(|(at, _)| &self.bytes[at]).copied().collect(),
+            words: of(WORDS).flat_map(|(at, _)| &self.words[at]).copied().collect(),
             others,
         }
     }
-    /// Words of all segments in words, by their heads.
-    pub fn words_in(heads: &[u32]) -> usize {
-        heads.iter().filter(|&&head| head == WORDS).count() * LEN
+    /// Entries of all segments in bytes and of those in words, by their heads.
+    pub fn wide_in(heads: &[u32]) -> (usize, usize) {
+        let of = |kind| heads.iter().filter(|&&head| head == kind).count() * LEN;
+        (of(BYTES), of(WORDS))
     }
     /// The array of so many entries that consists of these parts; none if they are no array's.
     pub fn of_parts(
         len: usize,
         heads: Vec<u32>,
-        bytes: Option<Array<u8>>,
+        nibbles: Option<Array<u8>>,
+        bytes: &[u8],
         words: &[u32],
         others: &[[u32; 2]],
     ) -> Option<Versions> {
         let mut versions = Versions::new(0);
-        versions.bytes = bytes.unwrap_or_else(|| Array::zeroed(len));
-        let fits = versions.len() == len
+        versions.len = len;
+        versions.nibbles = nibbles.unwrap_or_else(|| Array::zeroed(len.div_ceil(2)));
+        let fits = versions.nibbles.len() == len.div_ceil(2)
             && heads.len() == len.div_ceil(LEN)
-            && words.len() == Versions::words_in(&heads);
+            && (bytes.len(), words.len()) == Versions::wide_in(&heads);
         if !fits {
             return None;
         }
         (versions.tabled, versions.words) = (vec![0; heads.len()], vec![Vec::new(); heads.len()]);
-        let of_wide = versions.words.iter_mut().zip(&heads).filter(|(_, head)| **head == WORDS);
-        for ((own, _), words) in of_wide.zip(words.chunks_exact(LEN)) {
-            *own = words.to_vec();
+        versions.bytes = vec![Vec::new(); heads.len()];
+        let (mut bytes, mut words) = (bytes.chunks_exact(LEN), words.chunks_exact(LEN));
+        for (segment, &head) in heads.iter().enumerate() {
+            match head {
+                BYTES => versions.bytes[segment] = bytes.next()?.to_vec(),
+                WORDS => versions.words[segment] = words.next()?.to_vec(),
+                _ => {}
+            }
         }
         versions.heads = heads;
         for &[at, value] in others {
             let segment = at as usize / LEN;
             let fits = (at as usize) < len
-                && versions.heads[segment] == BYTES
-                && versions.bytes[at as usize] == ELSEWHERE
+                && [NIBBLES, BYTES].contains(&versions.heads[segment])
                 && versions.tabled[segment] < MOST;
             if !fits {
+                return None;
+            }
+            let (small, limit) = versions.small(at as usize);
+            if small != limit {
                 return None;
             }
             versions.tabled[segment] += 1;
@@ -441,9 +654,9 @@ mod tests {
         assert!((0..plain.len()).all(|i| versions.get(i) == plain[i]));
         let parts = versions.parts();
         let others: Vec<_> = parts.others.iter().map(|&(at, value)| [at, value]).collect();
-        let bytes = parts.bytes.map(|bytes| Array::from(bytes.to_vec()));
-        let heads = parts.heads.to_vec();
-        let copy = Versions::of_parts(plain.len(), heads, bytes, &parts.words, &others);
+        let nibbles = parts.nibbles.map(|nibbles| Array::from(nibbles.to_vec()));
+        let (heads, bytes) = (parts.heads.to_vec(), &parts.bytes);
+        let copy = Versions::of_parts(plain.len(), heads, nibbles, bytes, &parts.words, &others);
         let copy = copy.expect("parts of an array");
         assert!((0..plain.len()).all(|i| copy.get(i) == plain[i]));
         assert_eq!((copy.table.used, &copy.tabled), (versions.table.used, &versions.tabled));
@@ -453,7 +666,10 @@ mod tests {
 
     #[test]
     fn versions_behave_as_a_plain_array() {
-        for seed in 0..4 {
+        // Of nibbles, bytes and words, with few and many of the larger ones.
+        let kinds: [(u64, u32, u64); 4] = [(0, 15, 8), (1, 255, 8), (2, 15, 200), (3, 255, 200)];
+        let mut seen = [false; 3];
+        for (seed, small, one_in) in kinds {
             println!("seed {seed}");
             let len = 5 * LEN + 77;
             let (mut versions, mut plain) = (Versions::new(len), vec![0u32; len]);
@@ -464,18 +680,19 @@ mod tests {
                 let (n, value) = match rng.below(2000) {
                     0 => (1 + rng.below((len - first) as u64) as usize, rng.below(300) as u32),
                     1 => (3 * LEN, 0),
-                    _ => match rng.below(8) {
+                    _ => match rng.below(one_in) {
                         // More of them in some segments than the table has room for.
                         0 => (1, rng.next_u64() as u32),
-                        1 => (1, 255 + rng.below(3) as u32),
-                        _ => (1, rng.below(255) as u32),
+                        1 => (1, small + rng.below(3) as u32),
+                        _ => (1, rng.below(small.into()) as u32),
                     },
                 };
                 if rng.below(20) == 0 {
                     let n = 1 + rng.below(400) as usize;
                     let to = rng.below((len - n) as u64) as usize;
                     let large = rng.below(8) == 0;
-                    let value = |rng: &mut Rng| rng.below(if large { 400 } else { 200 }) as u32;
+                    let below = if large { 2 * small } else { small };
+                    let value = |rng: &mut Rng| rng.below(below.into()) as u32;
                     let values: Vec<u32> = (0..n).map(|_| value(&mut rng)).collect();
                     versions.set_each(to, &values);
                     plain[to..to + n].copy_from_slice(&values);
@@ -489,9 +706,11 @@ mod tests {
                 }
                 let first = if rng.below(2) == 0 { first % LEN } else { first };
                 let n = n.min(len - first);
-                match n {
-                    1 => versions.set(first, value),
-                    n => versions.set_run(first, n, value),
+                match (n, rng.below(2)) {
+                    (1, 0) => versions.set(first, value),
+                    (1, _) => assert_eq!(versions.update(first, |_| value), value),
+                    (n, 0) if value == 0 => versions.clear(first, n),
+                    (n, _) => versions.set_run(first, n, value),
                 }
                 plain[first..first + n].fill(value);
                 let at = rng.below(len as u64) as usize;
@@ -499,7 +718,11 @@ mod tests {
             }
             assert!(!versions.is_blank());
             is_plain(&versions, &plain);
+            for (seen, kind) in seen.iter_mut().zip([NIBBLES, BYTES, WORDS]) {
+                *seen |= versions.heads.contains(&kind);
+            }
         }
+        assert_eq!(seen, [true; 3], "all kinds of segments");
     }
 
     #[test]
@@ -507,7 +730,7 @@ mod tests {
         let mut versions = Versions::new(100 * LEN);
         versions.set_run(0, 90 * LEN, 1);
         versions.set(5, 1);
-        assert!(versions.heads.iter().all(|&head| head != BYTES));
+        assert!(versions.heads.iter().all(|&head| head < WORDS));
         assert_eq!(versions.beside(), 0);
         (0..90).for_each(|i| versions.set(i * LEN, 1 << 30));
         assert_eq!(

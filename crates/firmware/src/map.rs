@@ -4,7 +4,7 @@
 //! - `oob`: 4 bytes a physical sector, the logical sector written there, as the spare area has it;
 //! - `valid`: a bit a physical sector;
 //! - `orders`: 4 bytes a unit, its place in the order of programs, as the spare area has it;
-//! - `stamps`: a byte a physical sector, and more for those that a run wrote, only while versions are checked.
+//! - `stamps`: half a byte a physical sector, and more for those that a run wrote, only while versions are checked.
 //!
 //! Behind the sectors of users come those of the map itself, if it is written to flash: they have places as
 //! the others.
@@ -203,7 +203,9 @@ impl Map {
         8 * self.valid.len() as u64
     }
     pub fn stamp_bytes(&self) -> u64 {
-        self.stamps.as_ref().map_or(0, |stamps| stamps.len() as u64 + stamps.beside())
+        self.stamps
+            .as_ref()
+            .map_or(0, |stamps| Versions::least(stamps.len() as u64) + stamps.beside())
     }
     /// Every sector that is on flash, with its place.
     pub fn on_flash(&self) -> impl Iterator<Item = (u32, Ppa)> + '_ {

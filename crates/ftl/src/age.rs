@@ -18,18 +18,24 @@ use crate::line::LineState;
 use crate::map::Where;
 use wordline_base::{Lpn, Stamps};
 use wordline_nand::LineId;
-use wordline_translation::{AgeError, Choose, Pace, Steady};
+use wordline_translation::{AgeError, Choose, Pace, Steady, beyond};
 
 pub(crate) const BATCH: usize = 256;
 /// Credit is counted in this part of a sector.
 const CREDIT: i64 = 1024;
+
+/// These sectors lie in most parts of a drive of so many.
+fn are_all_over(lpns: &[u32], sectors: u64) -> bool {
+    let part = |&lpn: &u32| 1u64 << (u64::from(lpn) * 64 / sectors).min(63);
+    lpns.iter().map(part).fold(0, std::ops::BitOr::bitor).count_ones() >= 48
+}
 
 impl Ftl {
     /// Writes every sector once, in order.
     pub fn fill(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         self.age_begin(stamps)?;
         let blank = self.map.is_blank() && stamps.is_blank();
-        let mut lpns = [0u32; BATCH];
+        let (mut lpns, mut bumped) = ([0u32; BATCH], [0u32; BATCH]);
         let mut at = 0;
         while at < self.sectors {
             let run = if blank { self.fill_run(stamps, at)? } else { 0 };
@@ -43,7 +49,8 @@ impl Ftl {
             for (lpn, at) in lpns[..n].iter_mut().zip(at as u32..) {
                 *lpn = at;
             }
-            self.age_write(stamps, &lpns[..n], &[])?;
+            stamps.bump_each(&lpns[..n], &mut bumped[..n]);
+            self.age_write(&lpns[..n], &bumped[..n], &[])?;
             self.age_pace((end - batch) as u32)?;
             at = end;
         }
@@ -75,29 +82,39 @@ impl Ftl {
     }
     /// Writes these sectors, in order.
     pub fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
+        beyond(lpns, self.sectors)?;
+        self.takes_stamped(stamps, lpns)?;
+        let mut bumped = vec![0; lpns.len()];
+        stamps.bump_each(lpns, &mut bumped);
+        self.overwrite_stamped(lpns, &bumped)
+    }
+    /// Readies for sectors that are written with their stamps, of which these are the first.
+    pub fn takes_stamped(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<bool, AgeError> {
         self.age_begin(stamps)?;
-        let mut batches = lpns.chunks(BATCH).peekable();
-        self.age_ahead(stamps, batches.peek().copied().unwrap_or_default());
+        self.age_end();
+        if self.map.is_in_order() && are_all_over(lpns, self.sectors) {
+            self.map.populate();
+            stamps.populate();
+        }
+        Ok(true)
+    }
+    /// Writes these sectors, in order, which have got their stamps.
+    pub fn overwrite_stamped(&mut self, lpns: &[u32], stamps: &[u32]) -> Result<(), AgeError> {
+        self.age_resume()?;
+        let mut batches = lpns.chunks(BATCH).zip(stamps.chunks(BATCH)).peekable();
+        self.age_ahead(batches.peek().map_or(&[], |next| next.0));
         let mut ended = Ok(());
-        while let Some(batch) = batches.next()
+        while let Some((batch, stamps)) = batches.next()
             && ended.is_ok()
         {
-            let ahead = batches.peek().copied().unwrap_or_default();
-            ended = self.age_batch(stamps, batch, ahead);
+            let ahead = batches.peek().map_or(&[][..], |next| next.0);
+            ended = self.age_batch(batch, stamps, ahead);
         }
         self.age_end();
         ended
     }
-    fn age_batch(
-        &mut self,
-        stamps: &mut Stamps,
-        lpns: &[u32],
-        ahead: &[u32],
-    ) -> Result<(), AgeError> {
-        if let Some(lpn) = lpns.iter().find(|&&lpn| u64::from(lpn) >= self.sectors) {
-            return Err(AgeError::Beyond { sector: *lpn, sectors: self.sectors });
-        }
-        self.age_write(stamps, lpns, ahead)?;
+    fn age_batch(&mut self, lpns: &[u32], stamps: &[u32], ahead: &[u32]) -> Result<(), AgeError> {
+        self.age_write(lpns, stamps, ahead)?;
         self.age_pace(lpns.len() as u32)
     }
     /// Overwrites sectors that `next` chooses at the pace of users, until as many blocks become free
@@ -125,9 +142,11 @@ impl Ftl {
         const LEVEL: usize = 4;
         let mut report = Steady { windows: Vec::new(), steady: false, sectors: 0 };
         let mut free = vec![self.scarce_blocks()];
-        let (mut lpns, mut ahead) = ([0u32; BATCH], [0u32; BATCH]);
-        next(&mut ahead)?;
-        self.age_ahead(stamps, &ahead);
+        let (mut lpns, mut ahead, mut bumped) = ([0u32; BATCH], [0u32; BATCH], [0u32; BATCH]);
+        let sectors = self.sectors;
+        let mut draw = |lpns: &mut [u32]| next(lpns).and_then(|()| beyond(lpns, sectors));
+        draw(&mut ahead)?;
+        self.age_ahead(&ahead);
         let window = (self.sectors / WINDOW).max(BATCH as u64);
         while report.windows.len() < MOST && !report.steady {
             let before = self.counters;
@@ -136,7 +155,10 @@ impl Ftl {
             let mut ended = Ok(());
             while ended.is_ok() && written(&self.counters) - written(&before) < window {
                 std::mem::swap(&mut lpns, &mut ahead);
-                ended = next(&mut ahead).and_then(|()| self.age_batch(stamps, &lpns, &ahead));
+                ended = draw(&mut ahead).and_then(|()| {
+                    stamps.bump_each(&lpns, &mut bumped);
+                    self.age_batch(&lpns, &bumped, &ahead)
+                });
             }
             self.age_end();
             ended?;
@@ -169,6 +191,13 @@ impl Ftl {
         true
     }
     fn age_begin(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+        self.age_resume()?;
+        if stamps.is_on() {
+            self.adopt_stamps(stamps);
+        }
+        Ok(())
+    }
+    fn age_resume(&mut self) -> Result<(), AgeError> {
         if !self.is_quiet() {
             return Err(AgeError::Busy);
         }
@@ -176,9 +205,6 @@ impl Ftl {
             self.leave_stripe(side);
         }
         self.switch_all();
-        if stamps.is_on() {
-            self.adopt_stamps(stamps);
-        }
         self.set_user_active(true);
         Ok(())
     }
@@ -281,18 +307,15 @@ impl Ftl {
     }
 
     /// Says that these sectors will be written soon.
-    fn age_ahead(&self, stamps: &Stamps, lpns: &[u32]) {
-        for &lpn in lpns {
-            stamps.prefetch(Lpn(lpn));
-            self.map.prefetch(lpn);
-        }
+    fn age_ahead(&self, lpns: &[u32]) {
+        lpns.iter().for_each(|&lpn| self.map.prefetch(lpn));
     }
-    /// Writes sectors in order; those of `ahead` are next. What they need is asked for one by one, since a
-    /// processor has only so many requests to memory under way.
+    /// Writes sectors in order, with their stamps; those of `ahead` are next. What they need is asked for one
+    /// by one, since a processor has only so many requests to memory under way.
     fn age_write(
         &mut self,
-        stamps: &mut Stamps,
-        lpns: &[u32],
+        mut lpns: &[u32],
+        mut stamps: &[u32],
         ahead: &[u32],
     ) -> Result<(), AgeError> {
         let mut ahead = ahead.iter();
@@ -301,21 +324,15 @@ impl Ftl {
                 self.map.prefetch_valid(ppa.0);
             }
         }
-        let mut done = 0;
-        while done < lpns.len() {
+        let sectors = lpns.len() as u64;
+        while !lpns.is_empty() {
             let (ppa, room) = self.age_room(0)?;
-            let n = (lpns.len() - done).min(room as usize);
-            let run = &lpns[done..done + n];
-            debug_assert!(lpns.len() <= BATCH);
-            let mut bumped = [0u32; BATCH];
-            for (stamp, &lpn) in bumped.iter_mut().zip(run) {
-                *stamp = stamps.bump(Lpn(lpn));
-            }
+            let n = lpns.len().min(room as usize);
+            let run = &lpns[..n];
             // Valid before they may be stale again: a sector may be written twice.
-            self.map.put_written(run, &bumped[..n], ppa);
+            self.map.put_written(run, &stamps[..n], ppa);
             for (&lpn, ppa) in run.iter().zip(ppa..) {
                 if let Some(&next) = ahead.next() {
-                    stamps.prefetch(Lpn(next));
                     self.map.prefetch(next);
                 }
                 if let Where::Flash(old) = self.map.replace_by_flash(lpn, ppa) {
@@ -323,10 +340,10 @@ impl Ftl {
                 }
             }
             self.age_append(0, n as u32);
-            done += n;
+            (lpns, stamps) = (&lpns[n..], &stamps[n..]);
         }
-        self.age_ahead(stamps, ahead.as_slice());
-        self.counters.user_sectors += lpns.len() as u64;
+        self.age_ahead(ahead.as_slice());
+        self.counters.user_sectors += sectors;
         self.repartition();
         Ok(())
     }
@@ -526,6 +543,38 @@ impl Ftl {
             }
         }
         let first = self.lines.first_sector(line);
+        let split = self.lines.is_split();
+        if self.config.stride == 0 && self.map.moves_lines() {
+            self.age_move_all(line, first)?;
+        } else {
+            self.age_move_on(line, first)?;
+        }
+        self.map.clear_line(line, first, if split { self.g.sectors_per_unit } else { 0 });
+        self.counters.lines_freed += 1;
+        self.lines.release(line);
+        self.rate_update();
+        Ok(())
+    }
+    /// Moves a line's valid sectors when places for all of them are found.
+    fn age_move_all(&mut self, line: LineId, first: u32) -> Result<(), AgeError> {
+        let mut to = Vec::new();
+        let mut left = self.map.valid_in(line);
+        while left > 0 {
+            let (ppa, room) = self.age_room(0)?;
+            let n = left.min(room);
+            self.map.set_valid(ppa, n);
+            self.age_append(0, n);
+            to.push((ppa, n));
+            left -= n;
+        }
+        self.map.move_line(first, &to);
+        let moved = u64::from(self.map.valid_in(line));
+        self.counters.gc_sectors += moved;
+        self.counters.gc_read_sectors += moved;
+        Ok(())
+    }
+    /// Moves them as places are found, since parity is the sum of what was moved before.
+    fn age_move_on(&mut self, line: LineId, first: u32) -> Result<(), AgeError> {
         // A batch that is gathered, and the one before it.
         let mut lpns = [[0u32; BATCH]; 2];
         let mut from = [[0u32; BATCH]; 2];
@@ -550,12 +599,7 @@ impl Ftl {
                 (before, n) = (n, 0);
             }
         }
-        self.age_place(&lpns[1][..before], &from[1][..before], &[])?;
-        self.map.clear_line(line, first, if split { self.g.sectors_per_unit } else { 0 });
-        self.counters.lines_freed += 1;
-        self.lines.release(line);
-        self.rate_update();
-        Ok(())
+        self.age_place(&lpns[1][..before], &from[1][..before], &[])
     }
     /// Moves sectors; those of `ahead` are next.
     fn age_place(&mut self, lpns: &[u32], from: &[u32], ahead: &[u32]) -> Result<(), AgeError> {

@@ -5,7 +5,7 @@
 //! - `oob`: 4 bytes a physical sector, the logical sector written there (what pblk keeps in the
 //!   spare area and in emeta);
 //! - `valid`: a bit a physical sector, and a count a line;
-//! - `stamps`: a byte a physical sector, and more for those that a run wrote ([`Versions`]), only while
+//! - `stamps`: half a byte a physical sector, and more for those that a run wrote ([`Versions`]), only while
 //!   the integrity check is on.
 //!
 //! Values are stored plus one, so that zero is "nothing". What was never written takes no memory, nor
@@ -15,7 +15,11 @@
 use crate::Memory;
 use std::borrow::Cow;
 use std::io;
-use wordline_base::{Array, IdVec, Lpn, Runs, Stamps, Versions, prefetch};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use wordline_base::{
+    Array, IdVec, Lpn, Runs, SharedRuns, SharedVersions, Stamps, Versions, at_once, prefetch,
+    threads,
+};
 use wordline_nand::{BlockId, Geometry, LineId, Ppa};
 use wordline_translation::{LoadError, SavedIn, SavedOut};
 
@@ -73,6 +77,110 @@ impl Div {
 pub(crate) struct Turned {
     pub mapped: Vec<(u32, u32)>,
     pub stale: Vec<u32>,
+}
+
+/// Fewer sectors of a line than that are moved before a thread has begun.
+const WORTH_A_THREAD: u32 = 1 << 16;
+/// Sectors that a thread moves at a time.
+const PART_OF_LINE: u32 = 1 << 13;
+/// Sectors whose entries are asked for at a time.
+const AHEAD: usize = 64;
+
+/// What moves from a line, for several threads.
+struct Moves<'a> {
+    /// Valid sectors of the line, a bit each.
+    words: &'a [u64],
+    first: u32,
+    /// Runs of sectors that they go to.
+    to: &'a [(u32, u32)],
+    l2p: SharedRuns<'a>,
+    oob: SharedRuns<'a>,
+    stamps: Option<SharedVersions<'a>>,
+}
+
+impl Moves<'_> {
+    /// How many sectors there are before a part. It begins at an even place: entries of two sectors may
+    /// share a byte.
+    fn begin(&self, sectors: u32, part: u32, parts: u32) -> u32 {
+        let begin = (u64::from(sectors) * u64::from(part) / u64::from(parts)) as u32;
+        if part == 0 || begin == sectors {
+            return begin;
+        }
+        let (place, _) = self.place(begin);
+        begin + place % 2
+    }
+    /// Where a sector goes, and how many go to its run from there on.
+    fn place(&self, mut nth: u32) -> (u32, u32) {
+        for &(place, n) in self.to {
+            if nth < n {
+                return (place + nth, n - nth);
+            }
+            nth -= n;
+        }
+        unreachable!("a place for every sector")
+    }
+    /// Moves the sectors from the one on that `begin` are before. Stamps that are left go to `left`, as
+    /// [`SharedVersions::copy`] tells them.
+    fn part(&self, begin: u32, end: u32, left: &mut Vec<(u32, u32)>) {
+        let (mut before, mut word) = (begin, 0);
+        while before > 0 && before >= self.words[word].count_ones() {
+            before -= self.words[word].count_ones();
+            word += 1;
+        }
+        let mut bits = self.words.get(word).copied().unwrap_or_default();
+        (0..before).for_each(|_| bits &= bits - 1);
+        // Those whose entries were asked for, and the next ones.
+        let (mut places, mut lpns) = ([[0u32; AHEAD]; 2], [[0u32; AHEAD]; 2]);
+        let (mut done, mut n) = (begin, 0);
+        loop {
+            let next = AHEAD.min((end - done) as usize - n);
+            for (place, lpn) in places[1].iter_mut().zip(&mut lpns[1]).take(next) {
+                while bits == 0 {
+                    word += 1;
+                    bits = self.words[word];
+                }
+                *place = self.first + word as u32 * 64 + bits.trailing_zeros();
+                *lpn = self.oob.get(*place as usize) - 1;
+                bits &= bits - 1;
+            }
+            self.run(done, &places[0][..n], &lpns[0][..n], &lpns[1][..next], left);
+            if next == 0 {
+                return;
+            }
+            done += n as u32;
+            n = next;
+            places.swap(0, 1);
+            lpns.swap(0, 1);
+        }
+    }
+    /// Moves these sectors; those of `ahead` are next. Memory is asked for one by one, since a processor
+    /// has only so many requests under way.
+    fn run(
+        &self,
+        mut done: u32,
+        mut places: &[u32],
+        mut lpns: &[u32],
+        ahead: &[u32],
+        left: &mut Vec<(u32, u32)>,
+    ) {
+        let mut ahead = ahead.iter();
+        while !lpns.is_empty() {
+            let (to, room) = self.place(done);
+            let n = lpns.len().min(room as usize);
+            for (&lpn, to) in lpns[..n].iter().zip(to..) {
+                if let Some(&next) = ahead.next() {
+                    self.l2p.prefetch(next as usize);
+                }
+                self.l2p.set(lpn as usize, to + 1);
+                self.oob.set(to as usize, lpn + 1);
+            }
+            if let Some(stamps) = &self.stamps {
+                stamps.copy(&places[..n], to as usize, left);
+            }
+            (places, lpns, done) = (&places[n..], &lpns[n..], done + n as u32);
+        }
+        ahead.for_each(|&next| self.l2p.prefetch(next as usize));
+    }
 }
 
 #[derive(Clone)]
@@ -180,6 +288,57 @@ impl Map {
         self.put_lpns(lpns, ppa);
         if let Some(own) = &mut self.stamps {
             own.copy(from, ppa as usize);
+        }
+    }
+    /// Sectors all over a drive that was written in order are going to be overwritten: memory for that is
+    /// had at once.
+    pub fn populate(&mut self) {
+        self.l2p.populate();
+        self.oob.populate();
+        if let Some(stamps) = &mut self.stamps {
+            stamps.populate();
+        }
+    }
+    /// Every sector is where the drive was written in order.
+    pub fn is_in_order(&self) -> bool {
+        self.l2p.is_in_runs()
+    }
+    /// [`Map::move_line`] can be had.
+    pub fn moves_lines(&self) -> bool {
+        self.owner.is_empty() && self.l2p.is_written_out()
+    }
+    /// Moves all that is valid in the line whose blocks begin at sector `first`, in the order of places, to
+    /// runs of sectors that are valid already. Several threads do it, each a part that has nothing in common
+    /// with the others.
+    pub fn move_line(&mut self, first: u32, to: &[(u32, u32)]) {
+        let sectors: u32 = to.iter().map(|&(_, n)| n).sum();
+        let threads = (sectors / WORTH_A_THREAD).clamp(1, threads() as u32) as usize;
+        self.move_in_parts(first, to, (sectors / PART_OF_LINE).max(1), threads);
+    }
+    fn move_in_parts(&mut self, first: u32, to: &[(u32, u32)], parts: u32, threads: usize) {
+        let words = self.by_line.of(first) as usize * self.words;
+        let words = &self.valid[words..words + self.words];
+        let sectors = to.iter().map(|&(_, n)| n).sum();
+        let oob = self.oob.shared(to);
+        let stamps = self.stamps.as_mut().map(|stamps| stamps.shared(to));
+        let moves = Moves { words, first, to, l2p: self.l2p.shared(&[]), oob, stamps };
+        let begins: Vec<_> = (0..=parts).map(|part| moves.begin(sectors, part, parts)).collect();
+        // A thread that begins late does fewer parts.
+        let next = AtomicUsize::new(0);
+        let left = at_once(threads, |_| {
+            let mut left = Vec::new();
+            loop {
+                let part = next.fetch_add(1, Relaxed);
+                if part >= parts as usize {
+                    return left;
+                }
+                moves.part(begins[part], begins[part + 1], &mut left);
+            }
+        });
+        if let Some(stamps) = &mut self.stamps {
+            for (from, to) in left.into_iter().flatten() {
+                stamps.set(to as usize, stamps.get(from as usize));
+            }
         }
     }
     fn put_lpns(&mut self, lpns: &[u32], ppa: u32) {
@@ -384,7 +543,10 @@ impl Map {
         let used = u64::from(self.touched);
         Memory {
             mapping: 4 * self.l2p.len() as u64 + 4 * used + 8 * self.valid.len() as u64,
-            stamps: self.stamps.as_ref().map_or(0, |stamps| used + stamps.beside()),
+            stamps: self
+                .stamps
+                .as_ref()
+                .map_or(0, |stamps| Versions::least(used) + stamps.beside()),
             pages: self.stamps.as_ref().map_or(0, |_| used),
             parity: 0,
             sectors: self.oob.len() as u64,
@@ -395,6 +557,7 @@ impl Map {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wordline_base::Seed;
 
     #[test]
     fn division_by_multiplication_is_exact() {
@@ -406,6 +569,70 @@ mod tests {
             for n in near.into_iter().chain(spread) {
                 assert_eq!(div.of(n), n / by, "{n} / {by}");
             }
+        }
+    }
+
+    /// Two lines are written in part, and what is valid of the first moves behind the second's and to a third.
+    #[test]
+    fn a_line_moved_in_parts_is_one_moved_run_by_run() {
+        let g = Geometry {
+            slc_pages: 0,
+            channels: 2,
+            luns: 4,
+            lines: 4,
+            pages: 64,
+            sector: Default::default(),
+            sectors_per_unit: 16,
+            sectors_per_stripe: 64,
+            sectors_per_line: 4096,
+            planes: 1,
+            in_place: false,
+        };
+        let line = g.sectors_per_line;
+        let mut rng = Seed(5).stream("moves");
+        let mut map = Map::new(&g, u64::from(2 * line), 4);
+        map.keep_stamps();
+        for lpn in 0..2 * line {
+            map.set_flash(lpn, 0);
+            map.unmap(lpn);
+        }
+        let mut lpns: Vec<u32> = (0..2 * line).collect();
+        (1..lpns.len()).rev().for_each(|i| lpns.swap(i, rng.below(i as u64 + 1) as usize));
+        let begun = 77;
+        for (n, ppa) in [(line, 0), (begun, line)] {
+            let lpns: Vec<u32> = lpns.drain(..n as usize).collect();
+            let stamp = |_| if rng.below(100) == 0 { 300 } else { 1 + rng.below(9) as u32 };
+            let stamps: Vec<u32> = lpns.iter().map(stamp).collect();
+            map.put_written(&lpns, &stamps, ppa);
+            lpns.iter().zip(ppa..).for_each(|(&lpn, ppa)| map.set_flash(lpn, ppa));
+        }
+        for ppa in 0..line {
+            if rng.below(3) == 0 {
+                map.unmap(map.lpn_at(ppa));
+                map.invalidate(ppa);
+            }
+        }
+        let from: Vec<u32> = (0..line).filter(|&ppa| map.is_valid(ppa)).collect();
+        let to = [(line + begun, 601), (2 * line + 16, from.len() as u32 - 601)];
+        to.iter().for_each(|&(ppa, n)| map.set_valid(ppa, n));
+        let mut by_run = map.clone();
+        let mut rest = &from[..];
+        for (ppa, n) in to {
+            let (these, others) = rest.split_at(n as usize);
+            for (&from, to) in these.iter().zip(ppa..) {
+                let (lpn, stamp) = (by_run.lpn_at(from), by_run.stamp_at(from));
+                by_run.set_flash(lpn, to);
+                by_run.put_oob(to, lpn, stamp);
+            }
+            rest = others;
+        }
+        assert!(map.moves_lines());
+        for (parts, threads) in [(1, 1), (2, 2), (3, 2), (5, 4), (5, 1)] {
+            let mut map = map.clone();
+            map.move_in_parts(0, &to, parts, threads);
+            assert!((0..2 * line).all(|lpn| map.code(lpn) == by_run.code(lpn)), "{parts}");
+            let held = |map: &Map, ppa| (map.lpn_at(ppa), map.stamp_at(ppa));
+            assert!((0..4 * line).all(|ppa| held(&map, ppa) == held(&by_run, ppa)), "{parts}");
         }
     }
 }

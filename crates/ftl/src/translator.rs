@@ -226,6 +226,8 @@ hand_on! {
     fn read_done(&mut, ctx: &mut Ctx, ppa: Ppa, sectors: u32);
     fn fill(&mut, stamps: &mut Stamps) -> Result<(), AgeError>;
     fn overwrite(&mut, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError>;
+    fn takes_stamped(&mut, stamps: &mut Stamps, lpns: &[u32]) -> Result<bool, AgeError>;
+    fn overwrite_stamped(&mut, lpns: &[u32], stamps: &[u32]) -> Result<(), AgeError>;
     fn rest(&mut, stamps: &mut Stamps) -> Result<(), AgeError>;
     fn paced(
         &mut, stamps: &mut Stamps, next: &mut Choose<'_>, pace: Pace

@@ -6,6 +6,7 @@ use std::mem::size_of;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Numbers of which every pattern of bits is one.
 pub trait Number: Copy + Default + Send + Sync + private::Sealed + 'static {}
@@ -53,9 +54,32 @@ impl<T: Number> Array<T> {
         let fits = map.len() == len.checked_mul(size_of::<T>())? && at.is_aligned();
         fits.then_some(Array { at, len, memory: Memory::File { _map: map } })
     }
+    /// Makes all of the memory real, by several threads: all of it is going to be written soon. Nothing is
+    /// changed, nor done for memory that is a file's.
+    pub fn populate(&mut self) {
+        if matches!(self.memory, Memory::Heap) {
+            crate::populate(self.bytes_mut());
+        }
+    }
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the memory is the array's, and every byte may be written.
         unsafe { slice::from_raw_parts_mut(self.at.as_ptr().cast(), self.len * size_of::<T>()) }
+    }
+}
+
+impl Array<u32> {
+    /// The numbers, for several threads that write different ones.
+    pub fn shared(&mut self) -> &[AtomicU32] {
+        // SAFETY: an atomic number is in memory as a plain one, and the array is borrowed by nobody else.
+        unsafe { slice::from_raw_parts(self.at.as_ptr().cast(), self.len) }
+    }
+}
+
+impl Array<u8> {
+    /// The numbers, for several threads that write different ones.
+    pub fn shared(&mut self) -> &[AtomicU8] {
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts(self.at.as_ptr().cast(), self.len) }
     }
 }
 

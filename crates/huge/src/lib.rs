@@ -1,5 +1,6 @@
 //! Large blocks of memory: the system allocator with large pages for them, arrays that may be parts of a
-//! file ([`Array`]), and checksums at the speed of memory ([`checksum`]).
+//! file ([`Array`]), checksums at the speed of memory ([`checksum`]), and threads for what has nothing in
+//! common ([`at_once`], [`beside`]).
 //!
 //! A drive's map is gigabytes of arrays read at random: with 4 KiB pages nearly every access misses
 //! the TLB as well as the cache. Linux gives 2 MiB pages to memory that asks for them (transparent
@@ -16,10 +17,12 @@
 mod array;
 mod source;
 mod sum;
+mod threads;
 
 pub use array::{Array, Number, as_bytes};
 pub use source::{MappedFile, StateSource};
 pub use sum::checksum;
+pub use threads::{at_once, beside, threads};
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
@@ -28,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Blocks below this are not worth a large page.
 const LARGE: usize = 4 << 20;
 const PAGE: usize = 2 << 20;
-/// Blocks below this are not worth keeping, and no more of them are kept.
+/// Blocks below this are not worth keeping nor a thread, and no more of them are kept.
 const WORTH: usize = 32 << 20;
 const KEPT: usize = 16;
 
@@ -101,6 +104,34 @@ fn advise(block: *mut u8, size: usize) {
         unsafe { libc::madvise(first as *mut libc::c_void, end - first, libc::MADV_HUGEPAGE) };
     }
 }
+
+/// Makes the memory real by all threads, a large page at a time. Of little of it that is done sooner when it
+/// is written.
+#[cfg(target_os = "linux")]
+fn populate(memory: &mut [u8]) {
+    if memory.len() < WORTH {
+        return;
+    }
+    let begin = (memory.as_ptr() as usize).next_multiple_of(PAGE);
+    let pages = (memory.as_ptr() as usize + memory.len()).saturating_sub(begin) / PAGE;
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    at_once(threads(), |_| {
+        loop {
+            let page = next.fetch_add(1, Ordering::Relaxed);
+            if page >= pages {
+                break;
+            }
+            let at = (begin + page * PAGE) as *mut libc::c_void;
+            // SAFETY: the page lies inside the slice, which is borrowed for writing, and
+            // MADV_POPULATE_WRITE changes how it is backed, not what it holds. Where it is refused the
+            // page becomes real when it is written.
+            unsafe { libc::madvise(at, PAGE, libc::MADV_POPULATE_WRITE) };
+        }
+    });
+}
+
+#[cfg(not(target_os = "linux"))]
+fn populate(_: &mut [u8]) {}
 
 // SAFETY: every block is had from `System`, for the caller's layout or a larger one of the same
 // alignment, and is in one owner's hands at a time: a caller's, or the list's of blocks kept. The

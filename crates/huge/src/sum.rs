@@ -1,38 +1,27 @@
 //! A checksum of large blocks, on all cores.
 
-use std::num::NonZero;
+use crate::threads::{at_once, threads};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread;
 use twox_hash::XxHash3_64;
 
 /// A thread takes so many bytes at a time.
 const BLOCK: usize = 1 << 20;
 /// Less is done sooner than a thread begins.
 const ALONE: usize = 8 << 20;
-/// More threads than that wait for memory.
-const THREADS: usize = 8;
 
 /// XXH3 of the XXH3 of each block of 1 MiB.
 pub fn checksum(bytes: &[u8]) -> u64 {
     let blocks: Vec<_> = bytes.chunks(BLOCK).collect();
     let sums: Vec<_> = blocks.iter().map(|_| AtomicU64::new(0)).collect();
     let next = AtomicUsize::new(0);
-    let work = || {
+    let work = |_| {
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             let Some(block) = blocks.get(i) else { break };
             sums[i].store(XxHash3_64::oneshot(block), Ordering::Relaxed);
         }
     };
-    let cores = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS);
-    let helpers = if bytes.len() < ALONE { 0 } else { cores - 1 };
-    thread::scope(|scope| {
-        for _ in 0..helpers {
-            // Where no thread can be had, this one does all.
-            let _ = thread::Builder::new().spawn_scoped(scope, work);
-        }
-        work();
-    });
+    at_once(if bytes.len() < ALONE { 1 } else { threads() }, work);
     let sums = sums.into_iter().flat_map(|sum| sum.into_inner().to_le_bytes());
     XxHash3_64::oneshot(&sums.collect::<Vec<_>>())
 }

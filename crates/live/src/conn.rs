@@ -1,6 +1,7 @@
 //! One client's connection: bytes between its socket, through TLS if there is any, and its session.
 
 use crate::listen::Stream;
+use crate::tls::{Certificates, Channel};
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ pub const IN_FLIGHT_MAX: u64 = 64 << 20;
 pub struct Conn {
     stream: Stream,
     pub session: Session,
-    tls: Option<Box<rustls::ServerConnection>>,
+    tls: Option<Box<Channel>>,
     pub began: Instant,
     /// Bytes of requests that have no reply yet.
     pub bytes: u64,
@@ -27,7 +28,7 @@ pub struct Conn {
     pub generation: u32,
     /// The socket gives and takes nothing more.
     gone: bool,
-    tls_config: Option<Arc<rustls::ServerConfig>>,
+    tls_config: Option<Arc<Certificates>>,
 }
 
 impl Conn {
@@ -36,7 +37,7 @@ impl Conn {
         exports: Arc<[Export]>,
         limits: Limits,
         tls: Tls,
-        tls_config: Option<Arc<rustls::ServerConfig>>,
+        tls_config: Option<Arc<Certificates>>,
         generation: u32,
     ) -> Conn {
         Conn {
@@ -60,7 +61,7 @@ impl Conn {
         self.flush();
         let sent = self.session.output().is_empty();
         let Some(config) = self.tls_config.clone().filter(|_| sent) else { return false };
-        let Ok(tls) = rustls::ServerConnection::new(config) else { return false };
+        let Some(tls) = Channel::new(config) else { return false };
         self.tls = Some(Box::new(tls));
         self.session.tls_begun();
         true
@@ -133,7 +134,7 @@ impl Conn {
                 self.session.arrived(n);
                 (n, n == 0)
             }),
-            Some(tls) => receive_tls(tls, &mut self.stream, &mut self.session),
+            Some(tls) => tls.receive(&mut self.stream, &mut self.session),
         };
         match result {
             Ok((n, over)) => {
@@ -166,63 +167,13 @@ impl Conn {
                     Err(e) => break Err(e),
                 }
             },
-            Some(tls) => flush_tls(tls, &mut self.stream, &mut self.session),
+            Some(tls) => tls.flush(&mut self.stream, &mut self.session),
         };
         self.moved(waits - self.output_waits());
         if let Err(e) = result
             && !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
         {
             self.gone = true;
-        }
-    }
-}
-
-fn receive_tls(
-    tls: &mut rustls::ServerConnection,
-    stream: &mut Stream,
-    session: &mut Session,
-) -> std::io::Result<(usize, bool)> {
-    let mut over = false;
-    match tls.read_tls(stream) {
-        Ok(0) => over = true,
-        Ok(_) => {}
-        Err(e) if e.kind() == ErrorKind::WouldBlock => {}
-        Err(e) => return Err(e),
-    }
-    if let Err(e) = tls.process_new_packets() {
-        // The alert tells the client why.
-        let _ = tls.write_tls(stream);
-        return Err(std::io::Error::new(ErrorKind::InvalidData, e));
-    }
-    // All of it: what stayed behind would not make the socket readable.
-    let mut arrived = 0;
-    loop {
-        match tls.reader().read(session.space()) {
-            Ok(0) => return Ok((arrived, true)),
-            Ok(n) => {
-                session.arrived(n);
-                arrived += n;
-            }
-            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok((arrived, over)),
-            Err(e) => return Err(e),
-        }
-    }
-}
-
-fn flush_tls(
-    tls: &mut rustls::ServerConnection,
-    stream: &mut Stream,
-    session: &mut Session,
-) -> std::io::Result<()> {
-    loop {
-        while tls.wants_write() {
-            tls.write_tls(stream)?;
-        }
-        // rustls takes a bounded amount at a time.
-        let n = tls.writer().write(session.output())?;
-        session.sent(n);
-        if n == 0 && !tls.wants_write() {
-            return Ok(());
         }
     }
 }

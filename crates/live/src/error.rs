@@ -67,7 +67,12 @@ pub enum Error {
     #[error("cannot use {}: {why}", .file.display())]
     Certificate { file: PathBuf, why: String },
     #[error("TLS: {0}")]
-    Tls(rustls::Error),
+    Tls(String),
+    #[error(
+        "--tls: this program was built without TLS: build it with `cargo build --release -p wordline-cli \
+         --features tls`"
+    )]
+    NoTls,
     /// The system refused something before anything was begun.
     #[error("{what} {}: {why}{}", .path.display(), remedy(.why))]
     Io { what: &'static str, path: PathBuf, why: io::Error },

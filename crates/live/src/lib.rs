@@ -29,6 +29,7 @@ mod smeta;
 mod stats;
 mod table;
 pub mod tape;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 pub mod writer;
 

@@ -146,7 +146,7 @@ pub struct Server {
     /// The queue of each export.
     queue_of: Vec<u16>,
     /// Certificates, if clients need TLS.
-    tls_config: Option<Arc<rustls::ServerConfig>>,
+    tls_config: Option<Arc<tls::Certificates>>,
     /// Requests of NBD that the machine has.
     pending: Table<Pending>,
     /// Answers that wait for a sync.

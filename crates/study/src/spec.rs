@@ -143,7 +143,7 @@ pub struct Base {
     /// Overrides, as of `--set`.
     #[serde(default)]
     pub set: Vec<String>,
-    /// Check that every read returns the newest write; 3 bytes a sector.
+    /// Check that every read returns the newest write; 2 bytes a sector.
     #[serde(default = "default_true")]
     pub integrity: bool,
     /// A program as workload; jobs then run beside it.

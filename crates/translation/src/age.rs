@@ -1,11 +1,87 @@
 //! Ageing until write amplification is steady, for any FTL that can be overwritten.
 
 use crate::{AgeError, Translation};
-use wordline_base::{Span, Stamps};
+use wordline_base::{Span, Stamps, beside};
 
-/// Sectors written between two draws.
-/// So many at once that an FTL can ask memory for a part of them while it writes another.
-const BATCH: usize = 4096;
+/// Sectors written between two draws: so many that an FTL can ask memory for a part of them while it writes
+/// another. A multiple of it where a window has so many more that a thread is begun for them, which may take
+/// a millisecond.
+const BATCH: u64 = 1 << 12;
+const WORTH_A_THREAD: u64 = 1 << 15;
+const MOST: u64 = 1 << 20;
+
+/// Sectors that were drawn, and their stamps.
+#[derive(Default)]
+struct Drawn {
+    lpns: Vec<u32>,
+    stamps: Vec<u32>,
+}
+
+impl Drawn {
+    /// Draws so many of a drive of so many.
+    fn draw(&mut self, n: usize, of: u64, next: &mut Choose<'_>) -> Result<(), AgeError> {
+        self.lpns.resize(n, 0);
+        if n > 0 {
+            next(&mut self.lpns)?;
+        }
+        beyond(&self.lpns, of)
+    }
+    fn stamp(&mut self, stamps: &mut Stamps) {
+        self.stamps.resize(self.lpns.len(), 0);
+        stamps.bump_each(&self.lpns, &mut self.stamps);
+    }
+}
+
+/// An error if the drive has not all of these sectors.
+pub fn beyond(lpns: &[u32], sectors: u64) -> Result<(), AgeError> {
+    match lpns.iter().find(|&&lpn| u64::from(lpn) >= sectors) {
+        Some(&sector) => Err(AgeError::Beyond { sector, sectors }),
+        None => Ok(()),
+    }
+}
+
+/// Overwrites so many sectors that `next` chooses. Where the FTL takes them with their stamps, the next ones
+/// are drawn and get theirs while it writes those before.
+fn overwrite_drawn<T: Translation + ?Sized>(
+    ftl: &mut T,
+    stamps: &mut Stamps,
+    next: &mut Choose<'_>,
+    sectors: u64,
+    [drawn, ahead]: &mut [Drawn; 2],
+) -> Result<(), AgeError> {
+    let large = (sectors / 16 / BATCH * BATCH).min(MOST);
+    let batch = if large < WORTH_A_THREAD { BATCH } else { large };
+    let of = |left: u64| left.min(batch) as usize;
+    let (mut left, capacity) = (sectors, ftl.sectors());
+    drawn.draw(of(left), capacity, next)?;
+    if batch < WORTH_A_THREAD || !ftl.takes_stamped(stamps, &drawn.lpns)? {
+        loop {
+            ftl.overwrite(stamps, &drawn.lpns)?;
+            left -= drawn.lpns.len() as u64;
+            if left == 0 {
+                return Ok(());
+            }
+            drawn.draw(of(left), capacity, next)?;
+        }
+    }
+    drawn.stamp(stamps);
+    loop {
+        left -= drawn.lpns.len() as u64;
+        let (written, ended) = beside(
+            || ftl.overwrite_stamped(&drawn.lpns, &drawn.stamps),
+            || {
+                ahead.draw(of(left), capacity, next)?;
+                ahead.stamp(stamps);
+                Ok::<_, AgeError>(())
+            },
+        );
+        written.and(ended)?;
+        if left == 0 {
+            return Ok(());
+        }
+        std::mem::swap(drawn, ahead);
+    }
+}
 
 /// How fast users write, for ageing at their pace.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -73,18 +149,12 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
     let capacity = ftl.sectors() as f64;
     let window = ((capacity * limits.window) as u64).max(1);
     let mut report = Steady { windows: Vec::new(), steady: false, sectors: 0 };
-    let mut lpns = [0u32; BATCH];
+    let mut drawn = Default::default();
     // Windows in a row in which space had to be made.
     let mut collecting = 0;
     while (report.sectors as f64) < capacity * limits.most {
         let before = *ftl.counters();
-        let mut left = window;
-        while left > 0 {
-            let n = left.min(BATCH as u64) as usize;
-            next(&mut lpns[..n])?;
-            ftl.overwrite(stamps, &lpns[..n])?;
-            left -= n as u64;
-        }
+        overwrite_drawn(ftl, stamps, next, window, &mut drawn)?;
         report.sectors += window;
         let moves = |c: &crate::Counters| c.gc_sectors + c.folded_sectors;
         let moved = moves(ftl.counters()) - moves(&before);

@@ -39,7 +39,7 @@ mod split;
 mod turns;
 mod untimed;
 
-pub use age::{Choose, Pace, Steady, WindowLimits, steady_by_overwriting};
+pub use age::{Choose, Pace, Steady, WindowLimits, beyond, steady_by_overwriting};
 pub use buffer::{Filled, MappedBuffer};
 pub use commands::{Command, Commands};
 pub use counters::Counters;
@@ -413,6 +413,15 @@ pub trait Translation: Send {
     /// Writes these sectors, in order, without time.
     fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
         untimed::write(self, stamps, lpns.iter().copied())
+    }
+    /// Readies for [`Translation::overwrite_stamped`], of which `lpns` are the first sectors. False: it is
+    /// no way to write to this FTL.
+    fn takes_stamped(&mut self, _stamps: &mut Stamps, _lpns: &[u32]) -> Result<bool, AgeError> {
+        Ok(false)
+    }
+    /// Writes sectors, in order, without time, which have got their stamps already ([`Stamps::bump`]).
+    fn overwrite_stamped(&mut self, _lpns: &[u32], _stamps: &[u32]) -> Result<(), AgeError> {
+        unreachable!("this FTL gives sectors their stamps")
     }
     /// Leaves the drive alone until its collector rests, without time. Nothing is left to do where each
     /// write did all there was.

@@ -14,7 +14,7 @@ use wordline_base::{
 };
 
 const MAGIC: u64 = u64::from_le_bytes(*b"wordlFTL");
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 const CHUNK: usize = 1 << 16;
 /// Segments of an array, at most.
 const MOST: u32 = 1 << 24;
@@ -242,8 +242,9 @@ impl SavedOut<'_> {
     pub fn put_versions(&mut self, versions: &Versions) -> io::Result<()> {
         let parts = versions.parts();
         self.put_list(parts.heads)?;
-        self.put32(u32::from(parts.bytes.is_some()))?;
-        parts.bytes.map_or(Ok(()), |bytes| self.put_array(bytes))?;
+        self.put32(u32::from(parts.nibbles.is_some()))?;
+        parts.nibbles.map_or(Ok(()), |nibbles| self.put_array(nibbles))?;
+        self.put_array(&parts.bytes)?;
         self.put_array(&parts.words)?;
         self.put32(parts.others.len() as u32)?;
         parts.others.iter().try_for_each(|&(at, value)| {
@@ -393,15 +394,16 @@ impl SavedIn<'_> {
         let mut heads = Vec::new();
         let segments = self.up_to(MOST, "the heads of versions")?;
         self.words32(segments as usize, &mut heads)?;
-        let bytes = match self.up_to(1, "the flag of versions")? {
+        let nibbles = match self.up_to(1, "the flag of versions")? {
             0 => None,
-            _ => Some(self.array(len)?),
+            _ => Some(self.array(len.div_ceil(2))?),
         };
-        let words: Array<u32> = self.array(Versions::words_in(&heads))?;
+        let (bytes, words) = Versions::wide_in(&heads);
+        let (bytes, words): (Array<u8>, Array<u32>) = (self.array(bytes)?, self.array(words)?);
         let others = self.up_to(len.try_into().unwrap_or(u32::MAX), "the number of versions")?;
         let mut pairs = Vec::new();
         self.words32(2 * others as usize, &mut pairs)?;
-        let versions = Versions::of_parts(len, heads, bytes, &words, pairs.as_chunks().0);
+        let versions = Versions::of_parts(len, heads, nibbles, &bytes, &words, pairs.as_chunks().0);
         versions.ok_or(LoadError::Damaged("the versions are impossible".into()))
     }
     /// Numbers below `limit`, at most so many.

@@ -258,7 +258,7 @@ pub struct CommonArgs {
     /// Slices kept for --timeline; later ones are counted and dropped
     #[arg(long, value_name = "N", default_value_t = 2_000_000, help_heading = "Results")]
     pub timeline_limit: usize,
-    /// Leave out the check that every read returns the newest write (saves 3 bytes a sector)
+    /// Leave out the check that every read returns the newest write (saves 2 bytes a sector)
     #[arg(long)]
     pub no_integrity: bool,
     /// Deliver simultaneous events in an order drawn from SEED (a test of robustness)
