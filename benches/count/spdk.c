@@ -1,6 +1,6 @@
 // SPDK's NVMe driver with an application and a drive around it that do nothing: what an empty look at a
-// completion queue costs, and what a read costs. For SPDK 19.07, whose PCIe transport is one file with all
-// its types, so that it is included.
+// completion queue costs, and what reads of one page and of sixteen cost. For SPDK 19.07, whose PCIe transport
+// is one file with all its types, so that it is included.
 #define _GNU_SOURCE
 #include "lib/nvme/nvme_pcie.c"
 
@@ -14,6 +14,7 @@ static struct spdk_nvme_ns namespace;
 static struct nvme_pcie_qpair *pair;
 static void *data;
 static uint64_t completed;
+static uint32_t sectors = 8;
 
 static void complete(void *of, const struct spdk_nvme_cpl *entry) {
     completed++;
@@ -24,7 +25,7 @@ static int __attribute__((noinline)) look(void) {
 }
 
 static int __attribute__((noinline)) submit(void) {
-    return spdk_nvme_ns_cmd_read_with_md(&namespace, &pair->qpair, data, NULL, 8, 1, complete, NULL, 0, 0, 0);
+    return spdk_nvme_ns_cmd_read_with_md(&namespace, &pair->qpair, data, NULL, 8, sectors / 8, complete, NULL, 0, 0, 0);
 }
 
 // The drive: it completes the newest command.
@@ -49,8 +50,9 @@ static double now(void) {
 int main(int argc, char **argv) {
     if (argc != 3) return 2;
     int looks = !strcmp(argv[1], "look"), n = atoi(argv[2]);
+    if (!strcmp(argv[1], "read-64k")) sectors = 128;
     struct spdk_nvme_ctrlr *c = &controller.ctrlr;
-    data = spdk_zmalloc(4096, 4096, NULL, 0, 0);
+    data = spdk_zmalloc(65536, 4096, NULL, 0, 0);
     controller.regs = spdk_zmalloc(65536, 4096, NULL, 0, 0);
     controller.doorbell_stride_u32 = 1;
     spdk_nvme_ctrlr_get_default_ctrlr_opts(&c->opts, sizeof c->opts);

@@ -17,7 +17,7 @@ nm --defined-only "$work"/*.o | awk 'NF == 3 {print $3}' | sort -u >"$work/there
 comm -23 "$work/wanted" "$work/there" | sed 's/.*/long &(void) { return 0; }/' >"$work/rest.c"
 cc -w -c "$work/rest.c" -o "$work/rest.o"
 cc "$work"/*.o -o "$work/count" -lpthread
-for what in look read; do
+for what in look read read-64k; do
     "$work/count" $what 5000000
     valgrind --tool=callgrind --cache-sim=yes --instr-atstart=no --callgrind-out-file="$work/$what" \
         "$work/count" $what 10000 >/dev/null 2>&1

@@ -794,6 +794,9 @@ pub struct SpdkCost {
     pub check_enabled: Span,
     /// Command and doorbell, per command.
     pub submit: Span,
+    /// The address of each 4 KiB of data behind the first of a command (nvme_pcie_prp_list_append).
+    #[serde(default)]
+    pub page: Span,
     /// One call of spdk_nvme_qpair_process_completions that finds nothing, without the check.
     pub process_completions: Span,
     /// One completion, with its callback.

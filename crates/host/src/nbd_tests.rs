@@ -66,6 +66,7 @@ impl Pair {
             plugin: Span(400),
             check_enabled: Span(10),
             submit: Span(240),
+            page: Span(3),
             process_completions: Span(40),
             complete: Span(150),
         };

@@ -25,6 +25,7 @@ pub fn costs(s: &mut StackConfig) {
         plugin: Span(400),
         check_enabled: Span(10),
         submit: Span(240),
+        page: Span(3),
         process_completions: Span(40),
         complete: Span(150),
     };
@@ -287,6 +288,31 @@ fn spdk_is_all_user_time_and_no_interrupt() {
     w.run();
     assert_eq!((w.finished.len(), w.log.len()), (500, 2_000));
     w.stop();
+}
+
+/// 16 pages in one command have 15 addresses behind the first, in two commands 14, and a trim has none.
+#[test]
+fn spdk_pays_for_each_page_behind_the_first_of_a_command() {
+    let took = |ddir, bytes, most| {
+        let mut s = stack(1);
+        costs(&mut s);
+        s.max_request = most;
+        let jobs = vec![(spec(Engine::Spdk, 1), list(vec![io(ddir, 0, bytes)]))];
+        // A look more or less is 50: the drive answers when the submission is over by so much.
+        let mut w: World<tests::List> =
+            World::with_ftl(&s, drive(), jobs, None, Box::new(|_, at| at + Span(7_300)));
+        w.run();
+        let (latency, stats) = (latencies(&w)[0], w.host.stats(w.ctx.now));
+        w.stop();
+        let f = crate::function::NAMES.iter().position(|n| n.contains("qpair_submit")).unwrap();
+        (latency, stats.functions[0][f].ns)
+    };
+    let (one, submit) = took(Ddir::Read, 4096, 1 << 20);
+    assert_eq!(submit, 240);
+    assert_eq!(took(Ddir::Read, 65_536, 1 << 20), (one + 15 * 3, 240 + 15 * 3));
+    assert_eq!(took(Ddir::Write, 4097, 1 << 20).1, 240 + 3);
+    assert_eq!(took(Ddir::Read, 65_536, 32_768).1, 2 * 240 + 14 * 3);
+    assert_eq!(took(Ddir::Trim, 65_536, 1 << 20).1, 240);
 }
 
 #[test]

@@ -318,11 +318,16 @@ pub fn assemble_with_places(
                 .is_some_and(|p| p.starts_with('.'))
                 && !bridge::has_kind(&tree, kind, files, &problems)
         });
-        match foreign {
-            None => apply(text, &mut tree, &mut problems),
+        let message = match foreign {
             Some(kind) => {
+                Some(format!("the drive's FTL is not '{kind}': take --ftl {kind} with it"))
+            }
+            None => overrides::lacks(path, &tree, &others),
+        };
+        match message {
+            None => apply(text, &mut tree, &mut problems),
+            Some(message) => {
                 let source = problems.source(given);
-                let message = format!("the drive's FTL is not '{kind}': take --ftl {kind} with it");
                 problems.add(Place { source, line: 0, column: 0 }, message);
             }
         }

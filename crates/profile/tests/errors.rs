@@ -456,6 +456,42 @@ fn a_profile_may_begin_with_another() {
     assert!(!found.is_empty(), "{found:?}");
 }
 
+/// A setting of what the system has not says which option brings it.
+#[test]
+fn a_setting_of_an_absent_section_names_the_option_that_brings_it() {
+    let read = |stack, fs: Option<&'static str>, sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
+        let fs = fs.map(Source::Preset);
+        assemble(Sources { fs, ..Sources::presets("cnex-small", stack) }, &sets)
+    };
+    for (set, told) in [
+        ("fs.ext4.data=ordered", "no file system is on the drive: take --fs ext4 with it"),
+        ("stack.fs.xfs.sync=3ms", "no file system is on the drive: take --fs xfs with it"),
+        ("fs.memory=1_000_000", "no file system is on the drive: take --fs ext4 with it"),
+        (
+            "stack.nbd.transport=unix",
+            "the drive is no network block device: take --stack nbd-kernel or nbd-spdk with it",
+        ),
+        (
+            "nand.slc.t_read=3us",
+            "the flash has no blocks with a bit a cell: take --device p41-plus-1tb with it, or set t_program, \
+             t_erase, endurance, read_mw, program_mw, erase_mw of nand.slc as well",
+        ),
+    ] {
+        let error = read("linux-libaio", None, &[set]).unwrap_err().to_string();
+        assert_eq!(error, format!("--set {set}: {told}"));
+    }
+    let ordered = read("linux-libaio", Some("ext4"), &["fs.ext4.data=ordered"]).unwrap();
+    assert!(ordered.stack.fs.is_some());
+    let nbd = read("nbd-kernel", None, &["stack.nbd.transport=unix"]).unwrap();
+    assert!(nbd.stack.nbd.is_some());
+    let whole = ["t_read=3us", "t_program=100us", "t_erase=1ms", "endurance=9", "read_mw=1"];
+    let whole = whole.into_iter().chain(["program_mw=1", "erase_mw=1"]);
+    let whole: Vec<String> = whole.map(|set| format!("nand.slc.{set}")).collect();
+    let whole: Vec<&str> = whole.iter().map(String::as_str).collect();
+    assert!(read("linux-libaio", None, &whole).unwrap().nand.slc.is_some());
+}
+
 /// A setting of another kind of FTL than the drive's would change that, or do nothing.
 #[test]
 fn settings_of_another_ftl_are_refused() {

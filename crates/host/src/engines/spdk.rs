@@ -8,13 +8,16 @@
 //! queued requests). Left out: huge-page set-up, the reactor and its other pollers, hot-plug checks.
 
 use crate::driver::poll::Loop;
-use crate::function::spend;
+use crate::function::{Function, spend};
 use crate::host::Host;
 use crate::source::Source;
 use crate::stats::level_bucket;
 use crate::tasks::thread::{Flow, Step};
-use wordline_base::{Ctx, Ddir, IoId, Layer, Time, Why};
+use wordline_base::{Ctx, Ddir, IoId, Layer, Span, Time, Why};
 use wordline_nvme::{Cqe, Status};
+
+/// Memory that one address stands for, of a command's PRP entries (NVMe 1.4, 4.3).
+const PAGE: u64 = 4096;
 
 impl<S: Source> Host<S> {
     /// spdk_fio_queue: the plugin and the driver, up to the doorbells.
@@ -39,11 +42,28 @@ impl<S: Source> Host<S> {
         thread.stats.iodepth_submit[crate::stats::call_bucket(1)] += 1;
         thread.stats.submit_calls += 1;
         let core = thread.core();
-        let cost = spend!(self, core, SpdkPlugin, SpdkCheck * parts, SpdkSubmit * parts);
+        let moved = if matches!(ddir, Ddir::Read | Ddir::Write) { len } else { 0 };
+        let pages = self.spdk_pages(core, moved, parts);
+        let cost = pages + spend!(self, core, SpdkPlugin, SpdkCheck * parts, SpdkSubmit * parts);
+        let thread = &mut self.threads[t];
         // Time must pass, or a job that goes on after errors never ends.
         thread.pend.library += cost.max(1);
         thread.begin_call(node);
         self.segment(ctx, t, Step::SpdkSubmit)
+    }
+
+    /// Addresses of data behind the first page of each of these commands: a part of `submit` that is as long as
+    /// they are many.
+    pub(crate) fn spdk_pages(&mut self, core: u32, bytes: u32, commands: u64) -> u64 {
+        let span = self.spdk_page_time(bytes, commands);
+        self.cores[core].charge(Function::SpdkSubmit, span.0);
+        span.0
+    }
+
+    /// How long these take.
+    pub(crate) fn spdk_page_time(&self, bytes: u32, commands: u64) -> Span {
+        let pages = u64::from(bytes).div_ceil(PAGE).saturating_sub(commands);
+        Span(pages * self.stack.cost.spdk.page.0)
     }
 
     /// The commands are written.

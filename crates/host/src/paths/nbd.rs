@@ -78,6 +78,10 @@ impl Message {
     pub fn bytes(&self) -> u64 {
         self.payload() + if self.reply { REPLY_BYTES } else { REQUEST_BYTES }
     }
+    /// Bytes that the drive moves for it.
+    fn data(&self) -> u32 {
+        if matches!(self.ddir, Ddir::Read | Ddir::Write) { self.len } else { 0 }
+    }
     fn is_write(&self) -> bool {
         self.ddir == Ddir::Write
     }
@@ -549,7 +553,8 @@ impl<S: Source> Host<S> {
             Some((message, _)) => {
                 let own = self.stack.cost.nbd.bdev
                     + self.stack.cost.spdk.check_enabled
-                    + self.stack.cost.spdk.submit;
+                    + self.stack.cost.spdk.submit
+                    + self.spdk_page_time(message.data(), 1);
                 self.mark_received(ctx, t, message.io, Why::Polling, own.0);
                 self.reactor_submit(ctx, t, message);
             }
@@ -574,9 +579,10 @@ impl<S: Source> Host<S> {
             let calls = 1 + u64::from(message.is_write());
             let system =
                 self.socket_receive(t, &message, calls) + spend!(self, core, Crossing * calls);
+            let pages = self.spdk_pages(core, message.data(), 1);
             let thread = &mut self.threads[t];
             thread.pend.entry += system;
-            thread.pend.library += spend!(self, core, SpdkBdev, SpdkCheck, SpdkSubmit);
+            thread.pend.library += pages + spend!(self, core, SpdkBdev, SpdkCheck, SpdkSubmit);
             self.end(t).at = Some((message, Stage::Taken));
             return self.segment(ctx, t, step);
         }

@@ -2,10 +2,12 @@
 
 use crate::de::fields_of;
 use crate::error::{Place, Problems};
+use crate::preset::{Kind, find};
 use crate::tree::{Entry, Node, Value, parse_override, shorten};
 use wordline_base::nearest;
 use wordline_device::DeviceConfig;
 use wordline_host::StackConfig;
+use wordline_nand::SlcMode;
 
 /// The option that stands for `ftl.fssd.host_memory`, as [`host_memory`] writes it.
 const HOST_MEMORY: &str = "--host-memory ";
@@ -34,6 +36,46 @@ pub(super) fn as_given(text: &str) -> (String, String) {
             (format!("ftl.fssd.host_memory={size}"), HOST_MEMORY.to_string() + &short(size))
         }
         None => (text.into(), format!("--set {}", shorten(text))),
+    }
+}
+
+/// Why a setting has nothing that it could be a setting of, and which option brings that. A section that all of the
+/// overrides make together is whole.
+pub(super) fn lacks(path: &str, tree: &Node, overrides: &[&String]) -> Option<String> {
+    let (section, rest) = path.strip_prefix("stack.").unwrap_or(path).split_once('.')?;
+    let has = |of: &str, section| tree.get(of)?.get(section)?.as_table();
+    match section {
+        "fs" if has("stack", "fs").is_none() => {
+            // Keys below the name of a file system are that one's.
+            let named = rest.split_once('.').map_or("ext4", |(name, _)| name);
+            let name = find(Kind::Fs, named).map_or("ext4", |preset| preset.name);
+            Some(format!("no file system is on the drive: take --fs {name} with it"))
+        }
+        "nbd" if has("stack", "nbd").is_none() => Some(
+            "the drive is no network block device: take --stack nbd-kernel or nbd-spdk with it"
+                .into(),
+        ),
+        // A bridge has flash in the drives behind it alone.
+        "nand" if rest.starts_with("slc.") && has("nand", "slc").is_none() => {
+            tree.get("nand")?;
+            let given: Vec<&str> = overrides
+                .iter()
+                .filter_map(|text| text.split_once('=')?.0.trim().strip_prefix("nand.slc."))
+                .collect();
+            let missing: Vec<&str> = fields_of::<SlcMode>()
+                .iter()
+                .copied()
+                .filter(|key| *key != "errors" && !given.contains(key))
+                .collect();
+            (!missing.is_empty()).then(|| {
+                format!(
+                    "the flash has no blocks with a bit a cell: take --device p41-plus-1tb with it, or set {} of \
+                     nand.slc as well",
+                    missing.join(", ")
+                )
+            })
+        }
+        _ => None,
     }
 }
 
