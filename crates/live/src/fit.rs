@@ -75,6 +75,10 @@ pub fn served(system: &DriveConfig, notes: &mut Vec<String>) -> DriveConfig {
                 .into(),
         );
     }
+    if served.nand.decoder.take().is_some() {
+        // Bytes are read from the image when a read is over. Its block may be erased once they have left the LUN.
+        notes.push("correction takes no time of its own (nand.decoder): bytes leave a page with the last of its data".into());
+    }
     if let Some(firmware) = &mut served.ftl.firmware {
         if firmware.protected {
             firmware.protected = false;

@@ -561,6 +561,8 @@ mod tests {
             array_end: at,
             out_start: at,
             end: at,
+            decode: Span::ZERO,
+            decoded: Time::ZERO,
             waited: Default::default(),
             away: [Span(0); 3],
             again: Span::ZERO,
