@@ -189,3 +189,19 @@ fn blocks_for(system: &mut DriveConfig, wanted: u64) -> Result<(), Option<BadVal
     }
     Err(last)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wordline_base::Span;
+    use wordline_nand::DecoderConfig;
+
+    #[test]
+    fn a_served_drive_has_no_decoders_and_a_note_says_so() {
+        let mut system = crate::recover::tests::system();
+        system.nand.decoder = Some(DecoderConfig { t_iteration: Span::from_us(1), engines: 1 });
+        let mut notes = Vec::new();
+        assert_eq!(served(&system, &mut notes).nand.decoder, None);
+        assert!(notes.iter().any(|note| note.contains("nand.decoder")), "{notes:?}");
+    }
+}
