@@ -88,6 +88,7 @@ tables:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cargo clippy -p wordline-cli --quiet -- -D warnings # as make demo builds it, without TLS
 	cd examples/ftl && cargo fmt --check && cargo clippy --all-targets --quiet --target-dir ../../target/examples -- -D warnings
 
 # What a fixed amount of work costs in instructions, against the record.

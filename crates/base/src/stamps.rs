@@ -74,7 +74,7 @@ impl Stamps {
             None => BLANK,
         }
     }
-    /// The same of writes one after the other.
+    /// The stamps of several writes, one after the other.
     pub fn bump_each(&mut self, lpns: &[u32], stamps: &mut [u32]) {
         /// How far ahead memory is asked for.
         const AHEAD: usize = 32;

@@ -239,7 +239,7 @@ impl Versions {
         }
         self.get_any(i)
     }
-    /// The same of any entry.
+    /// An entry that [`Versions::get`] does not find at once.
     #[inline(never)]
     fn get_any(&self, i: usize) -> u32 {
         let segment = i / LEN;
@@ -252,7 +252,7 @@ impl Versions {
             head => head,
         }
     }
-    /// The entry in the nibbles or bytes of its segment, and what is above all that are there.
+    /// The entry in the nibbles or bytes of its segment, and the mark of those that are in the table.
     fn small(&self, i: usize) -> (u32, u32) {
         match self.heads[i / LEN] {
             NIBBLES => (nibble(&self.nibbles, i).into(), IN_NIBBLES),
@@ -348,7 +348,7 @@ impl Versions {
         let Versions { heads, tabled, nibbles, .. } = self;
         SharedVersions { heads, tabled, nibbles: nibbles.shared() }
     }
-    /// The same of any entry.
+    /// Writes an entry that [`Versions::set`] cannot put in its place.
     #[inline(never)]
     fn set_any(&mut self, i: usize, value: u32) {
         let segment = i / LEN;

@@ -1,5 +1,5 @@
-//! The program `wordline`. What it does is in the library beside it, which is compiled while the crates that it
-//! uses still are; a program waits for all of them.
+//! The program `wordline`. What it does is in the library beside it. A library is compiled while the crates that it
+//! uses still are, and a program is not.
 
 fn main() -> std::process::ExitCode {
     wordline_cli::program()

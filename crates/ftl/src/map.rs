@@ -119,7 +119,7 @@ impl Moves<'_> {
         }
         unreachable!("a place for every sector")
     }
-    /// Moves the sectors from the one on that `begin` are before. Stamps that are left go to `left`, as
+    /// Moves sectors number `begin` to `end` of the valid ones. Stamps that are left go to `left`, as
     /// [`SharedVersions::copy`] tells them.
     fn part(&self, begin: u32, end: u32, left: &mut Vec<(u32, u32)>) {
         let (mut before, mut word) = (begin, 0);
@@ -336,7 +336,10 @@ impl Map {
             }
         });
         if let Some(stamps) = &mut self.stamps {
-            for (from, to) in left.into_iter().flatten() {
+            // In order of places: how segments widen depends on it, and no thread's pace may.
+            let mut left: Vec<_> = left.into_iter().flatten().collect();
+            left.sort_unstable_by_key(|&(_, to)| to);
+            for (from, to) in left {
                 stamps.set(to as usize, stamps.get(from as usize));
             }
         }
@@ -601,7 +604,12 @@ mod tests {
         let begun = 77;
         for (n, ppa) in [(line, 0), (begun, line)] {
             let lpns: Vec<u32> = lpns.drain(..n as usize).collect();
-            let stamp = |_| if rng.below(100) == 0 { 300 } else { 1 + rng.below(9) as u32 };
+            // So many large ones that segments widen on the way.
+            let stamp = |_| match rng.below(16) {
+                0 => 300,
+                1..=2 => 15 + rng.below(200) as u32,
+                _ => 1 + rng.below(9) as u32,
+            };
             let stamps: Vec<u32> = lpns.iter().map(stamp).collect();
             map.put_written(&lpns, &stamps, ppa);
             lpns.iter().zip(ppa..).for_each(|(&lpn, ppa)| map.set_flash(lpn, ppa));
@@ -627,12 +635,15 @@ mod tests {
             rest = others;
         }
         assert!(map.moves_lines());
+        let (mut widths, before) = (Vec::new(), map.memory().stamps);
         for (parts, threads) in [(1, 1), (2, 2), (3, 2), (5, 4), (5, 1)] {
             let mut map = map.clone();
             map.move_in_parts(0, &to, parts, threads);
             assert!((0..2 * line).all(|lpn| map.code(lpn) == by_run.code(lpn)), "{parts}");
             let held = |map: &Map, ppa| (map.lpn_at(ppa), map.stamp_at(ppa));
             assert!((0..4 * line).all(|ppa| held(&map, ppa) == held(&by_run, ppa)), "{parts}");
+            widths.push(map.memory().stamps);
         }
+        assert!(widths.iter().all(|&w| w == widths[0] && w > before), "{before} {widths:?}");
     }
 }

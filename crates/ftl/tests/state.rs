@@ -30,7 +30,7 @@ fn aged(stamps: &mut Stamps, bad: bool) -> Ftl {
 }
 
 #[test]
-fn a_large_drive_ages_alike_by_one_thread_and_by_several() {
+fn a_large_drive_ages_alike_whether_draws_run_ahead_or_not() {
     let (g, c) = (geometry(4, 8, 220, 512, 16), FtlConfig::new(Placement::Device, 25.0));
     let filled = || {
         let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(1)).unwrap();

@@ -105,8 +105,8 @@ fn advise(block: *mut u8, size: usize) {
     }
 }
 
-/// Makes the memory real by all threads, a large page at a time. Of little of it that is done sooner when it
-/// is written.
+/// Makes the memory real by all threads, a large page at a time. Little memory is left alone: writing to it is
+/// the faster way.
 #[cfg(target_os = "linux")]
 fn populate(memory: &mut [u8]) {
     if memory.len() < WORTH {

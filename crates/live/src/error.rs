@@ -70,7 +70,7 @@ pub enum Error {
     Tls(String),
     #[error(
         "--tls: this program was built without TLS: build it with `cargo build --release -p wordline-cli \
-         --features tls`"
+         --features tls`, or install it with `cargo install --locked --path crates/cli --features tls`"
     )]
     NoTls,
     /// The system refused something before anything was begun.

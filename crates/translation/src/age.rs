@@ -4,8 +4,7 @@ use crate::{AgeError, Translation};
 use wordline_base::{Span, Stamps, beside};
 
 /// Sectors written between two draws: so many that an FTL can ask memory for a part of them while it writes
-/// another. A multiple of it where a window has so many more that a thread is begun for them, which may take
-/// a millisecond.
+/// another. Long windows are drawn by a thread of their own, in larger batches: to begin one may take a millisecond.
 const BATCH: u64 = 1 << 12;
 const WORTH_A_THREAD: u64 = 1 << 15;
 const MOST: u64 = 1 << 20;

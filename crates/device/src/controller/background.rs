@@ -242,7 +242,7 @@ impl Controller {
             self.power.as_mut().expect("it is there").heats(now, nj);
         }
     }
-    /// What had power is over: others may have it.
+    /// An operation that had power is over: others may have that power.
     #[inline(never)]
     pub(super) fn give_power(&mut self, ctx: &mut Ctx, op: Op) {
         self.note_heat(ctx.now);
