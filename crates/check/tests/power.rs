@@ -53,6 +53,20 @@ fn a_limit_on_reads_is_a_number_of_reads() {
     assert!(rate(false, 50) > 2.0 * found[2], "reads that are not limited");
 }
 
+/// An operation that begins with the power of one that is over does not take its place before it was looked at.
+#[test]
+fn a_failed_read_is_an_error_also_where_another_waits_for_its_power() {
+    let job = "[a]\nrw=randread\nioengine=libaio\niodepth=64\nsize=256m\nnorandommap\nnumber_ios=4096\n\
+               continue_on_error=read\n";
+    let case = Case::new("z-ssd-small", job).age(Age::Filled).stack("none").set("cache=none");
+    let case = case.set("nand.faults.read_fail_ppb=50000000").set("power.flash_limit_mw=300");
+    for reads in ["power.limit_reads=true", "power.limit_reads=false"] {
+        let o = case.clone().set(reads).run().unwrap();
+        let errors = o.result.threads[0].total_errors;
+        assert!((150..260).contains(&errors), "{reads}: {errors} of 4096 reads, 205 expected");
+    }
+}
+
 #[test]
 fn reads_are_limited_only_where_there_is_a_limit() {
     let error = writes(&["power.limit_reads=true"]).run().err().expect("it is refused").to_string();

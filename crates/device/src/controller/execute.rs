@@ -216,9 +216,6 @@ impl Controller {
         let Record { op, outcome, held, .. } = *record;
         let owner = op.owner;
         let number = owner & !OWNER_KIND;
-        if self.power.as_ref().is_some_and(|limit| limit.limits(op.kind)) {
-            self.give_power(ctx, op);
-        }
         match owner & OWNER_KIND {
             OWNER_READ => self.piece_read(ctx, number, key),
             OWNER_VECTOR => self.vector_done(ctx, number, key),
@@ -227,6 +224,10 @@ impl Controller {
                 check_own_read(ftl, ctx, number, op.ppa, op.sectors, held);
                 ftl.on_done(ctx, number, outcome);
             }
+        }
+        // Last: what is submitted now may get the number of the record that was looked at.
+        if self.power.as_ref().is_some_and(|limit| limit.limits(op.kind)) {
+            self.give_power(ctx, op);
         }
     }
 
