@@ -277,7 +277,13 @@ fn same_terse(real: &str, ours: &str) {
 /// Runs fio, and writes the same result in its three formats.
 fn compare(name: &str, args: &[&str]) -> Real {
     let dir = scratch(name);
-    let real = fio(&dir, args);
+    let mut real = fio(&dir, args);
+    for _ in 0..9 {
+        if !is_near_a_unit(&real.json) {
+            break;
+        }
+        real = fio(&dir, args);
+    }
     let result = read(&real.json);
     let text = fio_json(&result, true, &JsonOptions::default());
     same_json("", &real.json, &serde_json::from_str(&text).unwrap());
@@ -286,6 +292,19 @@ fn compare(name: &str, args: &[&str]) -> Real {
     same_normal(&fixed_jobs(&real.normal), &fixed_jobs(&fio_normal(&result)));
     same_terse(&real.terse, &fio_terse(&result));
     real
+}
+
+/// A latency has a deviation beside 1000 ns, above which fio's text may take microseconds. The values drawn anew here have a
+/// deviation that differs a little.
+fn is_near_a_unit(json: &Value) -> bool {
+    match json {
+        Value::Object(fields) => fields.iter().any(|(name, value)| {
+            let dev = value.as_f64().filter(|_| name == "stddev");
+            dev.is_some_and(|dev| (950.0..1050.0).contains(&dev)) || is_near_a_unit(value)
+        }),
+        Value::Array(all) => all.iter().any(is_near_a_unit),
+        _ => false,
+    }
 }
 
 /// The number of merged threads is not in fio's JSON.

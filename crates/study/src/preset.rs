@@ -22,6 +22,7 @@ macro_rules! presets {
 static PRESETS: &[Preset] = presets! {
     "rail/latency-cdf"
     "rail/read-latency-vs-write-rate"
+    "rail/read-latency-sustained"
     "rail/read-latency-uniform"
     "rail/max-write-rate"
     "rail/read-latency-without-gc"
