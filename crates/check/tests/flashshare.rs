@@ -72,7 +72,7 @@ fn each_system_serves_the_critical_task_better_than_the_one_before() {
             false => COLOCATED.to_string(),
         };
         let mut before = f64::MAX;
-        for system in ["vanilla", "cacheopt", "kernelopt", "selectisr"] {
+        for system in ["vanilla", "cacheopt", "kernelopt", "selectisr", "xler"] {
             let o = case(&job, &[&format!("system={system}")]).run().unwrap();
             let (mean, _) = latency(&o, "lat");
             // The cache has little to give to random reads of a whole drive.
@@ -80,8 +80,8 @@ fn each_system_serves_the_critical_task_better_than_the_one_before() {
             before = mean;
             let c = |name| counter(&o, name);
             assert!(c("host.kblockd_runs") > 0, "others wait in software queues");
-            assert_eq!(c("host.bypassed") > 0, matches!(system, "kernelopt" | "selectisr"));
-            assert_eq!(c("host.polled_completions") > 0, system == "selectisr");
+            assert_eq!(c("host.bypassed") > 0, !matches!(system, "vanilla" | "cacheopt"));
+            assert_eq!(c("host.polled_completions") > 0, matches!(system, "selectisr" | "xler"));
             assert_eq!(c("host.attributes_set"), 3);
         }
         let vanilla = case(&job, &["system=vanilla"]).run().unwrap();
@@ -273,7 +273,12 @@ fn what_does_not_fit_is_refused_with_its_remedy() {
         (DEVICE, "spdk", &["system=selectisr"], "SPDK takes the drive from it"),
         (DEVICE, "nbd-kernel", &["system=selectisr"], "the drive is behind NBD"),
         (DEVICE, "interrupt", &["system=kernelop"], "did you mean 'kernelopt'?"),
-        (DEVICE, "interrupt", &["system=x"], "one of vanilla, cacheopt, kernelopt, selectisr"),
+        (
+            DEVICE,
+            "interrupt",
+            &["system=x"],
+            "one of vanilla, cacheopt, kernelopt, selectisr, xler",
+        ),
         (DEVICE, "interrupt", &["cache.ways=1", "system=cacheopt"], "--set cache.ways=8"),
         (
             "cnex-small",

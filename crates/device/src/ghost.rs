@@ -3,9 +3,11 @@
 //! Each degree has a cache of tags alone, over a sample of the sets. It sees the commands of its
 //! partition and reads ahead as far as its degree says; nothing of it reaches the flash. At the end of an
 //! epoch the degree whose cache missed least is taken, useless read-aheads counting a part of a miss each,
-//! if it beats the one in force by more than the hysteresis.
+//! if it beats the one in force by more than the hysteresis, a share of what was looked up. Of degrees that
+//! are as good but for that share the least is taken.
 //!
-//! A ghost knows its own partition alone, and in it read-ahead is there at once.
+//! A ghost knows its own partition alone, and in it read-ahead is there at once. What reading further costs
+//! others at their LUNs it does not know.
 
 use crate::config::GhostConfig;
 use wordline_base::BadValue;
@@ -91,7 +93,7 @@ pub(crate) struct Ghosts {
     ways: u32,
     /// Thousandths of a miss that a useless read-ahead counts.
     penalty: u64,
-    /// Thousandths.
+    /// Thousandths of what was looked up.
     hysteresis: u64,
     ghosts: Vec<Ghost>,
     /// The ghost whose degree is in force; none before the first choice.
@@ -189,22 +191,22 @@ impl Ghosts {
     pub fn choose(&mut self) -> Option<u32> {
         let scores: Vec<u64> =
             self.ghosts.iter().map(|g| g.misses * 1000 + g.useless * self.penalty).collect();
-        let seen = std::mem::take(&mut self.looked_up) > 0;
+        let looked_up = std::mem::take(&mut self.looked_up);
         for ghost in &mut self.ghosts {
             (ghost.misses, ghost.useless) = (0, 0);
         }
-        if !seen {
+        if looked_up == 0 {
             return None;
         }
-        let best = (0..scores.len()).min_by_key(|&i| scores[i])?;
-        let worth = self
-            .chosen
-            .is_none_or(|now| scores[best] * 1000 < scores[now] * (1000 - self.hysteresis));
-        if !worth {
+        let margin = looked_up * self.hysteresis;
+        let best = *scores.iter().min()?;
+        if self.chosen.is_some_and(|now| scores[now] <= best + margin) {
             return None;
         }
-        self.chosen = Some(best);
-        Some(self.ghosts[best].sectors)
+        let as_good = (0..scores.len()).filter(|&i| scores[i] <= best + margin);
+        let least = as_good.min_by_key(|&i| self.ghosts[i].sectors)?;
+        self.chosen = Some(least);
+        Some(self.ghosts[least].sectors)
     }
 }
 
@@ -268,7 +270,7 @@ mod tests {
     fn the_degree_with_the_fewest_misses_is_taken_if_it_is_better_by_the_hysteresis() {
         let mut g = ghosts(1);
         let epoch = |g: &mut Ghosts, scores: [(u64, u64); 6]| {
-            g.looked_up = 1;
+            g.looked_up = 1000;
             for (ghost, (misses, useless)) in g.ghosts.iter_mut().zip(scores) {
                 (ghost.misses, ghost.useless) = (misses, useless);
             }
@@ -286,5 +288,19 @@ mod tests {
         assert_eq!(epoch(&mut g, with(4, (979, 0))), Some(64), "8 units of 8 sectors");
         assert_eq!(epoch(&mut g, with(2, (500, 5000))), None, "a useless one counts a tenth");
         assert_eq!(epoch(&mut g, with(2, (500, 4700))), Some(16));
+    }
+
+    /// A stream that eight units cover: a few misses where requests were long, and none with sixteen.
+    #[test]
+    fn a_few_misses_of_many_look_ups_do_not_make_it_read_further() {
+        let scores = [9000, 7000, 5000, 2500, 12, 0];
+        for from in [None, Some(3)] {
+            let mut g = ghosts(1);
+            (g.chosen, g.looked_up) = (from, 10_000);
+            for (ghost, misses) in g.ghosts.iter_mut().zip(scores) {
+                ghost.misses = misses;
+            }
+            assert_eq!(g.choose(), Some(64), "8 units of 8 sectors, from {from:?}");
+        }
     }
 }

@@ -108,7 +108,7 @@ impl ReadAhead {
         })
     }
 
-    /// A read command arrived: the sectors to fetch ahead, as (first, count).
+    /// A read command was fetched: the sectors to read ahead of it, as (first, count).
     pub fn on_read(&mut self, lpn: u32, sectors: u32) -> Option<(u32, u32)> {
         let found = position(&self.next, lpn);
         let index = found.unwrap_or_else(|| {

@@ -191,7 +191,7 @@ pub struct FlashShareConfig {
     /// How long such a task goes on looking although another one is to have its core. Then it sleeps until
     /// the interrupt.
     pub give_up: Span,
-    /// A device beside the drive merges, and waits for completions.
+    /// A device beside the drive merges latency-critical I/O, and waits for its completions.
     pub accelerator: bool,
     /// Who gives tasks their attributes.
     pub marked_by: MarkedBy,

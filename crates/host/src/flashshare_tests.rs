@@ -224,6 +224,18 @@ fn an_accelerator_takes_the_merge_the_doorbell_and_the_looks() {
 }
 
 #[test]
+fn what_is_not_latency_critical_goes_past_the_accelerator() {
+    let run = |accelerator| {
+        let mut s = stack(1);
+        share(&mut s);
+        s.flashshare = FlashShareConfig { bypass: true, queues: true, accelerator, ..s.flashshare };
+        let other = ThreadSpec::new("other", Engine::Pvsync2, 1);
+        latencies(&run(&s, vec![(other, reads(50))], 7_300), 0)
+    };
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
 fn a_task_asks_for_its_attribute_once() {
     let mut s = stack(1);
     share(&mut s);

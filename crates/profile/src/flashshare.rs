@@ -1,4 +1,4 @@
-//! The four systems that FlashShare's study compares (Zhang et al., OSDI 2018), each the one before it and
+//! The systems that FlashShare's study compares (Zhang et al., OSDI 2018), each the one before it and
 //! something more, as overrides. Whether its KernelOpt includes CacheOpt the slides do not say: here it does,
 //! and `cache.partition=none` takes it out.
 
@@ -9,7 +9,7 @@ use wordline_base::nearest;
 pub(crate) const SYSTEM: &str = "system";
 
 /// A system and what it is, in a line.
-pub const SYSTEMS: [(&str, &str); 4] = [
+pub const SYSTEMS: [(&str, &str); 5] = [
     ("vanilla", "one queue a core, software queues, one cache for all"),
     ("cacheopt", "and a cache in two parts, with read-ahead by class"),
     (
@@ -17,6 +17,7 @@ pub const SYSTEMS: [(&str, &str); 4] = [
         "and latency-critical requests past the software queues, in urgent queues of their own",
     ),
     ("selectisr", "and their completions polled, the others' by interrupt"),
+    ("xler", "and an accelerator that takes merging and polling from the cores"),
 ];
 
 /// Why a drive and a host make no such system.
@@ -113,6 +114,9 @@ pub(crate) fn overrides(
     }
     if level >= 3 {
         set.push("stack.flashshare.select_isr=true".into());
+    }
+    if level >= 4 {
+        set.push("stack.flashshare.accelerator=true".into());
     }
     Ok(set)
 }

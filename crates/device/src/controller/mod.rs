@@ -118,6 +118,8 @@ pub(crate) struct Command {
     pub held: Option<u32>,
     /// Its data that take turns, or `NONE`.
     pub stream: u32,
+    /// What to read ahead of it: the first sector, and how many.
+    pub ahead: (u32, u32),
 }
 
 /// A drive's controller with its flash and, unless the FTL is on the host, its FTL. It takes commands and
@@ -531,11 +533,28 @@ impl Controller {
                 copied: Time::ZERO,
                 held: None,
                 stream: NONE,
+                ahead: (0, 0),
             });
+            if sqe.opcode == Opcode::Read && !self.read_ahead.is_empty() {
+                self.see_read(cmd);
+            }
             if matches!(sqe.opcode, Opcode::Write | Opcode::Deallocate) {
                 ctx.stamps.bind(cmd, sqe.submitted);
             }
             ctx.at(ready, Kind::Firmware, cmd);
+        }
+    }
+
+    /// Read-ahead sees reads in the order of their fetch. A core that is through with a short one may overtake
+    /// another that has the long one in front of it.
+    #[inline(never)]
+    fn see_read(&mut self, cmd: u32) {
+        if self.check(cmd).is_err() {
+            return;
+        }
+        let command = &mut self.commands[cmd];
+        if let Some(ahead) = self.read_ahead.get_mut(usize::from(command.partition)) {
+            command.ahead = ahead.on_read(command.lpn, command.sectors).unwrap_or_default();
         }
     }
 

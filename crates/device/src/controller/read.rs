@@ -54,9 +54,7 @@ impl Controller {
             self.read_flash(ctx, cmd, lpn, sectors, Fill::Nothing);
             return self.part_done(ctx, cmd, None);
         };
-        let partition = command.partition;
-        let ahead = self.read_ahead.get_mut(usize::from(partition));
-        let ahead = ahead.and_then(|r| r.on_read(lpn, sectors));
+        let Command { partition, ahead: (from, n), .. } = *command;
         let cost = self.cost.read_command + self.cost.read_sector * u64::from(sectors);
         if cost > Span::ZERO && !cache.holds_or_fills(lpn, sectors) {
             cache.prefetch_room(lpn, partition);
@@ -70,8 +68,8 @@ impl Controller {
         } else {
             self.look_up_all(ctx, cmd);
         }
-        if let Some((from, sectors)) = ahead {
-            self.fetch_ahead(ctx, from, sectors, partition);
+        if n > 0 {
+            self.fetch_ahead(ctx, from, n, partition);
         }
     }
 

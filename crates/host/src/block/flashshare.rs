@@ -215,7 +215,7 @@ impl<S: Source> Host<S> {
             self.block.hctxs[home].dispatch.push_back(rq);
             return self.go(t, Step::Bypass);
         }
-        let work = self.driver_work(core);
+        let work = self.driver_work(core, rq);
         let thread = &mut self.threads[t];
         thread.plan_issue(rq);
         thread.pend.driver += work;
@@ -247,7 +247,7 @@ impl<S: Source> Host<S> {
         if self.block.requests[rq].looker == NONE {
             self.expect(t, rq);
         }
-        let work = self.driver_work(core);
+        let work = self.driver_work(core, rq);
         let thread = &mut self.threads[t];
         thread.plan_issue(rq);
         thread.pend.driver += work;
@@ -320,7 +320,7 @@ impl<S: Source> Host<S> {
             work.pop_front();
             return Flow::Again;
         };
-        let work = self.driver_work(core);
+        let work = self.driver_work(core, rq);
         let thread = &mut self.threads[t];
         thread.plan_issue(rq);
         thread.pend.driver += work;

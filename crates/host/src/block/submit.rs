@@ -157,11 +157,13 @@ impl<S: Source> Host<S> {
                 false => self.segment(ctx, t, Step::Bypass),
             };
         }
-        if self.stack.flashshare.accelerator {
-            thread.pend.block += spend!(self, thread.core(), RegisterWrite);
-        } else {
-            thread.pend.block += spend!(self, thread.core(), Block);
-        }
+        let core = thread.core();
+        let work = match self.accelerates(n.class) {
+            true => spend!(self, core, RegisterWrite),
+            false => spend!(self, core, Block),
+        };
+        let thread = &mut self.threads[t];
+        thread.pend.block += work;
         if scheduled {
             thread.pend.block += spend!(self, thread.core(), Scheduler);
             if let Some(Elevator::Luns(luns)) = &self.block.disks[n.disk].queue.elevator {
@@ -308,7 +310,7 @@ impl<S: Source> Host<S> {
             self.queue_software(ctx, rq, core);
             return self.go(t, then);
         }
-        let work = self.driver_work(core);
+        let work = self.driver_work(core, rq);
         let thread = &mut self.threads[t];
         thread.plan_issue(rq);
         thread.pend.driver += work;
@@ -442,7 +444,7 @@ impl<S: Source> Host<S> {
             Some(rq) => {
                 thread.plan_issue(rq);
                 let core = thread.core();
-                let work = self.driver_work(core);
+                let work = self.driver_work(core, rq);
                 self.threads[t].pend.driver += work;
                 self.segment(ctx, t, Step::RunQueue)
             }

@@ -13,7 +13,7 @@ use crate::block::{NONE, Purpose};
 use crate::function::spend;
 use crate::host::{Host, Output};
 use crate::source::Source;
-use wordline_base::{Ctx, IoId, Layer, Lpn, SectorSize, Span, Time, Why};
+use wordline_base::{Ctx, IoClass, IoId, Layer, Lpn, SectorSize, Span, Time, Why, Workload};
 use wordline_ftl::Touch;
 use wordline_nvme::{Cqe, Opcode, Sqe, Status};
 
@@ -43,11 +43,18 @@ pub(crate) fn from_ledger(ctx: &mut Ctx, drive: u8, submitted: &mut u32, ok: boo
 }
 
 impl<S: Source> Host<S> {
+    /// Whether what is of this class goes by the accelerator: latency-critical I/O does, all other by the block
+    /// layer and the driver (OSDI 2018, figure 7b).
+    #[inline]
+    pub(crate) fn accelerates(&self, class: IoClass) -> bool {
+        self.stack.flashshare.accelerator && class.workload() == Workload::Latency
+    }
+
     /// What nvme_queue_rq of a request costs: mapping its data, its command and the doorbell. An accelerator
     /// writes the command itself.
     #[inline]
-    pub(crate) fn driver_work(&mut self, core: u32) -> u64 {
-        let rings = u64::from(!self.stack.flashshare.accelerator);
+    pub(crate) fn driver_work(&mut self, core: u32, rq: u32) -> u64 {
+        let rings = u64::from(!self.accelerates(self.block.requests[rq].class));
         let stats = u64::from(self.poll_stats.samples());
         spend!(self, core, DmaMap, Doorbell * rings, StatIssue * stats)
     }
@@ -95,7 +102,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn submit(&mut self, h: u16, sqe: Sqe) {
         let disk = self.block.hctxs[h].disk();
         let sq = h - self.block.disks[disk].first();
-        let after = match self.stack.flashshare.accelerator {
+        let after = match self.accelerates(sqe.class) {
             true => self.stack.cost.flashshare.accelerate,
             false => Span::ZERO,
         };

@@ -216,7 +216,7 @@ impl<S: Source> Host<S> {
             Irq::Dispatch(rq) => {
                 let work = match self.block.requests[rq].purpose {
                     Purpose::Flush => self.flush_work(core),
-                    _ => self.driver_work(core),
+                    _ => self.driver_work(core, rq),
                 };
                 work + self.repair_sum(core, rq)
             }

@@ -459,6 +459,38 @@ fn read_ahead_turns_a_stream_into_hits_and_leaves_random_reads_alone() {
     assert_eq!(with, run(false, false).0);
 }
 
+/// A core that is through with a short read before another one is with the long read in front of it.
+#[test]
+fn a_stream_is_one_in_the_order_in_which_its_reads_are_fetched() {
+    let read_ahead = Some(ReadAheadConfig {
+        trigger: 4,
+        streams: 4,
+        bytes: 256 << 10,
+        ratio: 0.0,
+        ghosts: None,
+    });
+    let mut h = host(Some(CacheConfig { read_ahead, ..cache_config(1024, 8, 1) }), &ftl_config());
+    for i in 0..2000u64 {
+        h.submit(0, Opcode::Write, i * SECTOR, 4096);
+        if i % 64 == 63 {
+            h.settle();
+        }
+    }
+    h.one(Opcode::Flush, 0, 0);
+    h.settle();
+    let mut sector = 0;
+    for _ in 0..40 {
+        for sectors in [18, 1, 1] {
+            h.submit(0, Opcode::Read, sector * SECTOR, sectors * SECTOR as u32);
+            sector += u64::from(sectors);
+        }
+        h.settle();
+    }
+    h.assert_no_wrong("read-ahead");
+    let s = h.drive.stats(h.ctx.now).cache.unwrap();
+    assert!(s.ahead_useful >= 750, "of 800 but for the first four reads: {s:?}");
+}
+
 #[test]
 fn a_flush_waits_for_write_backs_already_under_way() {
     let mut f = ftl_config();
