@@ -372,7 +372,10 @@ impl EventQueue {
     /// The next event, and its time; of equal times the one that was set first.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, Event)> {
-        let Some(slot) = self.occupied_from_now() else { return self.pop_far() };
+        let slot = match self.occupied_from_now() {
+            Some(slot) => slot,
+            None => self.go_far()?,
+        };
         let Bucket { at, tag, more, .. } = self.buckets[slot];
         if more == NONE {
             let word = &mut self.occupied[slot / 64];
@@ -391,14 +394,13 @@ impl EventQueue {
         Some((self.now, Event(tag & ((1 << EVENT_BITS) - 1))))
     }
 
-    /// The earliest event is beyond the ring, or there is none.
+    /// The earliest event is beyond the ring, or there is none: goes on to its time, and answers its bucket.
     #[cold]
-    fn pop_far(&mut self) -> Option<(Time, Event)> {
-        let Reverse((at, _, _, tag)) = self.far.pop()?;
-        self.popped += 1;
+    fn go_far(&mut self) -> Option<usize> {
+        let &Reverse((at, ..)) = self.far.peek()?;
         self.now = Time(at);
         self.come_near();
-        Some((self.now, Event(tag & ((1 << EVENT_BITS) - 1))))
+        self.occupied_from_now()
     }
 
     /// Puts into the ring what the horizon has reached. This is before any later entry for the same

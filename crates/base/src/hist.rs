@@ -14,7 +14,7 @@ pub const BUCKETS: usize = GROUPS << GROUP_BITS;
 /// Counts of nanosecond values, with exact count, sum, minimum, maximum and sum of squares.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Histogram {
-    counts: Vec<u64>,
+    counts: Box<[u64; BUCKETS]>,
     n: u64,
     sum: u128,
     sum_squares: f64,
@@ -77,7 +77,7 @@ impl Histogram {
     /// Of nothing.
     pub fn new() -> Histogram {
         Histogram {
-            counts: vec![0; BUCKETS],
+            counts: Box::new([0; BUCKETS]),
             n: 0,
             sum: 0,
             sum_squares: 0.0,
@@ -101,14 +101,19 @@ impl Histogram {
         // Signed: that conversion is one instruction, and nobody waits for 292 years.
         let real = value as i64 as f64;
         self.sum_squares += real * real;
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        // Seldom, after the first few.
+        if value < self.min {
+            self.min = value;
+        }
+        if value > self.max {
+            self.max = value;
+        }
         bucket
     }
 
     /// Counts all that `other` did, as if its values had come here.
     pub fn merge(&mut self, other: &Histogram) {
-        for (a, b) in self.counts.iter_mut().zip(&other.counts) {
+        for (a, b) in self.counts.iter_mut().zip(&*other.counts) {
             *a += b;
         }
         self.n += other.n;

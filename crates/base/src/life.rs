@@ -419,6 +419,7 @@ pub struct Lives {
 
 impl Lives {
     /// A life that begins now: its number until [`Lives::release`].
+    #[inline]
     pub fn begin(&mut self, job: u32, ddir: Ddir, offset: u64, len: u32, now: Time) -> IoId {
         let Some(slot) = self.free.pop() else {
             self.lives.push(Life::new(job, ddir, offset, len, now));
@@ -488,6 +489,7 @@ impl Lives {
         life.mark(Layer::Server, Why::Work, first_core, part.end);
     }
     /// The life of an I/O in flight.
+    #[inline]
     pub fn get(&self, io: IoId) -> &Life {
         &self.lives[io]
     }

@@ -22,7 +22,7 @@ impl<T: Copy> Slab<T> {
         Slab { items: Vec::with_capacity(n).into(), free: Vec::with_capacity(n) }
     }
     /// Keeps a record; its key.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, item: T) -> u32 {
         match self.free.pop() {
             Some(key) => {

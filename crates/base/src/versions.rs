@@ -226,7 +226,7 @@ impl Versions {
     }
 
     /// The entry; 0 if it was never written.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, i: usize) -> u32 {
         let head = self.heads[i / LEN];
         if head == NIBBLES {
@@ -234,6 +234,8 @@ impl Versions {
             if small < IN_NIBBLES {
                 return small;
             }
+        } else if head < WORDS {
+            return head;
         } else if head == WORDS {
             return self.words[i / LEN][i % LEN];
         }

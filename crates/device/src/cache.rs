@@ -18,7 +18,7 @@
 //! ways of its partition alone. What is counted by partition is counted for the one whose command brought
 //! the line in, and so is its share of dirty lines.
 //!
-//! Memory is taken by groups of sets when first touched.
+//! Memory is taken when it is first touched: lines by groups of sets, tags and stamps by pages of the system.
 
 use crate::config::CacheConfig;
 use crate::ghost::Shape;
@@ -27,7 +27,7 @@ use crate::recency::{self, Used};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::ops::Range;
-use wordline_base::{BadValue, IoClass, Lpn, SectorSize, Slab, Stamps, prefetch};
+use wordline_base::{Array, BadValue, IoClass, Lpn, SectorSize, Slab, Stamps, prefetch};
 
 /// A line's place: `set << WAY_BITS | way`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,14 +102,11 @@ impl Line {
     }
 }
 
-/// Sets that take memory together.
+/// Lines of sets that take memory together.
 struct Group {
-    /// Line number + 1; 0 is empty.
-    tags: Box<[u32]>,
     /// The order in which each set's ways were touched last.
     used: Box<[Used]>,
     lines: Box<[Line]>,
-    stamps: Box<[u32]>,
 }
 
 /// What a flash read brings into the cache.
@@ -203,6 +200,10 @@ pub(crate) struct Cache {
     sets: u32,
     ways: u32,
     pub line_sectors: u32,
+    /// Line number + 1; 0 is empty.
+    tags: Array<u32>,
+    /// Of each sector of each line.
+    stamps: Array<u32>,
     groups: Vec<Option<Box<Group>>>,
     #[cfg(debug_assertions)]
     touched: Option<LineId>,
@@ -302,6 +303,8 @@ impl Cache {
             sets: sets as u32,
             ways: config.ways,
             line_sectors: sectors as u32,
+            tags: Array::zeroed(all as usize),
+            stamps: Array::zeroed((all * sectors) as usize),
             groups: (0..sets.div_ceil(1 << GROUP_BITS)).map(|_| None).collect(),
             #[cfg(debug_assertions)]
             touched: None,
@@ -376,10 +379,10 @@ impl Cache {
     #[inline]
     pub fn prefetch(&self, lpn: u32) {
         let set = lpn / self.line_sectors % self.sets;
-        let (g, i) = self.at(LineId(set << WAY_BITS));
-        if let Some(group) = &self.groups[g] {
-            prefetch(&group.tags, i);
-            prefetch(&group.tags, i + self.ways as usize - 1);
+        let i = self.at(LineId(set << WAY_BITS));
+        prefetch(&self.tags, i);
+        prefetch(&self.tags, i + self.ways as usize - 1);
+        if let Some(group) = &self.groups[(set >> GROUP_BITS) as usize] {
             prefetch(&group.used, self.ring_of(set).end - 1);
         }
     }
@@ -387,14 +390,14 @@ impl Cache {
     #[inline]
     pub fn prefetch_room(&self, lpn: u32, partition: u8) {
         let set = lpn / self.line_sectors % self.sets;
-        let (g, i) = self.at(LineId(set << WAY_BITS));
+        let id = LineId(set << WAY_BITS);
+        let (g, i) = self.in_group(id);
         if let Some(group) = &self.groups[g] {
-            let mut ways = self.by_age(group, set, partition);
-            let line = i + ways.next().unwrap_or(0);
-            prefetch(&group.lines, line);
+            let way = self.by_age(group, set, partition).next().unwrap_or(0);
+            prefetch(&group.lines, i + way);
             // The end of a line is where the next begins.
-            prefetch(&group.lines, line + 1);
-            prefetch(&group.stamps, line * self.line_sectors as usize);
+            prefetch(&group.lines, i + way + 1);
+            prefetch(&self.stamps, (self.at(id) + way) * self.line_sectors as usize);
         }
     }
     pub fn lines(&self) -> u64 {
@@ -424,7 +427,13 @@ impl Cache {
     }
 
     #[inline]
-    fn at(&self, id: LineId) -> (usize, usize) {
+    fn at(&self, id: LineId) -> usize {
+        let (set, way) = (id.0 >> WAY_BITS, id.0 & ((1 << WAY_BITS) - 1));
+        set as usize * self.ways as usize + way as usize
+    }
+    /// Where a line is: its group, and its place there.
+    #[inline]
+    fn in_group(&self, id: LineId) -> (usize, usize) {
         let (set, way) = (id.0 >> WAY_BITS, id.0 & ((1 << WAY_BITS) - 1));
         let within = (set & ((1 << GROUP_BITS) - 1)) * self.ways + way;
         ((set >> GROUP_BITS) as usize, within as usize)
@@ -447,32 +456,32 @@ impl Cache {
         let at = (set & ((1 << GROUP_BITS) - 1)) as usize * ring;
         at..at + ring
     }
+    #[inline]
     fn group(&self, g: usize) -> &Group {
         self.groups[g].as_ref().expect("a line that is in use has memory")
     }
+    #[inline]
     fn group_mut(&mut self, g: usize) -> &mut Group {
         self.groups[g].as_mut().expect("a line that is in use has memory")
     }
     #[inline]
     pub fn line(&self, id: LineId) -> &Line {
-        let (g, i) = self.at(id);
+        let (g, i) = self.in_group(id);
         &self.group(g).lines[i]
     }
     #[inline]
     pub fn line_mut(&mut self, id: LineId) -> &mut Line {
-        let (g, i) = self.at(id);
+        let (g, i) = self.in_group(id);
         &mut self.group_mut(g).lines[i]
     }
     /// The first sector of the line.
     pub fn first_sector(&self, id: LineId) -> u32 {
-        let (g, i) = self.at(id);
-        (self.group(g).tags[i] - 1) * self.line_sectors
+        (self.tags[self.at(id)] - 1) * self.line_sectors
     }
     /// The stamps of a run of a line's sectors.
     pub fn stamps(&self, id: LineId, first: u32, n: u32) -> &[u32] {
-        let (g, i) = self.at(id);
-        let at = i * self.line_sectors as usize + first as usize;
-        &self.group(g).stamps[at..at + n as usize]
+        let at = self.at(id) * self.line_sectors as usize + first as usize;
+        &self.stamps[at..at + n as usize]
     }
 
     /// A line that is being filled.
@@ -486,9 +495,8 @@ impl Cache {
     #[inline]
     pub fn find(&self, number: u32) -> Option<LineId> {
         let set = number % self.sets;
-        let group = self.groups[(set >> GROUP_BITS) as usize].as_ref()?;
-        let base = ((set & ((1 << GROUP_BITS) - 1)) * self.ways) as usize;
-        let tags = &group.tags[base..base + self.ways as usize];
+        let base = set as usize * self.ways as usize;
+        let tags = &self.tags[base..base + self.ways as usize];
         let way = position(tags, number + 1)?;
         Some(LineId(set << WAY_BITS | way as u32))
     }
@@ -523,7 +531,7 @@ impl Cache {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn touch(&mut self, id: LineId) {
         #[cfg(debug_assertions)]
         {
@@ -541,24 +549,17 @@ impl Cache {
         debug_assert!(self.find(number).is_none(), "a line is in one place");
         let set = number % self.sets;
         let g = (set >> GROUP_BITS) as usize;
-        let base = ((set & ((1 << GROUP_BITS) - 1)) * self.ways) as usize;
         if self.groups[g].is_none() {
-            let sets = (self.sets - (g as u32) * (1 << GROUP_BITS)).min(1 << GROUP_BITS);
-            let n = (sets * self.ways) as usize;
-            self.groups[g] = Some(Box::new(Group {
-                tags: vec![0; n].into_boxed_slice(),
-                used: recency::unused(self.ways).collect::<Vec<_>>().repeat(sets as usize).into(),
-                lines: vec![BLANK_LINE; n].into_boxed_slice(),
-                stamps: vec![0; n * self.line_sectors as usize].into_boxed_slice(),
-            }));
+            self.take_memory(g);
         }
         let (rank, way) = self.room(set, partition);
         let id = LineId(set << WAY_BITS | way as u32);
         if rank >= 2 {
             return Err(id);
         }
+        let (_, i) = self.in_group(id);
         let group = self.groups[g].as_mut().expect("a line that is in use has memory");
-        let line = &mut group.lines[base + way];
+        let line = &mut group.lines[i];
         if rank == 1 {
             self.stats[usize::from(partition)].evictions += 1;
             self.stats[usize::from(line.partition)].ahead_useless += count(line.ahead);
@@ -566,19 +567,30 @@ impl Cache {
         debug_assert_eq!(line.waiters, NONE, "nobody waits for a line that is replaced");
         debug_assert_eq!(line.position, 0);
         *line = Line { partition, ..BLANK_LINE };
-        group.tags[base + way] = number + 1;
+        let at = self.at(id);
+        self.tags[at] = number + 1;
         self.touch(id);
         debug_assert!(self.ways_of(partition).contains(&way), "in its own partition");
         Ok(id)
+    }
+
+    /// The lines of a group of sets, on its first use.
+    #[cold]
+    fn take_memory(&mut self, g: usize) {
+        let sets = (self.sets - (g as u32) * (1 << GROUP_BITS)).min(1 << GROUP_BITS);
+        self.groups[g] = Some(Box::new(Group {
+            used: recency::unused(self.ways).collect::<Vec<_>>().repeat(sets as usize).into(),
+            lines: vec![BLANK_LINE; (sets * self.ways) as usize].into_boxed_slice(),
+        }));
     }
 
     /// The way of a set to make room in, and how little it is fit for that: 0 is empty, 1 clean, 2 dirty,
     /// 3 busy; among equals the one touched longest ago.
     #[inline]
     fn room(&self, set: u32, partition: u8) -> (u32, usize) {
-        let (g, base) = self.at(LineId(set << WAY_BITS));
-        let group = self.group(g);
-        let rank_of = |way: usize| match (group.tags[base + way], &group.lines[base + way]) {
+        let (g, base) = self.in_group(LineId(set << WAY_BITS));
+        let (group, tags) = (self.group(g), self.at(LineId(set << WAY_BITS)));
+        let rank_of = |way: usize| match (self.tags[tags + way], &group.lines[base + way]) {
             (0, _) => 0,
             (_, line) if line.is_busy() => 3,
             (_, line) if line.dirty != 0 => 2,
@@ -600,23 +612,47 @@ impl Cache {
     /// not in the cache has its newest data with the FTL. They are for a command of the class `by`, or read
     /// ahead.
     pub fn begin_fill(&mut self, stamps: &Stamps, id: LineId, mask: u64, by: Option<IoClass>) {
-        let (g, i) = self.at(id);
-        let group = self.groups[g].as_mut().expect("a line that is in use has memory");
+        let i = self.at(id);
         if stamps.is_on() {
             let (base, at) =
-                ((group.tags[i] - 1) * self.line_sectors, i * self.line_sectors as usize);
+                ((self.tags[i] - 1) * self.line_sectors, i * self.line_sectors as usize);
             let mut left = mask;
             while left != 0 {
                 let sector = left.trailing_zeros();
-                group.stamps[at + sector as usize] = stamps.newest(Lpn(base + sector));
+                self.stamps[at + sector as usize] = stamps.newest(Lpn(base + sector));
                 left &= left - 1;
             }
         }
-        let line = &mut group.lines[i];
+        let line = self.line_mut(id);
         line.filling |= mask;
         match by {
             Some(class) => line.class = class,
             None => line.ahead |= mask,
+        }
+    }
+
+    /// Sectors that were being read are there, or lost, by so many flash reads. Those written or trimmed
+    /// meanwhile are left alone.
+    #[inline]
+    pub fn filled(
+        &mut self,
+        id: LineId,
+        sectors: u64,
+        ok: bool,
+        flights: u16,
+        woken: &mut VecDeque<Woken>,
+    ) {
+        let line = self.line_mut(id);
+        let arrived = line.filling & sectors;
+        line.fills -= flights;
+        line.filling &= !arrived;
+        if ok {
+            line.valid |= arrived;
+        } else {
+            line.ahead &= !arrived;
+        }
+        if line.waiters != NONE {
+            self.wake_some(id, 0, woken);
         }
     }
 
@@ -630,17 +666,18 @@ impl Cache {
         n: u32,
         class: IoClass,
     ) {
-        let (g, i) = self.at(id);
-        let group = self.groups[g].as_mut().expect("a line that is in use has memory");
+        let i = self.at(id);
         if stamps.is_on() {
-            let base = (group.tags[i] - 1) * self.line_sectors;
+            let base = (self.tags[i] - 1) * self.line_sectors;
             let at = i * self.line_sectors as usize + first as usize;
-            let shown = &mut group.stamps[at..at + n as usize];
+            let shown = &mut self.stamps[at..at + n as usize];
             for (sector, stamp) in (base + first..).zip(shown) {
                 *stamp = stamps.show(cmd, Lpn(sector));
             }
         }
         let mask = bits(first, n);
+        let (g, i) = self.in_group(id);
+        let group = self.groups[g].as_mut().expect("a line that is in use has memory");
         let line = &mut group.lines[i];
         let (was_dirty, useless) = (line.dirty, line.ahead & mask);
         let by = usize::from(line.partition);
@@ -844,15 +881,8 @@ impl Cache {
 
     /// Lines that hold something, for a trim that is longer than the cache.
     pub fn resident(&self) -> impl Iterator<Item = LineId> + '_ {
-        self.groups.iter().enumerate().filter_map(|(g, group)| Some((g, group.as_ref()?))).flat_map(
-            move |(g, group)| {
-                let of = move |i: usize| {
-                    let set = (g as u32) << GROUP_BITS | (i as u32 / self.ways);
-                    LineId(set << WAY_BITS | (i as u32 % self.ways))
-                };
-                group.tags.iter().enumerate().filter(|(_, tag)| **tag != 0).map(move |(i, _)| of(i))
-            },
-        )
+        let of = |i| LineId(((i / self.ways) << WAY_BITS) + i % self.ways);
+        (0..).zip(&*self.tags).filter(|(_, tag)| **tag != 0).map(move |(i, _)| of(i))
     }
 
     /// Checks what must hold of a split cache after each event, of the set that was touched last: a line is
@@ -864,8 +894,8 @@ impl Cache {
         assert!(latency.start == 0 && latency.end == throughput.start);
         assert!(throughput.end == self.ways as usize);
         assert!(!latency.is_empty() && !throughput.is_empty(), "each partition has a way");
-        let (g, i) = self.at(LineId(id.0 >> WAY_BITS << WAY_BITS));
-        let tags = &self.group(g).tags[i..i + self.ways as usize];
+        let i = self.at(LineId(id.0 >> WAY_BITS << WAY_BITS));
+        let tags = &self.tags[i..i + self.ways as usize];
         for (way, tag) in tags.iter().enumerate() {
             let twice = *tag != 0 && tags[..way].contains(tag);
             assert!(!twice, "line {} is in two ways of its set", tag.wrapping_sub(1));

@@ -348,7 +348,7 @@ impl Front {
     /// Whether there is a completion or an interrupt for the host.
     #[inline]
     pub fn has_output(&self) -> bool {
-        !self.out.is_empty() || !self.late_interrupts.is_empty()
+        (self.out.len() | self.late_interrupts.len()) > 0
     }
     /// The next completion that became visible to the host.
     #[inline]

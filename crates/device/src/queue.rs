@@ -107,6 +107,7 @@ impl SubmissionQueue {
         if slot + 1 == self.ring.count() { 0 } else { slot + 1 }
     }
     /// The host writes an entry.
+    #[inline]
     pub fn push(&mut self, sqe: Sqe) -> Result<(), QueueFull> {
         let next = self.next(self.tail);
         if next == self.host_head {
@@ -120,6 +121,7 @@ impl SubmissionQueue {
         self.tail
     }
     /// A doorbell with this tail reaches the controller.
+    #[inline]
     pub fn ring_up(&mut self, tail: u32, now: Time) {
         while self.seen != tail {
             self.ring[self.seen].arrived = now;

@@ -463,6 +463,7 @@ impl Generator {
 
     /// An I/O at this place of the drive completed. A synchronous engine's has when the next is asked
     /// for.
+    #[inline]
     pub fn completed(&mut self, ddir: Ddir, offset: u64, len: u64, ok: bool) {
         let same = |io: &InFlight| (io.ddir, io.offset, io.len) == (ddir, offset, len);
         let Some(at) = self.in_flight.iter().position(same) else { return };

@@ -223,6 +223,8 @@ pub(crate) struct Warm {
     saves: Spans,
     /// Nanoseconds of other work that displace all of it.
     displaced: u64,
+    /// 2^64 / `displaced`, rounded up, where a product with it divides exactly; else 0.
+    inverse: u64,
 }
 
 impl Warm {
@@ -235,13 +237,25 @@ impl Warm {
             };
             saves[f] = spans[f] - (spans[f] as f64 * share).round() as u64;
         }
-        Warm { saves, displaced: config.displaced.0.max(1) }
+        let displaced = config.displaced.0.max(1);
+        // The product is too large by less than the dividend times `displaced`, in units of 2^-64 of one.
+        let most = saves.iter().fold(0, |most, &ns| ns.max(most));
+        let error = u128::from(most) * u128::from(displaced) * u128::from(displaced);
+        let inverse = match displaced > 1 && error <= u128::from(u64::MAX) {
+            true => u64::MAX / displaced + 1,
+            false => 0,
+        };
+        Warm { saves, displaced, inverse }
     }
 
     #[inline]
     fn after(&self, f: usize, other: u64) -> u64 {
         let most = self.saves[f];
-        most - most * other.min(self.displaced) / self.displaced
+        let lost = most * other.min(self.displaced);
+        most - match self.inverse {
+            0 => lost / self.displaced,
+            inverse => ((u128::from(lost) * u128::from(inverse)) >> 64) as u64,
+        }
     }
 }
 
@@ -273,14 +287,14 @@ pub(crate) struct Calls {
     last: Spans,
     /// What the core had worked when it last went idle: what ran before is cold.
     cold: u64,
-    /// What loops of looks took of the core's time: they displace nothing.
-    spun: u64,
+    /// How long the core has worked. Loops of looks are not in it: they displace nothing.
+    worked: u64,
 }
 
 impl Default for Calls {
     fn default() -> Calls {
         let none = [0; FUNCTIONS];
-        Calls { calls: none, extra: none, saved: none, last: none, cold: 1, spun: 0 }
+        Calls { calls: none, extra: none, saved: none, last: none, cold: 1, worked: 0 }
     }
 }
 
@@ -298,19 +312,19 @@ impl Calls {
         self.extra[f as usize] += ns;
     }
 
-    /// Loops of looks took so much of the core's time.
+    /// The core was busy for so long, `spun` of it with loops of looks.
     #[inline]
-    pub fn spin(&mut self, ns: u64) {
-        self.spun += ns;
+    pub fn busy(&mut self, ns: u64, spun: u64) {
+        self.worked += ns - spun;
     }
 
-    /// What they take less than cold ones, by a core that was busy for `busy`.
+    /// What they take less than cold ones.
     #[inline(always)]
-    pub fn save(&mut self, f: usize, n: u64, busy: u64, cost: &Costs) -> u64 {
+    pub fn save(&mut self, f: usize, n: u64, cost: &Costs) -> u64 {
         if n == 0 {
             return 0;
         }
-        let (worked, warm) = (busy - self.spun, &cost.warm);
+        let (worked, warm) = (self.worked, &cost.warm);
         let last = std::mem::replace(&mut self.last[f], worked);
         let first = if last >= self.cold { warm.after(f, worked - last) } else { 0 };
         let saved = first + warm.saves[f] * (n - 1);
@@ -318,10 +332,10 @@ impl Calls {
         saved
     }
 
-    /// The core goes idle, after `busy`.
+    /// The core goes idle.
     #[inline]
-    pub fn pause(&mut self, busy: u64) {
-        self.cold = (busy - self.spun).max(1);
+    pub fn pause(&mut self) {
+        self.cold = self.worked.max(1);
     }
 
     /// What each function took so far.
@@ -389,18 +403,38 @@ mod tests {
         })
     }
 
-    /// One call of `block`, 1 us cold, by a core that was busy for so long.
-    fn call(calls: &mut Calls, busy_us: u64) -> u64 {
+    /// One call of `block`, 1 us cold, by a core that has worked for so long.
+    fn call(calls: &mut Calls, worked_us: u64) -> u64 {
         let cost = costs();
+        calls.busy(worked_us * 1_000 - calls.worked, 0);
         assert!(
             is_code(Function::Block) && !is_code(Function::Doorbell),
             "a register is as far as ever"
         );
         let block = Function::Block as usize;
-        let ns = calls.spend(block, 1, &cost) - calls.save(block, 1, busy_us * 1_000, &cost);
+        let ns = calls.spend(block, 1, &cost) - calls.save(block, 1, &cost);
         let of = calls.uses(&cost)[Function::Block as usize];
         assert_eq!(of.loads, of.calls * 1_000, "warm code loads as much");
         ns
+    }
+
+    #[test]
+    fn what_is_left_of_warm_code_is_divided_exactly() {
+        let of = |displaced| {
+            Warm::new(
+                &WarmConfig { share: 0.0, application: 0.0, displaced: Span(displaced) },
+                &[4_321; FUNCTIONS],
+            )
+        };
+        let block = Function::Block as usize;
+        for displaced in [1, 2, 3, 4_096, 99_991, 100_000, 1 << 31, 1 << 33] {
+            let warm = of(displaced);
+            assert_eq!(warm.inverse > 0, displaced > 1 && displaced < 1 << 26, "{displaced}");
+            for other in (0..2_000).chain(displaced.saturating_sub(2_000)..displaced + 2) {
+                let lost = 4_321 * other.min(displaced) / displaced;
+                assert_eq!(warm.after(block, other), 4_321 - lost, "{other} of {displaced}");
+            }
+        }
     }
 
     #[test]
@@ -411,12 +445,13 @@ mod tests {
         assert_eq!(call(&mut calls, 60), 800, "half displaced");
         assert_eq!(call(&mut calls, 160), 1_000);
         assert_eq!(call(&mut calls, 900), 1_000);
-        calls.pause(901_000);
+        calls.busy(1_000, 0);
+        calls.pause();
         assert_eq!(call(&mut calls, 901), 1_000, "cold after a pause");
         assert_eq!(call(&mut calls, 901), 600);
         // Looks take time and displace nothing.
-        calls.spun += 500_000;
-        assert_eq!(call(&mut calls, 1_401), 600);
+        calls.busy(500_000, 500_000);
+        assert_eq!(call(&mut calls, 901), 600);
         assert_eq!(calls.uses(&costs())[Function::Block as usize].ns, 6_600);
     }
 }

@@ -138,6 +138,10 @@ impl Script {
     /// Whether this operation is to fail. Each rule that fits counts it.
     #[inline]
     pub fn fails(&mut self, kind: OpKind, g: &Geometry, ppa: Ppa) -> bool {
+        !self.rules.is_empty() && self.rule_fails(kind, g, ppa)
+    }
+    #[inline(never)]
+    fn rule_fails(&mut self, kind: OpKind, g: &Geometry, ppa: Ppa) -> bool {
         let mut fails = false;
         for rule in self.rules.iter_mut().filter(|rule| rule.fits(kind, g, ppa)) {
             if rule.after > 0 {

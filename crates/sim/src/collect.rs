@@ -26,6 +26,7 @@ pub const SPLIT_AT: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
 
 impl LayerSums {
     /// Adds the layers of a finished I/O.
+    #[inline]
     pub fn add(&mut self, life: &Life) {
         let latency = life.latency().0;
         let bucket = self.latency.place(latency);
@@ -292,6 +293,7 @@ impl HistLog {
 
 impl DirResult {
     /// Counts a finished I/O: latencies in nanoseconds.
+    #[inline]
     pub fn add(&mut self, bytes: u64, slat: u64, clat: u64) {
         self.io_bytes += bytes;
         self.total_ios += 1;

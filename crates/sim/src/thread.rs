@@ -256,6 +256,7 @@ impl ThreadStats {
     }
 
     /// Takes a finished I/O.
+    #[inline]
     pub fn add(&mut self, s: &Sample) {
         let r = &mut self.result;
         r.served += 1;

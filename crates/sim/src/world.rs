@@ -282,10 +282,12 @@ impl World {
     /// Delivers up to `events` events. False once every thread has ended; what the drive still does
     /// in the background then is not waited for.
     pub fn step(&mut self, events: u64) -> bool {
-        for _ in 0..events {
-            if self.running == 0 {
-                return false;
-            }
+        if self.running == 0 {
+            return false;
+        }
+        let mut left = events;
+        while left > 0 {
+            left -= 1;
             let Some((now, event)) = self.ctx.queue.pop() else { return false };
             self.ctx.now = now;
             if let Some(digest) = &mut self.digest {
@@ -311,11 +313,17 @@ impl World {
                 }
             } else if self.on_other(event) {
                 self.pump();
+                if self.running == 0 {
+                    return false;
+                }
                 continue;
             }
             self.pump();
             if !self.watched.is_empty() {
                 self.watch();
+            }
+            if self.running == 0 {
+                return false;
             }
         }
         true
@@ -477,7 +485,7 @@ impl World {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, h: usize, disk: u16, sq: u16, sqe: Sqe, after: Span) {
         let (drive, _) = self.hosts[h].disks[usize::from(disk)];
         self.ctx.enter_drive(drive as u8);

@@ -39,6 +39,20 @@ pub fn split(
         counters.read_flash += 1;
         return out.push(Piece { lpn, sectors, place: digest.place(ppa.0) });
     }
+    split_runs(ctx, counters, unit, lpn, sectors, newest, out);
+}
+
+/// The same of any read.
+#[inline(never)]
+fn split_runs(
+    ctx: &mut Ctx,
+    counters: &mut Counters,
+    unit: u32,
+    lpn: Lpn,
+    sectors: u32,
+    newest: impl Fn(u32) -> Newest,
+    out: &mut Vec<Piece>,
+) {
     let end = lpn.0 + sectors;
     let (mut at, mut found) = (lpn.0, newest(lpn.0));
     while at < end {

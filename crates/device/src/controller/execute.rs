@@ -253,12 +253,16 @@ impl Controller {
 
     /// One part of a command is over. After the last the command goes on, and its life is charged
     /// with the part that was last: the flash operation `key`, if it was one.
+    #[inline]
     pub(super) fn part_done(&mut self, ctx: &mut Ctx, cmd: u32, key: Option<u32>) {
         let command = &mut self.commands[cmd];
         command.pending -= 1;
-        if command.pending > 0 {
-            return;
+        if command.pending == 0 {
+            self.parts_done(ctx, cmd, key);
         }
+    }
+    fn parts_done(&mut self, ctx: &mut Ctx, cmd: u32, key: Option<u32>) {
+        let command = &self.commands[cmd];
         if let Some(key) = key {
             self.nand.record(key).mark(&mut ctx.lives, command.sqe.io);
         }

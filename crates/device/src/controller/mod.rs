@@ -438,6 +438,8 @@ impl Controller {
             Kind::DataIn if self.commands[index].stream != NONE => self.fetch_turn(ctx, index),
             Kind::DataIn => self.data_arrived(ctx, index),
             Kind::DataOut if self.commands[index].stream != NONE => self.next_of_stream(ctx, index),
+            // Nobody waits for the command: nothing comes of its end either.
+            Kind::DataOut if self.turns.is_empty() => return self.finish(ctx, index),
             Kind::DataOut => self.finish(ctx, index),
             Kind::Release => self.release_held_back(ctx),
             Kind::Aggregation => return self.front.aggregation_over(ctx, index as u16),
@@ -664,6 +666,7 @@ impl Controller {
     }
 
     /// When the limits let a read's data go on that are in the device, or at hand, at `ready`.
+    #[inline]
     pub(crate) fn admit(&mut self, ctx: &mut Ctx, cmd: u32, ready: Time) -> Time {
         let command = &self.commands[cmd];
         // The limits count what users read: a host FTL's own reads are its affair (RAIL reads at

@@ -2,7 +2,7 @@
 //!
 //! Each run of sectors in one write unit is one flash read. The command goes on when its last part is there.
 
-use crate::cache::{Cache, Fill, LineId, Wait, bits};
+use crate::cache::{Fill, Wait, bits};
 use crate::controller::background::Job;
 use crate::controller::execute::{LOOK_UP, LookUp, OWNER_READ};
 use crate::controller::{Command, Controller, NONE, Stage};
@@ -98,6 +98,8 @@ impl Controller {
         let class = sqe.class;
         self.read_by_class.see(class, || cache.read_counts());
         self.misses.clear();
+        // Most reads are one run.
+        let mut last = NO_MISS;
         for (number, first, n) in cache.spans(lpn, sectors) {
             let mask = bits(first, n);
             let base = number * cache.line_sectors;
@@ -109,7 +111,8 @@ impl Controller {
                 if let Some(id) = id {
                     cache.begin_fill(&ctx.stamps, id, mask, Some(class));
                 }
-                add_miss(&mut self.misses, base + first, n, id.map_or(Fill::Nothing, Fill::Line));
+                let fill = id.map_or(Fill::Nothing, Fill::Line);
+                add_miss(&mut self.misses, &mut last, base + first, n, fill);
                 cache.stats_of(partition).read_misses += u64::from(n);
                 if let Some(partitions) = &mut cache.partitions {
                     partitions.miss(partition, number);
@@ -150,11 +153,15 @@ impl Controller {
                     cache.begin_fill(&ctx.stamps, id, bits(run, length), Some(class));
                 }
                 let fill = if allocate { Fill::Line(id) } else { Fill::Nothing };
-                add_miss(&mut self.misses, base + run, length, fill);
+                add_miss(&mut self.misses, &mut last, base + run, length, fill);
             }
         }
         for i in 0..self.misses.len() {
             let (lpn, sectors, fill) = self.misses[i];
+            self.read_flash(ctx, cmd, lpn, sectors, fill);
+        }
+        let (lpn, sectors, fill) = last;
+        if sectors > 0 {
             self.read_flash(ctx, cmd, lpn, sectors, fill);
         }
     }
@@ -266,33 +273,53 @@ impl Controller {
         self.pieces.clear();
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
         ftl.read(ctx, Lpn(lpn), sectors, &mut self.pieces);
-        let io = self.commands[cmd].sqe.io;
-        let (work, mut after) = (self.map_time(), Vec::new());
-        for i in 0..self.pieces.len() {
-            let piece = &self.pieces[i];
-            let (lpn, sectors) = (piece.lpn.0, piece.sectors);
-            let Some(read) = FlashRead::of(piece) else {
-                let ok = piece.place != Place::Lost;
-                if !ok {
-                    self.commands[cmd].status = Status::UnrecoveredRead;
-                }
-                self.filled(fill, lpn, sectors, ok, 0);
-                continue;
-            };
-            let (kind, class, asked) = (OpKind::Read, piece.place.class(), is_asked(piece));
-            if asked {
-                self.count_fill(fill, lpn, sectors);
+        let work = self.map_time();
+        // One piece is the usual number.
+        if work == Span::ZERO
+            && let [piece] = self.pieces[..]
+        {
+            if let Some(op) = self.piece_found(cmd, fill, &piece) {
+                self.submit_read(ctx, op);
             }
-            let ppa = read.ppa;
-            let key = self.flights.insert(Flight { cmd, fill, read });
-            self.commands[cmd].pending += 1;
-            let op = Op { kind, class, ppa, sectors, slc: false, owner: OWNER_READ | key, io };
-            match work {
-                Span::ZERO => self.submit_read(ctx, op),
-                _ => after.push(op),
+            return;
+        }
+        self.pieces_found(ctx, cmd, fill, work);
+    }
+    /// What a command reads of flash for a piece, if it is there.
+    #[inline(always)]
+    fn piece_found(&mut self, cmd: u32, fill: Fill, piece: &Piece) -> Option<Op> {
+        let (lpn, sectors) = (piece.lpn.0, piece.sectors);
+        let Some(read) = FlashRead::of(piece) else {
+            let ok = piece.place != Place::Lost;
+            if !ok {
+                self.commands[cmd].status = Status::UnrecoveredRead;
+            }
+            self.filled(fill, lpn, sectors, ok, 0);
+            return None;
+        };
+        if is_asked(piece) {
+            self.count_fill(fill, lpn, sectors);
+        }
+        let (kind, class, ppa) = (OpKind::Read, piece.place.class(), read.ppa);
+        let owner = OWNER_READ | self.flights.insert(Flight { cmd, fill, read });
+        let command = &mut self.commands[cmd];
+        command.pending += 1;
+        Some(Op { kind, class, ppa, sectors, slc: false, owner, io: command.sqe.io })
+    }
+    /// Several pieces, or core time for the map before they are read.
+    #[inline(never)]
+    fn pieces_found(&mut self, ctx: &mut Ctx, cmd: u32, fill: Fill, work: Span) {
+        let mut after = Vec::new();
+        for i in 0..self.pieces.len() {
+            let piece = self.pieces[i];
+            match self.piece_found(cmd, fill, &piece) {
+                Some(op) if work == Span::ZERO => self.submit_read(ctx, op),
+                Some(op) => after.push(op),
+                None => {}
             }
         }
         if work > Span::ZERO {
+            let io = self.commands[cmd].sqe.io;
             let grant = self.firmware.reserve(ctx.now, work);
             self.counts.waits.firmware += grant.start.since(ctx.now).0;
             ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
@@ -320,6 +347,7 @@ impl Controller {
     fn fetch_ahead(&mut self, ctx: &mut Ctx, lpn: u32, sectors: u32, partition: u8) {
         let cache = self.cache.as_mut().expect("read-ahead goes into a cache");
         self.misses.clear();
+        let mut last = NO_MISS;
         for (number, first, n) in cache.spans(lpn, sectors) {
             let mask = bits(first, n);
             // A set without a clean idle line is left alone.
@@ -333,8 +361,11 @@ impl Controller {
                 cache.begin_fill(&ctx.stamps, id, bits(run, length), None);
                 cache.stats_of(by).ahead += u64::from(length);
                 let first = number * cache.line_sectors + run;
-                add_miss(&mut self.misses, first, length, Fill::Line(id));
+                add_miss(&mut self.misses, &mut last, first, length, Fill::Line(id));
             }
+        }
+        if last.1 > 0 {
+            self.misses.push(last);
         }
         for i in 0..self.misses.len() {
             let (lpn, sectors, fill) = self.misses[i];
@@ -375,6 +406,7 @@ impl Controller {
     }
 
     /// A flash read is under way for these sectors' lines.
+    #[inline(always)]
     fn count_fill(&mut self, fill: Fill, lpn: u32, sectors: u32) {
         if fill == Fill::Nothing {
             return;
@@ -392,30 +424,25 @@ impl Controller {
 
     /// Data for sectors being filled are there, by so many flash reads; sectors written or trimmed
     /// meanwhile are left alone.
+    #[inline(always)]
     pub(super) fn filled(&mut self, fill: Fill, lpn: u32, sectors: u32, ok: bool, flights: u16) {
-        if fill == Fill::Nothing {
-            return;
-        }
-        let cache = self.cache.as_mut().expect("a fill belongs to a cache");
-        let woken = &mut self.woken;
-        let mut arrived = |cache: &mut Cache, id: LineId, sectors: u64| {
-            let line = cache.line_mut(id);
-            let arrived = line.filling & sectors;
-            line.fills -= flights;
-            line.filling &= !arrived;
-            if ok {
-                line.valid |= arrived;
-            } else {
-                line.ahead &= !arrived;
+        let Some(cache) = &mut self.cache else { return };
+        match fill {
+            Fill::Nothing => {}
+            Fill::Line(id) => {
+                let sectors = bits(lpn % cache.line_sectors, sectors);
+                cache.filled(id, sectors, ok, flights, &mut self.woken);
             }
-            cache.wake(id, 0, woken);
-        };
-        if let Fill::Line(id) = fill {
-            return arrived(cache, id, bits(lpn % cache.line_sectors, sectors));
+            Fill::Lines => self.lines_filled(lpn, sectors, ok, flights),
         }
+    }
+    /// The same for sectors of several lines.
+    #[inline(never)]
+    fn lines_filled(&mut self, lpn: u32, sectors: u32, ok: bool, flights: u16) {
+        let cache = self.cache.as_mut().expect("a fill belongs to a cache");
         for (number, first, n) in cache.spans(lpn, sectors) {
-            let id = cache.filling(fill, number);
-            arrived(cache, id, bits(first, n));
+            let id = cache.filling(Fill::Lines, number);
+            cache.filled(id, bits(first, n), ok, flights, &mut self.woken);
         }
     }
 
@@ -425,19 +452,10 @@ impl Controller {
         let record = self.nand.record(key);
         let (io, ok, held) = (record.op.io, record.outcome == Outcome::Ok, record.held);
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
-        let mut more = std::mem::take(&mut self.pieces);
-        let end = read_ended(ftl, ctx, read, ok, held, &mut more);
-        for piece in &more {
-            let Some(read) = FlashRead::of(piece) else { continue };
-            let owner = OWNER_READ | self.flights.insert(Flight { cmd, fill, read });
-            if cmd != NONE {
-                self.commands[cmd].pending += 1;
-            }
-            let (kind, class) = (OpKind::Read, piece.place.class());
-            let FlashRead { ppa, sectors, .. } = read;
-            self.submit_read(ctx, Op { kind, class, ppa, sectors, slc: false, owner, io });
+        let end = read_ended(ftl, ctx, read, ok, held, &mut self.pieces);
+        if !self.pieces.is_empty() {
+            self.read_instead(ctx, cmd, fill, io);
         }
-        self.pieces = more;
         let (over, ok, summed) = match end {
             ReadEnd::Over { ok, summed } => (true, ok, summed),
             ReadEnd::Open => (false, true, 0),
@@ -465,6 +483,23 @@ impl Controller {
             self.sectors_came(ctx, cmd, sectors);
         }
         self.part_done(ctx, cmd, Some(key));
+    }
+
+    /// What is read in place of a read that failed.
+    #[inline(never)]
+    fn read_instead(&mut self, ctx: &mut Ctx, cmd: u32, fill: Fill, io: IoId) {
+        let more = std::mem::take(&mut self.pieces);
+        for piece in &more {
+            let Some(read) = FlashRead::of(piece) else { continue };
+            let owner = OWNER_READ | self.flights.insert(Flight { cmd, fill, read });
+            if cmd != NONE {
+                self.commands[cmd].pending += 1;
+            }
+            let (kind, class) = (OpKind::Read, piece.place.class());
+            let FlashRead { ppa, sectors, .. } = read;
+            self.submit_read(ctx, Op { kind, class, ppa, sectors, slc: false, owner, io });
+        }
+        self.pieces = more;
     }
 
     /// A core is done with what it was given.
@@ -517,18 +552,25 @@ impl Controller {
     }
 }
 
-/// Adds a run to a list of runs, as part of the last if it continues that.
-fn add_miss(misses: &mut Vec<(u32, u32, Fill)>, lpn: u32, sectors: u32, fill: Fill) {
-    if let Some((first, n, last)) = misses.last_mut()
-        && *first + *n == lpn
-        && (*last == Fill::Nothing) == (fill == Fill::Nothing)
-    {
+/// A run of sectors that the cache does not hold, as (first, count), and what it fills.
+type Miss = (u32, u32, Fill);
+const NO_MISS: Miss = (0, 0, Fill::Nothing);
+
+/// Adds a run to a list of runs and the last of them, as part of the last if it continues that.
+#[inline]
+fn add_miss(before: &mut Vec<Miss>, last: &mut Miss, lpn: u32, sectors: u32, fill: Fill) {
+    if last.1 == 0 {
+        *last = (lpn, sectors, fill);
+        return;
+    }
+    let (first, n, of) = last;
+    if *first + *n == lpn && (*of == Fill::Nothing) == (fill == Fill::Nothing) {
         *n += sectors;
-        if *last != fill {
-            *last = Fill::Lines;
+        if *of != fill {
+            *of = Fill::Lines;
         }
     } else {
-        misses.push((lpn, sectors, fill));
+        before.push(std::mem::replace(last, (lpn, sectors, fill)));
     }
 }
 

@@ -191,7 +191,25 @@ impl Writer {
 
 impl Ftl {
     /// Runs until it has nothing to write or waits for something. True if it did anything.
+    #[inline]
     pub(crate) fn write_thread(&mut self, side: usize) -> bool {
+        !self.writes_nothing(side) && self.write_units(side)
+    }
+    /// It has nothing at hand, and too little for a unit waits: so it is most of the time.
+    #[inline]
+    fn writes_nothing(&self, side: usize) -> bool {
+        let (w, ring) = (&self.writers[side], &self.rings[side]);
+        let at_hand = w.meta.is_some()
+            || w.left > 0
+            || !w.luns.is_empty()
+            || !w.resubmit.is_empty()
+            || w.open.as_ref().is_some_and(|open| open.parity.is_some());
+        let ready = ring.ready();
+        let flushed = ready > 0 && ring.flush_point > ring.subm;
+        !at_hand && ready < self.g.sectors_per_unit && !flushed
+    }
+    #[inline(never)]
+    fn write_units(&mut self, side: usize) -> bool {
         let mut progress = false;
         loop {
             if let Some((line, unit)) = self.writers[side].meta {

@@ -220,7 +220,13 @@ impl<S: Source> Host<S> {
     }
 
     /// Pollers that look for a tag.
+    #[inline]
     fn notice_tag(&mut self, ctx: &mut Ctx, h: u16) {
+        if !self.block.hctxs[h].cqes.pollers().is_empty() {
+            self.notice_pollers(ctx, h);
+        }
+    }
+    fn notice_pollers(&mut self, ctx: &mut Ctx, h: u16) {
         for i in 0..self.block.hctxs[h].cqes.pollers().len() {
             let t = self.block.hctxs[h].cqes.pollers()[i];
             if self.threads[t].driver.looks_for_tag() {

@@ -557,7 +557,8 @@ impl<S: Source> Host<S> {
         let node = if single { part } else { self.part_of(ctx, part, piece, core) };
         let rq = self.flash_request(node, piece, h, tag);
         self.issue(ctx, rq, core);
-        Flow::Again
+        // One is the usual number: then that is all.
+        if single { self.go(t, Step::Part) } else { Flow::Again }
     }
 
     /// A node for one of the flash reads that an I/O waits for.

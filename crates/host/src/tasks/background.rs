@@ -94,7 +94,7 @@ impl<S: Source> Host<S> {
         let c = &mut self.cores[core];
         if c.idle_since.is_none() {
             c.idle_since = Some(ctx.now);
-            c.calls.pause(c.stats.busy());
+            c.calls.pause();
         }
         let Some(cpuidle) = &mut c.cpuidle else { return };
         let mut next = Time::NEVER;

@@ -143,7 +143,7 @@ impl Core {
     /// What these calls take less as the code ran here before.
     #[inline(always)]
     pub fn saves(&mut self, f: Function, n: u64, cost: &Costs) -> u64 {
-        self.calls.save(f as usize, n, self.stats.busy(), cost)
+        self.calls.save(f as usize, n, cost)
     }
     /// Time in a function that has no fixed length.
     #[inline]
@@ -285,6 +285,7 @@ impl Core {
     pub fn steal(&mut self, at: Time, span: Span) {
         self.irq_end += span;
         self.stats.irq += span.0;
+        self.calls.busy(span.0, 0);
         if let Some(segment) = &mut self.segment {
             if at < segment.split {
                 segment.split += span;

@@ -50,18 +50,18 @@ impl<S: Source> Host<S> {
         {
             c.stats.user += segment.user;
             c.stats.system += segment.system;
-            c.calls.spin(segment.spun);
+            c.calls.busy(segment.user + segment.system, segment.spun);
             let preempt = !c.ready.is_empty();
             let thread = &mut self.threads[segment.thread];
             thread.stats.user += segment.user;
             thread.stats.system += segment.system;
             // Not after the context switch alone: a short slice would never get anywhere.
-            let worked = thread.pend.has_work();
+            let worked = preempt && thread.pend.has_work();
             thread.vruntime += segment.user + segment.system;
             let least = c.ready.front().map_or(u64::MAX, |&t| self.threads[t].vruntime);
             let thread = &mut self.threads[segment.thread];
             c.min_vruntime = c.min_vruntime.max(thread.vruntime.min(least));
-            if preempt && worked && ctx.now >= c.slice_end {
+            if worked && ctx.now >= c.slice_end {
                 thread.stats.involuntary_switches += 1;
                 thread.preempted = true;
                 c.current = None;
@@ -83,7 +83,15 @@ impl<S: Source> Host<S> {
     }
 
     /// Gives a core that has no work at hand to the thread that holds it, or to the next one.
+    #[inline]
     pub(crate) fn schedule(&mut self, ctx: &mut Ctx, core: u32) {
+        let c = &self.cores[core];
+        if c.segment.is_none() && c.irqs.is_empty() {
+            self.give_core(ctx, core);
+        }
+        self.arm(ctx, core);
+    }
+    fn give_core(&mut self, ctx: &mut Ctx, core: u32) {
         loop {
             let c = &mut self.cores[core];
             if c.segment.is_some() || !c.irqs.is_empty() {
@@ -115,7 +123,6 @@ impl<S: Source> Host<S> {
             };
             self.run(ctx, t);
         }
-        self.arm(ctx, core);
     }
 
     /// Makes a sleeping thread runnable. `on` is the core the waker runs on; none is a timer.

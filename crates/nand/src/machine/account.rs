@@ -109,7 +109,7 @@ impl Nand {
     #[inline(always)]
     pub(super) fn count(&mut self, ctx: &mut Ctx, key: u32) {
         let Nand { states, geometry, config, counters, read_waits, script, faults, .. } = self;
-        let State { record, lost, .. } = &mut states[key];
+        let State { record, lost, page, block, .. } = &mut states[key];
         let class = record.op.class as usize;
         let ppb = match record.op.kind {
             OpKind::Read => config.faults.read_fail_ppb,
@@ -163,8 +163,7 @@ impl Nand {
                 let known = if g.in_place {
                     ctx.stamps.flash.is_written(ppa.0)
                 } else {
-                    let block = g.line_of(ppa) * g.luns + g.lun_of(ppa);
-                    g.page_of(ppa) >= u32::from(self.blocks[block * self.parts].before)
+                    *page >= u32::from(self.blocks[*block].before)
                 };
                 record.held = (known && ok).then(|| ctx.stamps.flash.read(ppa.0, sectors));
             }

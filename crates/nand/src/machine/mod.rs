@@ -94,6 +94,9 @@ pub(crate) struct State {
     pub left: Span,
     /// The operation that it is a part of, or `WHOLE`.
     join: u32,
+    /// Its page and block, once it has started.
+    page: u32,
+    block: BlockId,
     /// It is on a block that is written with a bit a cell.
     pub slc: bool,
     /// How often a page is still read again.
@@ -168,8 +171,8 @@ pub struct Nand {
 /// The block of an operation at `lun`, one of so many parts of a gang.
 #[inline]
 fn block_at(g: &Geometry, parts: u32, lun: LunId, ppa: Ppa) -> BlockId {
-    let block = g.line_of(ppa) * g.luns + g.lun_of(ppa);
-    if parts > 1 { block * parts + lun % parts } else { block }
+    let first = g.line_of(ppa) * g.luns;
+    if parts == 1 { first + lun } else { (first + g.lun_of(ppa)) * parts + lun % parts }
 }
 
 impl Nand {
@@ -306,6 +309,7 @@ impl Nand {
     }
 
     /// Queues an operation at its LUN, in order of arrival.
+    #[inline]
     pub fn submit(&mut self, ctx: &mut Ctx, op: Op) {
         let lun = self.geometry.lun_of(op.ppa);
         debug_assert!(
@@ -323,7 +327,6 @@ impl Nand {
         self.submit_at(ctx, op, lun, self.geometry.channel_of(lun), WHOLE);
     }
 
-    #[inline]
     pub(crate) fn submit_at(
         &mut self,
         ctx: &mut Ctx,
@@ -365,6 +368,8 @@ impl Nand {
             stage,
             left: Span::ZERO,
             join,
+            page: 0,
+            block: 0,
             slc: false,
             rereads: 0,
             iterations: 0,
@@ -402,6 +407,7 @@ impl Nand {
         let page = geometry.page_of(op.ppa);
         let line = geometry.line_of(op.ppa);
         let number = block_at(geometry, self.parts, lun, op.ppa);
+        (state.page, state.block) = (page, number);
         let block = &mut self.blocks[number];
         let page_type = page as usize % self.t_read.len();
         if op.kind == OpKind::Program && block.programmed == 0 {
@@ -507,21 +513,21 @@ impl Nand {
 
     /// A stage of a LUN's operation ended. If that was its last: its key, for [`Nand::record`].
     pub fn on_event(&mut self, ctx: &mut Ctx, kind: Kind, index: u32) -> Option<u32> {
-        if self.plain {
-            return self.advance(ctx, kind, index);
-        }
         match kind {
-            Kind::NandDecoded => self.decoded(ctx, index),
+            _ if self.plain => {}
+            Kind::NandDecoded => return self.decoded(ctx, index),
             Kind::NandPart => {
                 self.release_part(ctx, index);
-                None
+                return None;
             }
-            _ if self.preemption.is_some() => self.on_tagged(ctx, kind, index),
-            _ => self.advance(ctx, kind, index),
+            _ if self.preemption.is_some() => return self.on_tagged(ctx, kind, index),
+            _ => {}
         }
+        self.advance(ctx, kind, index)
     }
 
     /// The LUN's operation goes on to its next stage.
+    #[inline(always)]
     pub(crate) fn advance(&mut self, ctx: &mut Ctx, kind: Kind, lun: LunId) -> Option<u32> {
         let l = &self.luns[lun];
         let key = match l.leaving {
@@ -638,10 +644,17 @@ impl Nand {
         self.data_out(ctx, lun, key);
     }
     /// What waits first starts, if it can.
+    #[inline(always)]
     fn next(&mut self, ctx: &mut Ctx, lun: LunId) {
-        if self.preemption.is_some() {
-            return self.next_at(ctx, lun);
+        let queue = &self.luns[lun].queue;
+        match &self.preemption {
+            None if queue.is_empty() => {}
+            None => self.next_in_order(ctx, lun),
+            Some(p) if queue.is_empty() && !p.has_suspended(lun) => {}
+            Some(_) => self.next_at(ctx, lun),
         }
+    }
+    fn next_in_order(&mut self, ctx: &mut Ctx, lun: LunId) {
         let l = &mut self.luns[lun];
         if let Some(&next) = l.queue.front()
             && l.can_start(self.states[next].record.op.kind)

@@ -143,6 +143,11 @@ impl Preemption {
     pub fn tag(&self, lun: LunId) -> u32 {
         self.dies[lun].number << self.lun_bits | lun
     }
+    /// An operation of the LUN is suspended.
+    #[inline]
+    pub fn has_suspended(&self, lun: LunId) -> bool {
+        self.dies[lun].suspended.is_some()
+    }
     /// The LUN's pending events no longer hold.
     fn forget_events(&mut self, lun: LunId) {
         let numbers = (1 << Event::INDEX_BITS) >> self.lun_bits;
@@ -197,6 +202,7 @@ impl Nand {
     }
 
     /// Whether data of what is suspended are in one of the LUN's registers.
+    #[inline]
     pub(super) fn keeps_register(&self, lun: LunId) -> bool {
         let Some(p) = &self.preemption else { return false };
         p.dies[lun].suspended.is_some_and(|key| {
@@ -432,6 +438,7 @@ impl Nand {
         self.want(ctx, key);
     }
 
+    #[inline]
     fn begin_array(&mut self, ctx: &mut Ctx, key: u32) {
         let p = self.preemption.as_ref().expect("only where reads go first");
         let array = p.progress[key].array;
@@ -444,11 +451,20 @@ impl Nand {
         self.consider(ctx, lun);
     }
 
+    #[inline]
     fn want(&mut self, ctx: &mut Ctx, key: u32) {
+        let channel = self.states[key].record.channel;
+        match self.preempt().buses[channel].current {
+            None => self.grant(ctx, key, Span::ZERO),
+            Some(g) => self.want_from(ctx, key, g),
+        }
+    }
+    /// The channel is another's.
+    #[inline(never)]
+    fn want_from(&mut self, ctx: &mut Ctx, key: u32, g: Grant) {
         let record = &self.states[key].record;
         let (channel, first) = (record.channel, record.op.class.goes_ahead());
         let bus = &mut self.preempt_mut().buses[channel];
-        let Some(g) = bus.current else { return self.grant(ctx, key, Span::ZERO) };
         if !first {
             bus.others.push_back(key);
         } else if !bus.first.is_empty() || !self.may_stop(ctx.now, channel, g) {
@@ -565,6 +581,7 @@ impl Nand {
         (!more).then_some((key, whole))
     }
 
+    #[inline]
     fn grant_next(&mut self, ctx: &mut Ctx, channel: ChannelId) {
         let bus = &mut self.preempt_mut().buses[channel];
         if bus.stopped.is_none() && bus.others.is_empty() {
@@ -574,6 +591,11 @@ impl Nand {
             }
             return;
         }
+        self.grant_one(ctx, channel);
+    }
+    /// The same where other than reads wait.
+    #[inline(never)]
+    fn grant_one(&mut self, ctx: &mut Ctx, channel: ChannelId) {
         let ahead = self.may_go_first(channel);
         let bus = &mut self.preempt_mut().buses[channel];
         let first = if ahead { bus.first.pop_front() } else { None };
