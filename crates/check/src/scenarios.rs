@@ -596,6 +596,11 @@ fsync=1
             .set("cache=none")
             .set("power.flash_limit_mw=300")
             .set("power.limit_reads=true"),
+        // More threads than cores, some of which compute: woken ones go where a core is idle.
+        Case::new("z-ssd-small", BUSY_CORES)
+            .age(Age::Filled)
+            .set("stack.cores=4")
+            .set("stack.migrate=true"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");
@@ -640,6 +645,36 @@ iodepth=8
 iodepth_batch=4
 bs=16k
 workload_attr=throughput
+";
+
+/// Tasks that read, that write and that compute now and then.
+const BUSY_CORES: &str = "
+[global]
+size=16m
+norandommap
+[sync]
+ioengine=pvsync2
+rw=randread
+numjobs=3
+number_ios=400
+[async]
+ioengine=libaio
+rw=randrw
+iodepth=8
+numjobs=2
+number_ios=800
+thinktime=100us
+[poll]
+ioengine=pvsync2
+hipri
+rw=randread
+number_ios=200
+[burn]
+ioengine=cpuio
+cpuload=60
+cpuchunks=700
+numjobs=3
+exit_on_io_done=1
 ";
 
 /// Programs, small and under pressure: stalls, full caches, checkpoints, groups of writers.

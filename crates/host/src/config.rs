@@ -116,6 +116,9 @@ pub struct StackConfig {
     /// (GENTLE_FAIR_SLEEPERS).
     #[serde(default = "sleeper_credit")]
     pub sleeper_credit: Span,
+    /// A woken thread whose core is busy goes to an idle one (select_idle_sibling). Off: a thread stays where it began.
+    #[serde(default)]
+    pub migrate: bool,
     /// Scheduler ticks a second of a core that is not idle (CONFIG_HZ); 0: none.
     #[serde(default)]
     pub tick_hz: u32,

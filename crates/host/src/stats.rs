@@ -74,6 +74,8 @@ wordline_base::counters! {
         ipis,
         /// Times a core went from one task to another.
         context_switches,
+        /// Threads that were woken on another core than they slept on.
+        migrations,
         /// Commands sent to the drive.
         requests,
         /// Bios that joined a request behind its end.

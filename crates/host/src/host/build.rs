@@ -172,6 +172,7 @@ impl<S: Source> Host<S> {
             let all: Vec<u32> = (0..stack.cores).collect();
             let allowed = if spec.cpus_allowed.is_empty() { &all } else { &spec.cpus_allowed };
             let core = placing.least(allowed.iter().copied());
+            let mut cores = if stack.migrate { allowed.clone() } else { Vec::new() };
             placing.take(core);
             let disk = &disks[home];
             let hctx = if shared { disk.home(core) } else { own(disk) };
@@ -182,8 +183,18 @@ impl<S: Source> Host<S> {
             }
             let selects = may_select(stack.flashshare.select_isr, thread.spec())
                 && not_selected(thread.spec(), disk.paths.is_array()).is_none();
-            thread.driver.allow(knows && thread.spec().hipri, selects);
+            let hipri = knows && thread.spec().hipri;
+            thread.driver.allow(hipri, selects);
             thread.turn_to(home, disk, hctx);
+            // Who polls for what is under way, or for what a file system submitted, has to stay at that queue.
+            let bound = thread.spec().reaper
+                || hipri && (thread.spec().engine == Engine::IoUring || stack.fs.is_some())
+                || disk.paths.client().is_some();
+            cores.sort_unstable();
+            cores.dedup();
+            if shared && !bound && cores.len() > 1 {
+                thread.may_run_on(cores);
+            }
             placing.threads.push(thread);
         }
         for (d, ftl) in (0u16..).zip(ftls) {

@@ -127,6 +127,9 @@ impl<S: Source> Host<S> {
 
     /// Makes a sleeping thread runnable. `on` is the core the waker runs on; none is a timer.
     pub(crate) fn wake(&mut self, ctx: &mut Ctx, t: u32, on: Option<u32>) {
+        if !self.threads[t].cores().is_empty() {
+            self.move_to_idle(t, on);
+        }
         let thread = &mut self.threads[t];
         thread.asleep = Asleep::No;
         let core = thread.core;
@@ -142,6 +145,35 @@ impl<S: Source> Host<S> {
                 self.schedule(ctx, core);
             }
         }
+    }
+
+    /// A thread that is to wake on a busy core wakes on an idle one: the waker's, else the next by number
+    /// (select_idle_sibling). What it has under way ends at the queue that it was submitted to.
+    #[inline(never)]
+    fn move_to_idle(&mut self, t: u32, on: Option<u32>) {
+        let thread = &self.threads[t];
+        let from = thread.core();
+        // Who sleeps before polling has a request in the queue that it is to look at.
+        if thread.asleep == Asleep::Hybrid || self.is_free(from) {
+            return;
+        }
+        let cores = thread.cores();
+        let (before, behind) = cores.split_at(cores.partition_point(|&core| core <= from));
+        let waker = on.filter(|on| cores.contains(on));
+        let mut others = waker.into_iter().chain(behind.iter().chain(before).copied());
+        let Some(to) = others.find(|&core| self.is_free(core)) else { return };
+        let disk = thread.disk();
+        let least = (self.cores[from].min_vruntime, self.cores[to].min_vruntime);
+        self.threads[t].move_to(to, least);
+        self.turn_to(t, disk);
+        self.counters.migrations += 1;
+    }
+    /// No thread has the core, waits for it, or is on its way to it.
+    fn is_free(&self, core: u32) -> bool {
+        let c = &self.cores[core];
+        c.current.is_none()
+            && c.ready.is_empty()
+            && !c.irqs.iter().any(|irq| matches!(irq, Irq::Ipi(_)))
     }
 
     /// A runnable thread waits for its core.

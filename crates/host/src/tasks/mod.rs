@@ -26,7 +26,7 @@ impl Cfs {
                 0 => Span::ZERO,
                 hz => Span(Span::from_secs(1).0 / u64::from(hz)),
             },
-            private_queues,
+            private_queues: private_queues && !stack.migrate,
         }
     }
     /// Threads of one core wait for what another core does.

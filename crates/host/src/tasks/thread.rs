@@ -209,6 +209,8 @@ pub(crate) struct Thread<S> {
     pub(super) source: Option<S>,
     /// The core that it runs on.
     pub(super) core: CoreId,
+    /// Where it may be woken; none: where it is.
+    cores: Box<[CoreId]>,
     /// The disk of the I/O at hand.
     disk: DiskId,
     /// The hardware queue for the I/O at hand.
@@ -264,6 +266,7 @@ impl<S> Thread<S> {
         Thread {
             source,
             core,
+            cores: Box::default(),
             disk,
             hctx,
             step: Step::Top,
@@ -314,6 +317,21 @@ impl<S> Thread<S> {
     #[inline]
     pub fn core(&self) -> CoreId {
         self.core
+    }
+    /// It may be woken on any of these cores, in order of their numbers.
+    pub fn may_run_on(&mut self, cores: Vec<CoreId>) {
+        self.cores = cores.into();
+    }
+    /// Where it may be woken; none: where it is.
+    #[inline]
+    pub fn cores(&self) -> &[CoreId] {
+        &self.cores
+    }
+    /// It runs on this core from here on. What it was ahead of the least there it is ahead of the least here
+    /// (migrate_task_rq_fair).
+    pub fn move_to(&mut self, core: CoreId, (there, here): (u64, u64)) {
+        self.core = core;
+        self.vruntime = (here + self.vruntime).saturating_sub(there);
     }
     /// The disk of the I/O at hand.
     #[inline]

@@ -108,3 +108,36 @@ fn a_completion_on_another_core_is_an_ipi() {
     assert_eq!(w.host.counters.ipis, 10);
     assert!(w.finished.iter().all(|(f, _)| f.completed.since(f.issued).0 == 11_800 + 700));
 }
+
+/// A thread that computes for 1 ms at a time, and one that reads, both begun on the first of two cores.
+fn beside_one_that_computes(migrate: bool, allowed: Vec<u32>) -> (World<List>, u64) {
+    let config = StackConfig { migrate, ..stack(2) };
+    let burn = |i: u64| Next::Pause { spin_until: Time((i * 1_000 + 999) * US), until: Time::ZERO };
+    let mut computes = spec(Engine::Pvsync2, 1);
+    computes.cpus_allowed = vec![0];
+    let mut reader = spec(Engine::Pvsync2, 1);
+    reader.cpus_allowed = allowed;
+    let jobs = vec![(reader, list(reads(400))), (computes, list((0..20).map(burn).collect()))];
+    let mut w = world(&config, jobs, fixed(7_300));
+    w.run();
+    w.check_drained();
+    let longest = w.finished.iter().map(|(f, _)| f.completed.since(f.issued).0).max().unwrap();
+    (w, longest)
+}
+
+#[test]
+fn a_woken_thread_goes_to_an_idle_core_if_its_own_is_busy() {
+    let (w, longest) = beside_one_that_computes(true, vec![0, 1]);
+    assert_eq!(w.host.core_of(0), 1);
+    assert_eq!(
+        w.host.counters.migrations, 1,
+        "and stays there, as it is idle whenever the thread wakes"
+    );
+    // Alone it is 11.8 us. The one that moved was woken by a core for another.
+    assert!(longest <= 11_800 + 700, "{longest}");
+    let (w, longest) = beside_one_that_computes(true, vec![0]);
+    assert_eq!((w.host.core_of(0), w.host.counters.migrations), (0, 0), "it may not");
+    assert!(longest > 20_000, "{longest}");
+    let (w, _) = beside_one_that_computes(false, vec![0, 1]);
+    assert_eq!(w.host.counters.migrations, 0);
+}

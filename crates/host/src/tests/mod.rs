@@ -74,6 +74,7 @@ pub fn stack(cores: u32) -> StackConfig {
         time_slice: Span::from_ms(3),
         wakeup_granularity: Span::from_ms(4),
         sleeper_credit: Span::from_ms(12),
+        migrate: false,
         tick_hz: 0,
         kworker: Default::default(),
         idle: Default::default(),
