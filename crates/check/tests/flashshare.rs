@@ -84,8 +84,11 @@ fn each_system_serves_the_critical_task_better_than_the_one_before() {
             assert_eq!(c("host.polled_completions") > 0, matches!(system, "selectisr" | "xler"));
             assert_eq!(c("host.attributes_set"), 3);
         }
-        let vanilla = case(&job, &["system=vanilla"]).run().unwrap();
-        let (mean, _) = latency(&vanilla, "lat");
+        let of = |sets: &[&str]| latency(&case(&job, sets).run().unwrap(), "lat");
+        let xler = of(&["system=xler"]);
+        assert_eq!(xler, of(&["system=selectisr", "flashshare.accelerator=true"]));
+        assert_ne!(xler, of(&["system=selectisr"]));
+        let (mean, _) = of(&["system=vanilla"]);
         // Where cores are not shared most of the wait is in the link, behind what the drive has fetched.
         let most = if shared { 0.6 } else { 0.99 };
         assert!(before < most * mean, "{shared}: {before} of {mean}");

@@ -389,7 +389,7 @@ pub struct GhostConfig {
     pub sample: u32,
     /// What a useless read-ahead counts beside a miss.
     pub penalty: f64,
-    /// Percent of the sectors looked up that another degree must spare.
+    /// Percent of the lines looked up that another degree must spare.
     pub hysteresis: f64,
 }
 

@@ -3,8 +3,8 @@
 //! Each degree has a cache of tags alone, over a sample of the sets. It sees the commands of its
 //! partition and reads ahead as far as its degree says; nothing of it reaches the flash. At the end of an
 //! epoch the degree whose cache missed least is taken, useless read-aheads counting a part of a miss each,
-//! if it beats the one in force by more than the hysteresis, a share of what was looked up. Of degrees that
-//! are as good but for that share the least is taken.
+//! if it beats the one in force by more than the hysteresis, a share of the lines looked up. Of degrees that
+//! are better by as much, but for that share, the least is taken.
 //!
 //! A ghost knows its own partition alone, and in it read-ahead is there at once. What reading further costs
 //! others at their LUNs it does not know.

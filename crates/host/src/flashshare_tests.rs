@@ -229,8 +229,13 @@ fn what_is_not_latency_critical_goes_past_the_accelerator() {
         let mut s = stack(1);
         share(&mut s);
         s.flashshare = FlashShareConfig { bypass: true, queues: true, accelerator, ..s.flashshare };
-        let other = ThreadSpec::new("other", Engine::Pvsync2, 1);
-        latencies(&run(&s, vec![(other, reads(50))], 7_300), 0)
+        let others = [Workload::None, Workload::Throughput].map(|workload| {
+            let mut other = ThreadSpec::new("other", Engine::Pvsync2, 1);
+            other.class = other.class.with_workload(workload);
+            (other, reads(50))
+        });
+        let w = run(&s, others.into(), 7_300);
+        [latencies(&w, 0), latencies(&w, 1)]
     };
     assert_eq!(run(true), run(false));
 }

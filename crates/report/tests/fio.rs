@@ -294,13 +294,14 @@ fn compare(name: &str, args: &[&str]) -> Real {
     real
 }
 
-/// A latency has a deviation beside 1000 ns, above which fio's text may take microseconds. The values drawn anew here have a
-/// deviation that differs a little.
+/// A latency has a deviation beside one above which fio's text may take the next unit. The values drawn anew here
+/// have a deviation that differs a little.
 fn is_near_a_unit(json: &Value) -> bool {
     match json {
         Value::Object(fields) => fields.iter().any(|(name, value)| {
             let dev = value.as_f64().filter(|_| name == "stddev");
-            dev.is_some_and(|dev| (950.0..1050.0).contains(&dev)) || is_near_a_unit(value)
+            let near = |dev: f64, unit: f64| (0.95..1.05).contains(&(dev / unit));
+            dev.is_some_and(|dev| near(dev, 1e3) || near(dev, 1e6)) || is_near_a_unit(value)
         }),
         Value::Array(all) => all.iter().any(is_near_a_unit),
         _ => false,

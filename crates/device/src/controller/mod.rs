@@ -438,7 +438,7 @@ impl Controller {
             Kind::DataIn if self.commands[index].stream != NONE => self.fetch_turn(ctx, index),
             Kind::DataIn => self.data_arrived(ctx, index),
             Kind::DataOut if self.commands[index].stream != NONE => self.next_of_stream(ctx, index),
-            // Nobody waits for the command: nothing comes of its end either.
+            // No data take turns: nobody waits for the end of this one.
             Kind::DataOut if self.turns.is_empty() => return self.finish(ctx, index),
             Kind::DataOut => self.finish(ctx, index),
             Kind::Release => self.release_held_back(ctx),

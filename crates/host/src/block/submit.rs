@@ -146,7 +146,7 @@ impl<S: Source> Host<S> {
         if thread.call.bypass {
             thread.call.ordered = false;
             let (core, home) = (thread.core(), thread.driver.home());
-            let work = match self.stack.flashshare.accelerator {
+            let work = match self.accelerates(n.class) {
                 true => spend!(self, core, RegisterWrite),
                 false => spend!(self, core, Bypass, Hazard),
             };
