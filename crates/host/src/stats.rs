@@ -74,7 +74,7 @@ wordline_base::counters! {
         ipis,
         /// Times a core went from one task to another.
         context_switches,
-        /// Threads that were woken on another core than they slept on.
+        /// Times a thread was woken on another core than it slept on.
         migrations,
         /// Commands sent to the drive.
         requests,
