@@ -153,8 +153,9 @@ impl<S: Source> Host<S> {
     fn move_to_idle(&mut self, t: u32, on: Option<u32>) {
         let thread = &self.threads[t];
         let from = thread.core();
-        // Who sleeps before polling has a request in the queue that it is to look at.
-        if thread.asleep == Asleep::Hybrid || self.is_free(from) {
+        // Others are in the midst of a submission, or are to look at the queue of one.
+        let between = matches!(thread.asleep, Asleep::Call | Asleep::Events | Asleep::Timer);
+        if !between || self.is_free(from) {
             return;
         }
         let cores = thread.cores();

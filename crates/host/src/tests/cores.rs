@@ -141,3 +141,21 @@ fn a_woken_thread_goes_to_an_idle_core_if_its_own_is_busy() {
     let (w, _) = beside_one_that_computes(false, vec![0, 1]);
     assert_eq!(w.host.counters.migrations, 0);
 }
+
+#[test]
+fn a_thread_that_slept_for_a_tag_uses_it_at_its_queue() {
+    for seed in 0..20 {
+        let config = StackConfig { migrate: true, queue_depth: 3, ..stack(4) };
+        let mut rng = wordline_base::Rng::from_seed(seed);
+        let mut jobs: Vec<_> = (0..6)
+            .map(|_| (spec(Engine::Libaio, 1 + rng.below(8) as u32), list(reads(100))))
+            .collect();
+        jobs.extend((0..6).map(|_| (spec(Engine::Pvsync2, 1), list(reads(100)))));
+        let mut w = world(&config, jobs, fixed(20_000));
+        w.run();
+        w.check_drained();
+        let c = w.host.counters;
+        assert_eq!(w.finished.len(), 1_200, "seed {seed}");
+        assert!(c.tag_waits > 50 && c.migrations > 50, "seed {seed}: {c:?}");
+    }
+}
