@@ -351,7 +351,7 @@ fn claims_have_verdicts_without_a_result_too() {
     let words = "study claims --out a --paper zhang-osdi18";
     let shown = place.run(words).ok().out;
     assert!(shown.starts_with("whole scale\n\n| paper | claims |"), "{shown}");
-    assert!(shown.contains("flashshare/colocation: p99_9 at drive z-ssd"), "{shown}");
+    assert!(shown.contains("flashshare/colocation: io_tail at drive z-ssd"), "{shown}");
     let csv = place.run(&format!("{words} --format csv")).ok().out;
     let with = |verdict: &str| csv.lines().filter(|l| l.contains(verdict)).count();
     assert!(with(",not run,") > 0 && with(",set,") > 0 && with(",not covered,") > 0, "{csv}");
