@@ -282,12 +282,10 @@ impl World {
     /// Delivers up to `events` events. False once every thread has ended; what the drive still does
     /// in the background then is not waited for.
     pub fn step(&mut self, events: u64) -> bool {
-        if self.running == 0 {
-            return false;
-        }
-        let mut left = events;
-        while left > 0 {
-            left -= 1;
+        for _ in 0..events {
+            if self.running == 0 {
+                return false;
+            }
             let Some((now, event)) = self.ctx.queue.pop() else { return false };
             self.ctx.now = now;
             if let Some(digest) = &mut self.digest {
@@ -313,17 +311,11 @@ impl World {
                 }
             } else if self.on_other(event) {
                 self.pump();
-                if self.running == 0 {
-                    return false;
-                }
                 continue;
             }
             self.pump();
             if !self.watched.is_empty() {
                 self.watch();
-            }
-            if self.running == 0 {
-                return false;
             }
         }
         true

@@ -49,8 +49,8 @@ impl Controller {
         if self.commands[cmd].stage == Stage::Translate {
             return self.look_up_all(ctx, cmd);
         }
-        if let Err(status) = self.check(cmd) {
-            return self.fail(ctx, cmd, status);
+        if self.commands[cmd].status != Status::Success {
+            return self.finish(ctx, cmd);
         }
         if self.epoch.is_some() {
             self.see_command(ctx, cmd);
@@ -114,8 +114,8 @@ impl Controller {
     }
 
     /// Whether the drive can serve the command (NVMe 1.4 section 4.6.1).
-    pub(super) fn check(&self, cmd: u32) -> Result<(), Status> {
-        let sqe = &self.commands[cmd].sqe;
+    #[inline]
+    pub(super) fn check(&self, sqe: &Sqe) -> Result<(), Status> {
         match sqe.opcode {
             Opcode::Flush => Ok(()),
             Opcode::Read | Opcode::Write | Opcode::Deallocate => {
@@ -139,7 +139,7 @@ impl Controller {
             Opcode::VectorRead
             | Opcode::VectorWrite
             | Opcode::VectorReset
-            | Opcode::VectorStage => self.check_vector(cmd),
+            | Opcode::VectorStage => self.check_vector(sqe),
             Opcode::GcCounts | Opcode::GcCollect => {
                 let shape = self.ftl.as_ref().and_then(Translation::gc_shape);
                 match shape.map(|shape| gc_order_of(sqe).bytes(shape.segments)) {
@@ -150,8 +150,7 @@ impl Controller {
         }
     }
 
-    fn check_vector(&self, cmd: u32) -> Result<(), Status> {
-        let sqe = &self.commands[cmd].sqe;
+    fn check_vector(&self, sqe: &Sqe) -> Result<(), Status> {
         let g = &self.geometry;
         if self.ftl.is_some() {
             // Flash behind an FTL is not addressed from outside.

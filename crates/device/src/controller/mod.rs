@@ -521,11 +521,12 @@ impl Controller {
             waits.link += fetch.start.since(ctx.now).0;
             waits.firmware += grant.start.since(fetch.arrival).0;
             self.mark_fetch(ctx, sqe.io, sq, arrived, fetch, grant, ready);
+            let status = self.check(&sqe).err().unwrap_or(Status::Success);
             let cmd = self.commands.insert(Command {
                 sqe,
                 sq,
                 stage: Stage::Decode,
-                status: Status::Success,
+                status,
                 partition,
                 lpn,
                 sectors,
@@ -537,26 +538,18 @@ impl Controller {
                 stream: NONE,
                 ahead: (0, 0),
             });
-            if sqe.opcode == Opcode::Read && !self.read_ahead.is_empty() {
-                self.see_read(cmd);
+            // Read-ahead sees reads in the order of their fetch: a core that is through with a short one may
+            // overtake another that has the long one in front of it.
+            if sqe.opcode == Opcode::Read
+                && status == Status::Success
+                && let Some(ahead) = self.read_ahead.get_mut(usize::from(partition))
+            {
+                self.commands[cmd].ahead = ahead.on_read(lpn, sectors).unwrap_or_default();
             }
             if matches!(sqe.opcode, Opcode::Write | Opcode::Deallocate) {
                 ctx.stamps.bind(cmd, sqe.submitted);
             }
             ctx.at(ready, Kind::Firmware, cmd);
-        }
-    }
-
-    /// Read-ahead sees reads in the order of their fetch. A core that is through with a short one may overtake
-    /// another that has the long one in front of it.
-    #[inline(never)]
-    fn see_read(&mut self, cmd: u32) {
-        if self.check(cmd).is_err() {
-            return;
-        }
-        let command = &mut self.commands[cmd];
-        if let Some(ahead) = self.read_ahead.get_mut(usize::from(command.partition)) {
-            command.ahead = ahead.on_read(command.lpn, command.sectors).unwrap_or_default();
         }
     }
 

@@ -193,7 +193,11 @@ impl Ftl {
     /// Runs until it has nothing to write or waits for something. True if it did anything.
     #[inline]
     pub(crate) fn write_thread(&mut self, side: usize) -> bool {
-        !self.writes_nothing(side) && self.write_units(side)
+        if self.writes_nothing(side) {
+            debug_assert!(!self.write_units(side), "there was something to write");
+            return false;
+        }
+        self.write_units(side)
     }
     /// It has nothing at hand, and too little for a unit waits: so it is most of the time.
     #[inline]

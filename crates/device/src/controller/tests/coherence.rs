@@ -433,14 +433,7 @@ fn read_ahead_turns_a_stream_into_hits_and_leaves_random_reads_alone() {
         });
         let mut h =
             host(Some(CacheConfig { read_ahead, ..cache_config(1024, 8, 1) }), &ftl_config());
-        for i in 0..2000u64 {
-            h.submit(0, Opcode::Write, i * SECTOR, 4096);
-            if i % 64 == 63 {
-                h.settle();
-            }
-        }
-        h.one(Opcode::Flush, 0, 0);
-        h.settle();
+        h.write_first(2000);
         let begin = h.ctx.now;
         for i in 0..800u64 {
             let sector = if sequential { i } else { i * 997 % 900 };
@@ -470,14 +463,7 @@ fn a_stream_is_one_in_the_order_in_which_its_reads_are_fetched() {
         ghosts: None,
     });
     let mut h = host(Some(CacheConfig { read_ahead, ..cache_config(1024, 8, 1) }), &ftl_config());
-    for i in 0..2000u64 {
-        h.submit(0, Opcode::Write, i * SECTOR, 4096);
-        if i % 64 == 63 {
-            h.settle();
-        }
-    }
-    h.one(Opcode::Flush, 0, 0);
-    h.settle();
+    h.write_first(2000);
     let mut sector = 0;
     for _ in 0..40 {
         for sectors in [18, 1, 1] {

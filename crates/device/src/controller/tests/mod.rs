@@ -284,6 +284,17 @@ impl Host {
         }
         self.ctx.now = self.ctx.now.max(until);
     }
+    /// Writes so many sectors from the first on, and waits until they are on flash.
+    pub fn write_first(&mut self, sectors: u64) {
+        for sector in 0..sectors {
+            self.submit(0, Opcode::Write, sector * SECTOR, SECTOR as u32);
+            if sector % 64 == 63 {
+                self.settle();
+            }
+        }
+        self.one(Opcode::Flush, 0, 0);
+        self.settle();
+    }
     /// One command alone, to its end: how long it took, and how it ended.
     pub fn one(&mut self, opcode: Opcode, address: u64, bytes: u32) -> (Span, Status) {
         let begin = self.ctx.now;
