@@ -54,8 +54,9 @@ impl StudyPlan {
 #[pymethods]
 impl StudyPlan {
     #[new]
-    fn new(name: &str, scale: &str, only: Vec<String>) -> PyResult<StudyPlan> {
-        let (study, text) = read(name).map_err(raised)?;
+    fn new(name: &str, scale: &str, only: Vec<String>, vary: Vec<String>) -> PyResult<StudyPlan> {
+        let (mut study, text) = read(name).map_err(raised)?;
+        study.vary(&vary).map_err(usage)?;
         let scale = match scale {
             "whole" => Scale::Whole,
             "quick" => Scale::Quick,

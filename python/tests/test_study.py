@@ -74,6 +74,11 @@ def test_tables_are_those_of_the_command_line(study, shell, tmp_path):
     assert begun == after and len(begun) == 6
     quick = wl.Study(study, scale="quick", points=["t_read=6us"])
     assert len(quick.points) == 1
+    varied = wl.Study(study, points=["depth=1"], vary=["seed=1,2"])
+    assert [point["seed"] for point in varied.points] == 2 * ["1", "2"]
+    table = varied.run("here", executor="inline", progress=False)
+    text = shell("study", "run", study, "--out", "there", "--quiet", "--point", "depth=1", "--vary", "seed=1,2")
+    assert table.text == text and table.document["varied"] == ["seed=1,2"]
 
 
 def test_points_that_fail_are_named(study, tmp_path):
@@ -91,9 +96,10 @@ def test_bad_studies_are_named(study, tmp_path):
         (("none.toml",), "check the path"),
         ((study, "half"), "use whole or quick"),
         ((study, "whole", ["deep=1"]), "depth"),
+        ((study, "whole", [], ["seed=x"]), "no seed"),
     ]:
         name, *more = arguments
-        keys = dict(zip(("scale", "points"), more))
+        keys = dict(zip(("scale", "points", "vary"), more))
         with pytest.raises(wl.InputError, match=part):
             wl.Study(name, **keys)
     assert "rail/max-write-rate" in wl.Study.names()

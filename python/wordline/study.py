@@ -59,13 +59,20 @@ class Study:
     """A study by the name that ``wordline study list`` has for it, or as a TOML file.
 
     ``scale`` is whole or quick; ``points`` takes only those with some values of axes: ``["system=rail,pblk"]``.
+    ``vary`` adds an axis for each word: ``["seed=1,2,3", "nand.t_read=40us,65us"]`` (a seed, a profile, a variable of
+    the study, a setting).
     """
 
     def __init__(
-        self, name: str | os.PathLike[str], *, scale: str = "whole", points: Sequence[str] = ()
+        self,
+        name: str | os.PathLike[str],
+        *,
+        scale: str = "whole",
+        points: Sequence[str] = (),
+        vary: Sequence[str] = (),
     ) -> None:
         try:
-            self._plan = _wordline.StudyPlan(os.fspath(name), scale, list(points))
+            self._plan = _wordline.StudyPlan(os.fspath(name), scale, list(points), list(vary))
         except (_wordline.InputError, _wordline.RunError) as error:
             raise native(error) from None
         self.name, self.title, self.shows, self.text = self._plan.about()

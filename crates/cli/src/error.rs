@@ -112,15 +112,15 @@ pub enum NoResult {
         output: String,
         study: String,
         has: &'static str,
-        has_option: &'static str,
+        has_option: String,
         asked: &'static str,
-        asked_option: &'static str,
+        asked_option: String,
     },
     #[error(
         "{out} has no result of this version of wordline for {study} at the {scale} scale: wordline study \
          run {study} --out {out}{option}"
     )]
-    None { out: String, study: String, scale: &'static str, option: &'static str },
+    None { out: String, study: String, scale: &'static str, option: String },
 }
 
 /// What failed after it was begun: exit status 1.

@@ -55,6 +55,7 @@ fn on_cluster(args: &StudyRunArgs, scheduler: &str) -> Result<(), Failure> {
             .map(String::from)
             .into();
     words.extend(args.point.iter().flat_map(|point| ["--point".into(), point.clone()]));
+    words.extend(args.vary.iter().flat_map(|word| ["--vary".into(), word.clone()]));
     words.extend(args.quiet.then(|| "--quiet".into()));
     python::hand_over("wordline study run --dask", &words)
 }
@@ -63,7 +64,8 @@ fn run(args: &StudyRunArgs) -> Result<(), Failure> {
     if let Some(scheduler) = &args.dask {
         return on_cluster(args, scheduler);
     }
-    let (study, _) = read(&args.study)?;
+    let (mut study, _) = read(&args.study)?;
+    study.vary(&args.vary).map_err(Failure::usage)?;
     let scale = scale(args.scale);
     let only = parse_only(&study, &args.point).map_err(Failure::usage)?;
     let plan = Plan::new(&study, scale, &only, &|path| {
@@ -139,7 +141,8 @@ fn run_points(
 fn report(args: &StudyReportArgs) -> Result<(), Failure> {
     let scale = scale(args.scale);
     let Some(name) = &args.study else { return site(args, scale) };
-    let (study, toml) = read(name)?;
+    let (mut study, toml) = read(name)?;
+    study.vary(&args.vary).map_err(Failure::usage)?;
     files::check_writable(&args.output)?;
     let page = with_table(args, &study, scale, |table, store| {
         if !table.has_results() {
@@ -154,7 +157,10 @@ fn report(args: &StudyReportArgs) -> Result<(), Failure> {
 fn no_result(args: &StudyReportArgs, study: &Study, scale: Scale) -> Result<NoResult, Failure> {
     let study_name = args.study.clone().unwrap_or_default();
     let out = args.out.display().to_string();
-    let named = |scale: Scale| if scale == Scale::Quick { " --scale quick" } else { "" };
+    let named = |scale: Scale| {
+        let quick = if scale == Scale::Quick { " --scale quick" } else { "" };
+        args.vary.iter().fold(quick.to_owned(), |all, word| all + " --vary " + word)
+    };
     let other = if scale == Scale::Quick { Scale::Whole } else { Scale::Quick };
     if with_table(args, study, other, |table, _| Ok(table.has_results()))? {
         return Ok(NoResult::OtherScale {

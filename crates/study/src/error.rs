@@ -58,6 +58,24 @@ pub enum OnlyError {
     Unknown { word: String, unknown: Unknown },
 }
 
+/// What is wrong with a word of `--vary`.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
+pub enum VaryError {
+    #[error("--vary {word}: no '=': write --vary KEY=VALUE[,VALUE]")]
+    NoValue { word: String },
+    #[error("--vary {word}: the value {value} is there twice")]
+    Twice { word: String, value: String },
+    #[error("--vary {word}: {key} has values already: name them in one word, with commas")]
+    Key { word: String, key: String },
+    #[error("--vary {word}: the values of axis {axis} have names: choose with --point {axis}=NAME")]
+    Named { word: String, axis: String },
+    #[error("--vary {word}: '{value}' is no state of a drive: use {known}")]
+    Precondition { word: String, value: String, known: String },
+    #[error("--vary {word}: '{value}' is no seed: use a whole number")]
+    Seed { word: String, value: String },
+}
+
 /// What is wrong with a text with `${variables}`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each says what it is and names its fields")]

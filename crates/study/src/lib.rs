@@ -23,13 +23,14 @@ mod spec;
 mod store;
 mod svg;
 mod table;
+mod vary;
 mod worker;
 
 pub use claims::Claims;
 pub use compare::{Comparison, Judgement, Verdict};
 pub use error::{
     FormulaError, NoStudy, OnlyError, PathError, PointError, StoreError, Unknown, VariableError,
-    WorkerError,
+    VaryError, WorkerError,
 };
 pub use machine::{ageing_key, prepare, run as run_on};
 pub use page::{entry, page, text_of};
@@ -62,14 +63,17 @@ pub fn tabulate<'a>(
     Ok(Table { study, plan, metrics, comparisons, failed })
 }
 
-/// Writes `<out>/<study>.csv`, `.json` and, if the study has a chart, `.svg`. A quick scale or a
-/// part of the points never replaces the tables of the whole.
+/// Writes `<out>/<study>.csv`, `.json` and, if the study has a chart, `.svg`. A quick scale, a part of the points or
+/// what is varied never replaces the tables of the whole.
 pub fn write_tables(
     table: &Table<'_>,
     store: &Store,
     out: &Path,
 ) -> Result<Vec<PathBuf>, StoreError> {
     let mut stem = table.plan.scale.stem(&table.study.name);
+    if !table.plan.varied.is_empty() {
+        stem += ".varied";
+    }
     if table.plan.partial {
         stem += ".part";
     }

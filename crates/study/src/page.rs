@@ -55,11 +55,13 @@ pub fn page(table: &Table<'_>, store: &Store, toml: &str) -> Result<String, Stor
         title: spec.study.title.clone(),
         shows: sentence(&spec.study.shows),
         source: spec.study.source.clone(),
-        state: vec![format!(
+        state: std::iter::once(format!(
             "{} scale: {} of {points} points have a result of this version.",
             capital(table.plan.scale.name()),
             there(table)
-        )],
+        ))
+        .chain(table.plan.varied.iter().map(|word| format!("Varied beside the study: {word}.")))
+        .collect(),
         figures: figures.iter().map(drawn).collect(),
         not_drawn: not_drawn.iter().map(|line| micro(line)).collect(),
         head,

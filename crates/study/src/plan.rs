@@ -126,6 +126,8 @@ pub struct Plan {
     pub groups: Vec<Group>,
     /// Not all points of this scale.
     pub partial: bool,
+    /// What is varied beside the study: `KEY=VALUE[,VALUE]`.
+    pub varied: Vec<String>,
 }
 
 /// `--point NAME=VALUE`: only points with one of the values given for an axis.
@@ -164,7 +166,8 @@ impl Plan {
             let point = builder.point(&combination, points.len())?;
             points.push(point);
         }
-        Ok(Plan { scale, points, groups: builder.groups, partial })
+        let varied = study.varied().map(str::to_owned).collect();
+        Ok(Plan { scale, points, groups: builder.groups, partial, varied })
     }
 }
 
@@ -201,7 +204,8 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn point(&mut self, at: &[(usize, usize)], index: usize) -> Result<Point, ConfigError> {
         let spec = &self.study.spec;
-        let fail = |path: &str, why: &dyn Display| self.study.document.error(path, why.to_string());
+        let study = self.study;
+        let fail = |path: &str, why: &dyn Display| failure(study, path, why);
         let mut base = spec.base.clone();
         let mut sets: Vec<(String, String)> = Vec::new();
         let mut vars: Values = spec.vars.clone();
@@ -337,6 +341,16 @@ impl Builder<'_> {
         }
         self.groups[group].points.push(index);
         Ok(())
+    }
+}
+
+/// At its line of the study, or at the word of the command line that brought it in.
+fn failure(study: &Study, path: &str, why: &dyn Display) -> ConfigError {
+    let axis = path.strip_prefix("axis.").and_then(|rest| rest.split('.').next());
+    let axis = axis.and_then(|i| study.spec.axis.get(i.parse::<usize>().ok()?));
+    match axis.and_then(|axis| axis.varied.as_ref()) {
+        Some(word) => ConfigError::plain(format!("--vary {word}: {why}")),
+        None => study.document.error(path, why.to_string()),
     }
 }
 

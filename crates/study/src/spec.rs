@@ -184,7 +184,7 @@ pub struct Change {
     pub vars: Values,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct Axis {
     pub name: String,
     /// How charts and tables call it.
@@ -197,6 +197,9 @@ pub struct Axis {
     /// The values of the quick scale; all of them if absent.
     #[serde(default)]
     pub quick: Option<Vec<Scalar>>,
+    /// The word of `--vary` that its values are of.
+    #[serde(skip)]
+    pub varied: Option<String>,
 }
 
 impl Axis {

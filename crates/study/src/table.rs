@@ -152,6 +152,7 @@ impl Table<'_> {
             "source": spec.study.source,
             "scale": self.plan.scale.name(),
             "partial": self.plan.partial,
+            "varied": self.plan.varied,
             "version": env!("CARGO_PKG_VERSION"),
             "units": units,
             "points": points.collect::<Vec<_>>(),
@@ -171,7 +172,11 @@ impl Table<'_> {
         let part = if self.plan.partial { ", some points only" } else { "" };
         let scale = self.plan.scale.name();
         let count = self.plan.points.len();
-        out += &format!("{scale} scale{part}: {count} points\n\n");
+        out += &format!("{scale} scale{part}: {count} points\n");
+        for word in &self.plan.varied {
+            out += &format!("varied: {word}\n");
+        }
+        out.push('\n');
         let axes = spec.axis.len();
         let units = spec.metric.iter().map(|m| m.unit.clone());
         let mut rows = vec![self.head()];

@@ -54,6 +54,10 @@ pub struct StudyRunArgs {
     /// Only points with this value of an axis, or with one of several (repeatable)
     #[arg(long, value_name = "AXIS=VALUE[,VALUE]")]
     pub point: Vec<String>,
+    /// One more axis: seed, device, stack, testbed, ftl, fs, app, array, drives, precondition, a variable of the study
+    /// or a setting takes these values (repeatable)
+    #[arg(long, value_name = "KEY=VALUE[,VALUE]")]
+    pub vary: Vec<String>,
     /// Name the points, and those that share a drive, and stop there
     #[arg(long)]
     pub dry_run: bool,
@@ -90,6 +94,9 @@ pub struct StudyReportArgs {
     pub out: PathBuf,
     #[arg(long, value_enum, default_value = "whole")]
     pub scale: ScaleArg,
+    /// One more axis, as it was given to `wordline study run` (repeatable)
+    #[arg(long, value_name = "KEY=VALUE[,VALUE]", conflicts_with = "all")]
+    pub vary: Vec<String>,
 }
 
 #[derive(Args, Clone)]

@@ -160,6 +160,37 @@ fn ours_stands_beside_theirs() {
 }
 
 #[test]
+fn what_is_varied_is_an_axis_more() {
+    let place = place();
+    place.run("study run s.toml --out a --scale quick").ok();
+    let own = points(&place, "a");
+    let varied = "--out a --scale quick --vary seed=1,2";
+    let done = place.run(&format!("study run s.toml {varied}")).ok();
+    for line in ["quick scale: 8 points\nvaried: seed=1,2\n", "drive  kiops  seed"] {
+        assert!(done.out.contains(line), "{}", done.out);
+    }
+    // Those of the study's own seed are there from before.
+    assert_eq!(points(&place, "a"), 2 * own);
+    let csv = place.text("a/s.quick.varied.csv");
+    assert!(csv.starts_with("drive,kiops,seed,p99 (us)"), "{csv}");
+    let json: serde_json::Value =
+        serde_json::from_str(&place.text("a/s.quick.varied.json")).expect("JSON");
+    assert_eq!(json["varied"], serde_json::json!(["seed=1,2"]));
+    place.run(&format!("study report s.toml {varied} -o s.html")).ok();
+    assert!(place.text("s.html").contains("Varied beside the study: seed=1,2."));
+    place
+        .run("study report s.toml --out a --scale quick --vary seed=9 -o s.html")
+        .fails(2, &["study run s.toml --out a --scale quick --vary seed=9"]);
+    for (word, parts) in [
+        ("sead", ["--vary sead: no '='", "--vary KEY=VALUE"]),
+        ("nand.t_red=1us", ["--vary nand.t_red=1us: ", "did you mean"]),
+        ("seed=-1", ["--vary seed=-1: ", "whole number"]),
+    ] {
+        place.run(&format!("study run s.toml --vary {word}")).fails(2, &parts);
+    }
+}
+
+#[test]
 fn points_run_at_once_or_one_by_one_give_the_same() {
     let place = place();
     let one = place.run("study run s.toml --out one --jobs 1").ok();
