@@ -343,6 +343,7 @@ fsync=1
             .stack("interrupt")
             .set("system=selectisr")
             .set("stack.cores=1")
+            .set("stack.sched_latency=0ms")
             .set("stack.time_slice=20us")
             .set("flashshare.give_up=15us")
     };

@@ -105,7 +105,11 @@ pub struct StackConfig {
     /// How long io_uring's submission thread looks for work before it sleeps (sq_thread_idle).
     #[serde(default = "sq_thread_idle")]
     pub sq_thread_idle: Span,
-    /// How long a thread keeps its core while another waits for it.
+    /// In which time each of the threads that want a core has it once (sched_latency).
+    #[serde(default = "sched_latency")]
+    pub sched_latency: Span,
+    /// How long a thread keeps its core at least while others wait for it (sched_min_granularity): more than its share of
+    /// `sched_latency` from nine threads on.
     #[serde(default = "time_slice")]
     pub time_slice: Span,
     /// A woken thread takes the core of one that had more processor time by this much
@@ -323,6 +327,11 @@ pub struct IdleState {
     pub watts: f64,
 }
 
+/// 6 ms times 1 + log2 of the cores, which count as 8 at most.
+fn sched_latency() -> Span {
+    Span::from_ms(24)
+}
+
 /// CFS: sched_min_granularity, 0.75 ms x (1 + log2 of 8 cores).
 fn time_slice() -> Span {
     Span::from_ms(3)
@@ -535,7 +544,7 @@ pub struct HostCost {
     pub crossing: Span,
     /// System call, VFS and direct-I/O set-up, per I/O.
     pub syscall: Span,
-    /// What an io_submit call takes beyond its I/Os (libaio).
+    /// What io_submit takes for each iocb beyond `syscall`: its copy, its kiocb and its file (libaio).
     pub aio_submit: Span,
     /// What an io_getevents call takes beyond its I/Os (libaio).
     pub aio_getevents: Span,
@@ -545,8 +554,10 @@ pub struct HostCost {
     pub bio_page: Span,
     /// Tag, request, merge, plug.
     pub block: Span,
-    /// Added when a scheduler is in use.
+    /// Added when mq-deadline, kyber or SFQ(D) is in use: insertion, dispatch and completion of a request.
     pub scheduler: Span,
+    /// Added when bfq is in use.
+    pub bfq: Span,
     /// DMA mapping and PRP list.
     pub dma_map: Span,
     /// Command copy and doorbell write.

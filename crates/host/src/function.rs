@@ -58,6 +58,7 @@ functions! {
     Detect "accelerator wake-up" System |c| c.flashshare.detect.0;
     RegisterWrite "register write" System |c| c.flashshare.register_write.0;
     Scheduler "elevator" System |c| c.scheduler.0;
+    Bfq "elevator bfq" System |c| c.bfq.0;
     // Of an FTL on the host: in calls of those who read and write, looking up and changing a map that is a
     // tree, and its kernel threads.
     Ftl "FTL on the host" System |_c| 0;
@@ -180,7 +181,7 @@ impl std::ops::AddAssign for Use {
 /// Others take the same time each time. Turns of loops were counted warm. Entries and exits, register writes and
 /// messages between cores wait for hardware. Data that are copied or summed are new each time. The lengths of
 /// calls on sockets come from loops of such calls.
-const CODE: [Function; 21] = [
+const CODE: [Function; 22] = [
     Function::Application,
     Function::Syscall,
     Function::AioSubmit,
@@ -191,6 +192,7 @@ const CODE: [Function; 21] = [
     Function::Bypass,
     Function::Hazard,
     Function::Scheduler,
+    Function::Bfq,
     Function::Raid0,
     Function::Raid5Read,
     Function::Raid5Make,

@@ -165,7 +165,11 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t];
         thread.pend.block += work;
         if scheduled {
-            thread.pend.block += spend!(self, thread.core(), Scheduler);
+            let core = thread.core();
+            thread.pend.block += match &self.block.disks[n.disk].queue.elevator {
+                Some(Elevator::Bfq(_)) => spend!(self, core, Bfq),
+                _ => spend!(self, core, Scheduler),
+            };
             if let Some(Elevator::Luns(luns)) = &self.block.disks[n.disk].queue.elevator {
                 // Looked up now, and noted by the handler of its completion.
                 thread.pend.ftl += 2 * luns.look_up_cost().0;

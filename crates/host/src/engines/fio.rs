@@ -262,7 +262,7 @@ impl<S: Source> Host<S> {
             thread.pend.library += spend!(self, core, UringPrepare * u64::from(n));
             thread.pend.entry += spend!(self, core, Crossing, UringEnter);
         } else {
-            thread.pend.entry += spend!(self, core, Crossing, AioSubmit);
+            thread.pend.entry += spend!(self, core, Crossing, AioSubmit * u64::from(n));
         }
         thread.call.begin_batch(after);
         self.go(t, Step::NextIo)

@@ -23,9 +23,11 @@ impl<S: Source> Host<S> {
         Time((now.0 / self.cfs.tick.0 + 1) * self.cfs.tick.0)
     }
 
-    /// When a slice that begins now is found to be used up.
-    pub(crate) fn slice_end(&self, now: Time) -> Time {
-        let end = now + self.stack.time_slice;
+    /// When a slice is found to be used up that began then on a core for which so many wait (sched_slice: threads of one
+    /// weight share sched_latency, but have sched_min_granularity at least).
+    pub(crate) fn slice_end(&self, begin: Time, waiting: usize) -> Time {
+        let share = Span(self.stack.sched_latency.0 / (waiting as u64 + 1));
+        let end = begin + share.max(self.stack.time_slice);
         if self.cfs.tick == Span::ZERO || end.0.is_multiple_of(self.cfs.tick.0) {
             end
         } else {
@@ -37,7 +39,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn start_background(&mut self, ctx: &mut Ctx) {
         for t in 0..self.threads.len() as u32 {
             if self.threads[t].asleep == Asleep::Work {
-                ctx.at(ctx.now + self.stack.kworker.interval, Kind::HostTimer, WORK | t);
+                self.arm_work(ctx, t);
             }
         }
         for core in 0..self.cores.len() as u32 {
@@ -70,8 +72,14 @@ impl<S: Source> Host<S> {
         {
             return;
         }
-        ctx.at(ctx.now + self.stack.kworker.interval, Kind::HostTimer, WORK | t);
+        self.arm_work(ctx, t);
         self.raise(ctx, core, Irq::Timer(t));
+    }
+
+    fn arm_work(&mut self, ctx: &mut Ctx, t: u32) {
+        let next = ctx.now + self.stack.kworker.interval;
+        self.threads[t].timer_at = next;
+        ctx.at(next, Kind::HostTimer, WORK | t);
     }
 
     /// A kworker begins to work.
@@ -101,7 +109,7 @@ impl<S: Source> Host<S> {
         let mut waiters = 0;
         for thread in self.threads.iter().filter(|t| t.core == core) {
             let timed = match thread.asleep {
-                Asleep::Hybrid | Asleep::Timer => thread.timer_at,
+                Asleep::Hybrid | Asleep::Timer | Asleep::Work => thread.timer_at,
                 Asleep::Start => thread.spec.start,
                 _ => Time::NEVER,
             };

@@ -98,7 +98,9 @@ pub(crate) struct Core {
     pub(super) current: Option<u32>,
     /// It has nothing to do since then.
     pub(super) idle_since: Option<Time>,
-    /// When the thread that holds the core has used up its slice, or a woken one is to run before.
+    /// Since when the thread that holds the core has it.
+    pub(super) slice_begin: Time,
+    /// When it has used up its slice, or a woken one is to run before.
     pub(super) slice_end: Time,
     /// The least processor time, in CFS's reckoning, of the threads that run or want to.
     pub(super) min_vruntime: u64,
@@ -125,6 +127,7 @@ impl Core {
             ready: VecDeque::with_capacity(ready),
             current: None,
             idle_since: Some(Time::ZERO),
+            slice_begin: Time::ZERO,
             slice_end: Time::ZERO,
             min_vruntime: 0,
             armed: Time::NEVER,

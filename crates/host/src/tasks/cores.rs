@@ -108,7 +108,10 @@ impl<S: Source> Host<S> {
                             thread.pend.lead += spend!(self, core, WakeUp);
                         }
                         self.counters.context_switches += 1;
-                        self.cores[core].slice_end = self.slice_end(ctx.now);
+                        let waiting = self.cores[core].ready.len();
+                        let slice_end = self.slice_end(ctx.now, waiting);
+                        let c = &mut self.cores[core];
+                        (c.slice_begin, c.slice_end) = (ctx.now, slice_end);
                         let left = self.leave_idle(ctx, core);
                         self.threads[t].pend.lead += left;
                         t
@@ -183,6 +186,11 @@ impl<S: Source> Host<S> {
         let later = |&t: &u32| self.threads[t].vruntime > vruntime;
         let at = c.ready.iter().rposition(|t| !later(t)).map_or(0, |before| before + 1);
         c.ready.insert(at, t);
+        // More of them have shorter slices, also that of the thread that runs (check_preempt_tick).
+        let (begin, waiting) = (c.slice_begin, c.ready.len());
+        let end = self.slice_end(begin, waiting);
+        let c = &mut self.cores[core];
+        c.slice_end = c.slice_end.min(end);
     }
 
     /// A thread that slept waits for its core, and may get it at the next end of a segment (CFS:

@@ -84,13 +84,15 @@ impl CpuIdle {
         };
     }
 
-    /// The pause is over.
+    /// The pause is over: `slept` until something woke the core.
     pub fn reflect(&mut self, slept: Span) {
         self.residency[self.state] += slept.0;
-        let us = slept.0 / 1_000;
+        let state = self.states[self.state];
+        // cpuidle_enter_state reads the clock when the core runs again.
+        let measured = slept + Span::from_us(state.exit);
         match &mut self.governor {
-            Chooser::Menu(menu) => menu.reflect(self.states[self.state], us),
-            Chooser::Teo(teo) => teo.reflect(&self.states, self.state, slept),
+            Chooser::Menu(menu) => menu.reflect(state, measured.0 / 1_000),
+            Chooser::Teo(teo) => teo.reflect(&self.states, self.state, measured),
         }
     }
 
@@ -140,7 +142,7 @@ impl Menu {
         first + deeper.saturating_sub(1)
     }
 
-    /// menu_update: a pause of `us` in this state is over.
+    /// menu_update: a pause of `us` in this state is over, with what leaving it took.
     fn reflect(&mut self, State { exit, .. }: State, us: u64) {
         let measured = if us > 2 * exit { us - exit } else { us / 2 }.min(self.next_timer_us);
         let factor = &mut self.factors[self.bucket];
@@ -213,7 +215,7 @@ impl Teo {
         state
     }
 
-    /// teo_update: a pause in `state` is over.
+    /// teo_update: a pause in `state` is over, with what leaving it took.
     fn reflect(&mut self, states: &[State], state: usize, slept: Span) {
         let (us, by_timer) = (slept.0 / 1_000, slept >= self.timer);
         let exit = states[state].exit;
@@ -317,7 +319,8 @@ mod tests {
             // io_getevents is no wait for I/O.
             (10, 1_000_000, 0, "C1"),
             (80, 1_000_000, 0, "C1E"),
-            (200, 1_000_000, 0, "C3"),
+            (180, 1_000_000, 0, "C3"),
+            (200, 1_000_000, 0, "C6"),
             (500, 1_000_000, 0, "C6"),
             // A timer within 20 us, as hybrid polling's, and a task that waits: no time to sleep.
             (4, 4, 1, "POLL"),
@@ -340,12 +343,14 @@ mod tests {
             (&[FAR], FAR, "C6"),
             // Something always comes before it: the state that would have been right.
             (&[10], FAR, "C1"),
-            (&[80], FAR, "C1E"),
-            (&[180], FAR, "C3"),
+            (&[80], FAR, "C3"),
+            (&[150], FAR, "C3"),
+            (&[180], FAR, "C6"),
             (&[1_500], FAR, "C6"),
-            (&[1], FAR, "POLL"),
+            (&[1], FAR, "C1"),
+            (&[0], FAR, "POLL"),
             // Half of the pauses are long, the last one was short: misses are no fewer than hits.
-            (&[1_500, 10], FAR, "C1"),
+            (&[1_500, 10], FAR, "C1E"),
             // The last one was long.
             (&[10, 1_500], FAR, "C6"),
             // Hits prevail, but of the last eight pauses five were cut short, and have a mean below 40 us.
@@ -357,6 +362,23 @@ mod tests {
             // Who waits is nothing to it.
             assert_eq!(after(Governor::Teo, slept, timer, 3), wanted, "{slept:?} {timer}");
         }
+    }
+
+    /// Reads of 10 us, and 100 us between them by a timer. What leaving C6 takes would be taken off pauses that do not
+    /// have it, and then short pauses would seem half as long, and be thought exceptions.
+    #[test]
+    fn a_pause_is_measured_with_the_way_out_of_it() {
+        let mut idle = CpuIdle::new(&skylake()).unwrap();
+        let mut states = Vec::new();
+        for _ in 0..64 {
+            for (timer, slept, waiters) in [(u64::from(u32::MAX), 8, 1), (100, 100, 0)] {
+                idle.select(Span::from_us(timer), waiters);
+                states.push(STATE_NAMES[idle.state]);
+                idle.reflect(Span::from_us(slept));
+            }
+        }
+        let deep = states[64..].iter().filter(|s| ["C3", "C6"].contains(s)).count();
+        assert_eq!(deep, 0, "{states:?}");
     }
 
     #[test]

@@ -204,3 +204,32 @@ fn a_disk_has_its_own_scheduler_tags() {
     };
     assert_eq!((of(0), of(1)), ((256, 64, 0), (8, 2, 0)));
 }
+
+/// Calls of a function of the first core.
+fn calls_of(w: &World<List>, name: &str) -> u64 {
+    let f = crate::function::NAMES.iter().position(|&n| n == name).unwrap();
+    w.host.stats(w.ctx.now).functions[0][f].calls
+}
+
+#[test]
+fn each_iocb_of_a_call_is_copied_and_entered() {
+    let mut s = spec(Engine::Libaio, 32);
+    (s.iodepth_batch, s.iodepth_batch_complete_min, s.iodepth_batch_complete_max) = (16, 16, 16);
+    let mut w = world(&stack(1), vec![(s, list(reads(320)))], fixed(3_000));
+    w.run();
+    assert_eq!(calls_of(&w, "io_submit"), 320);
+    assert_eq!(w.host.stats(w.ctx.now).threads[0].submit_calls, 20);
+    w.stop();
+}
+
+#[test]
+fn bfq_has_a_cost_of_its_own() {
+    for (scheduler, elevator, bfq) in [(Scheduler::MqDeadline, 64, 0), (Scheduler::Bfq, 0, 64)] {
+        let mut config = stack(1);
+        config.scheduler = scheduler;
+        let mut w = world(&config, vec![(spec(Engine::Libaio, 1), list(reads(64)))], fixed(3_000));
+        w.run();
+        assert_eq!((calls_of(&w, "elevator"), calls_of(&w, "elevator bfq")), (elevator, bfq));
+        w.stop();
+    }
+}

@@ -58,6 +58,23 @@ fn two_threads_share_a_core_by_time_slices() {
     w.stop();
 }
 
+/// sched_slice: so many that want the core all the time share 24 ms of it, and have 3 ms at least.
+#[test]
+fn slices_are_shares_of_the_latency_that_cfs_aims_at() {
+    for (threads, ms) in [(2, 12), (4, 6), (8, 3), (12, 3)] {
+        let mut config = stack(1);
+        config.sched_latency = Span::from_ms(24);
+        let jobs = (0..threads).map(|_| (spec(Engine::Libaio, 64), forever(reads(64)))).collect();
+        let mut w = world(&config, jobs, fixed(3_000));
+        w.run_to(Time(480_000 * US));
+        let s = w.host.stats(w.ctx.now);
+        let switches: u64 = s.threads.iter().map(|t| t.involuntary_switches).sum();
+        let wanted = 480 / ms;
+        assert!(switches.abs_diff(wanted) <= wanted / 20 + threads, "{threads}: {switches}");
+        w.stop();
+    }
+}
+
 #[test]
 fn a_woken_thread_goes_before_one_that_had_more_of_the_core() {
     // One thread is busy all the time, the other reads now and then.
