@@ -1,4 +1,4 @@
-//! The event queue: a ring of buckets, with FIFO ties.
+//! The event queue: a ring of buckets, with ties in the order in which events were set.
 //!
 //! A bucket is 64 ns and holds its entries as a list in order of time, ties as they came. A bitmap
 //! finds the buckets that hold something. What lies beyond the ring's horizon of half a millisecond waits in
@@ -115,8 +115,12 @@ impl Kind {
 pub struct Event(u64);
 
 const NODE_SHIFT: u32 = 32;
-/// Bits of an event; above them an entry of the queue has the drawn order of ties.
+/// Bits of an event; above them an entry of the queue has its order among ties.
 const EVENT_BITS: u32 = NODE_SHIFT + u8::BITS;
+/// The highest such order, of what is set for at once. One less for each nanosecond until its time: what was
+/// set earlier is lower. All that wait longer than the lowest says are alike, and in order of insertion.
+const MAX_ORDER: u64 = u64::MAX >> EVENT_BITS;
+const _: () = assert!(HORIZON <= MAX_ORDER, "an order tells all waits in the ring apart");
 
 impl Event {
     /// Width of an index.
@@ -165,7 +169,7 @@ const HORIZON: u64 = (BUCKETS as u64 - 1) << BUCKET_SHIFT;
 #[derive(Clone, Copy)]
 struct Bucket {
     at: u64,
-    /// The drawn order among ties, zero unless they are shuffled, and below it the event.
+    /// The order among ties, and below it the event.
     tag: u64,
     more: EntryId,
     last: EntryId,
@@ -188,7 +192,7 @@ impl Entry {
     }
 }
 
-/// An entry beyond the ring: time, drawn order, order of insertion, tag.
+/// An entry beyond the ring: time, order among ties, order of insertion, tag.
 type Far = (u64, u64, u64, u64);
 
 const NONE: u32 = u32::MAX;
@@ -202,6 +206,8 @@ pub struct EventQueue {
     far_from: u64,
     pushed: u64,
     popped: u64,
+    /// The tag of the last that was delivered; before the first it is behind all others.
+    last: u64,
     /// Which words of `occupied` hold something.
     summary: u128,
     occupied: [u64; WORDS],
@@ -229,6 +235,7 @@ impl EventQueue {
             far_from: u64::MAX,
             pushed: 0,
             popped: 0,
+            last: u64::MAX,
             summary: 0,
             occupied: [0; WORDS],
             buckets: Box::new([Bucket { at: 0, tag: 0, more: NONE, last: NONE }; BUCKETS]),
@@ -263,24 +270,47 @@ impl EventQueue {
         self.now
     }
 
+    /// Whether an event for this moment that was set at `then` would have come before the last that was delivered.
+    /// One that was set at the same time would.
+    #[inline]
+    pub fn has_passed(&self, then: Time) -> bool {
+        MAX_ORDER - self.now.since(then).0.min(MAX_ORDER) <= self.last >> EVENT_BITS
+    }
+
     /// Sets an event. One before the last that was delivered, or beyond the end of time, is a panic.
     #[inline]
     pub fn push(&mut self, at: Time, event: Event) {
+        let wait = at.0.wrapping_sub(self.now.0);
+        if wait < self.as_it_is {
+            self.pushed += 1;
+            self.link(at.0, !wait << EVENT_BITS | event.0);
+        } else {
+            self.push_slowly(at, event, self.now);
+        }
+    }
+
+    /// The same of an event whose place among those of its time is as if it had been set at `then`.
+    #[inline]
+    pub fn push_as_of(&mut self, then: Time, at: Time, event: Event) {
+        debug_assert!(then <= at, "an event is set before it comes");
         if at.0.wrapping_sub(self.now.0) < self.as_it_is {
             self.pushed += 1;
-            self.link(at.0, event.0);
+            self.link(at.0, !(at.0 - then.0) << EVENT_BITS | event.0);
         } else {
-            self.push_slowly(at, event);
+            self.push_slowly(at, event, then);
         }
     }
 
     /// The entry is for beyond the ring, for the past, or to be shuffled.
     #[cold]
-    fn push_slowly(&mut self, at: Time, event: Event) {
+    fn push_slowly(&mut self, at: Time, event: Event, then: Time) {
         assert!(at >= self.now, "event {event:?} at {} is before now, {}", at.0, self.now.0);
         assert!(at < Time::NEVER, "event {event:?} is beyond the end of time");
         self.pushed += 1;
-        let order = self.shuffle.map_or(0, |seed| splitmix64(seed ^ self.pushed) >> EVENT_BITS);
+        let order = match self.shuffle {
+            None => MAX_ORDER - (at.0 - then.0).min(MAX_ORDER),
+            Some(seed) => splitmix64(seed ^ self.pushed) >> EVENT_BITS,
+        };
         let tag = order << EVENT_BITS | event.0;
         if at.0 - self.now.0 < HORIZON {
             self.link(at.0, tag);
@@ -388,6 +418,7 @@ impl EventQueue {
         }
         self.popped += 1;
         self.now = Time(at);
+        self.last = tag;
         if self.far_from.wrapping_sub(at) < HORIZON {
             self.come_near();
         }
@@ -442,10 +473,10 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    /// The obvious model: a heap of (time, insertion order).
+    /// The obvious model: a heap of (time, order among ties, insertion order).
     #[derive(Default)]
     struct Model {
-        heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
+        heap: BinaryHeap<Reverse<(Time, u64, u64, u32)>>,
         seq: u64,
     }
 
@@ -467,11 +498,21 @@ mod tests {
                 // Some at few moments, for ties of what came long before and just now.
                 let grain = if rng.below(3) == 0 { 1 << 18 } else { 1 };
                 let at = Time((now.0 + delta).next_multiple_of(grain));
-                queue.push(at, Event::new(Kind::AppWake, round));
-                model.heap.push(Reverse((at, model.seq, round)));
+                let event = Event::new(Kind::AppWake, round);
+                let then = match rng.below(4) {
+                    0 => Time(now.0 + rng.below(at.0 - now.0 + 1)),
+                    _ => now,
+                };
+                if then > now {
+                    queue.push_as_of(then, at, event);
+                } else {
+                    queue.push(at, event);
+                }
+                let order = MAX_ORDER - at.since(then).0.min(MAX_ORDER);
+                model.heap.push(Reverse((at, order, model.seq, round)));
                 model.seq += 1;
             } else {
-                let expected = model.heap.pop().map(|Reverse((t, _, i))| (t, i));
+                let expected = model.heap.pop().map(|Reverse((t, _, _, i))| (t, i));
                 assert_eq!(queue.next_time(), expected.map(|e| e.0), "seed {seed}");
                 let got = queue.pop().map(|(t, e)| (t, e.index()));
                 assert_eq!(got, expected, "seed {seed} round {round}");
@@ -501,6 +542,26 @@ mod tests {
     fn events_come_out_as_from_a_plain_heap() {
         for seed in 0..40 {
             step_against_model(seed);
+        }
+    }
+
+    #[test]
+    fn an_event_known_before_comes_in_its_place() {
+        let mut queue = EventQueue::new();
+        let set = |queue: &mut EventQueue, at, index| {
+            queue.push(Time(at), Event::new(Kind::AppWake, index));
+        };
+        queue.push_as_of(Time(30), Time(100), Event::new(Kind::AppWake, 3));
+        set(&mut queue, 100, 1);
+        set(&mut queue, 20, 0);
+        set(&mut queue, 40, 0);
+        queue.pop();
+        set(&mut queue, 100, 2);
+        queue.pop();
+        set(&mut queue, 100, 4);
+        for index in 1..=4 {
+            assert_eq!(queue.pop().map(|(_, e)| e.index()), Some(index));
+            assert_eq!(queue.has_passed(Time(30)), index >= 3);
         }
     }
 

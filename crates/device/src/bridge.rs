@@ -369,7 +369,7 @@ impl Bridge {
         self.front.write_mask(ctx, cq, masked, head, self.link.t_bell);
     }
     /// Puts a command into the queue's memory; the drive is told by [`Bridge::doorbell_after`].
-    pub fn enqueue(&mut self, sq: u16, sqe: Sqe) -> Result<(), QueueFull> {
+    pub fn enqueue(&mut self, sq: u16, sqe: &Sqe) -> Result<(), QueueFull> {
         self.front.enqueue(sq, sqe)
     }
     /// The host writes the tail doorbell `after` this much time.

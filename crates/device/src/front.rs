@@ -154,7 +154,7 @@ impl Front {
 
     /// The driver writes a command into the queue's memory.
     #[inline]
-    pub fn enqueue(&mut self, sq: u16, sqe: Sqe) -> Result<(), QueueFull> {
+    pub fn enqueue(&mut self, sq: u16, sqe: &Sqe) -> Result<(), QueueFull> {
         self.sq(sq).push(sqe)
     }
     /// The host's write of the tail doorbell arrives so much later.

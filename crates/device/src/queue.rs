@@ -108,12 +108,12 @@ impl SubmissionQueue {
     }
     /// The host writes an entry.
     #[inline]
-    pub fn push(&mut self, sqe: Sqe) -> Result<(), QueueFull> {
+    pub fn push(&mut self, sqe: &Sqe) -> Result<(), QueueFull> {
         let next = self.next(self.tail);
         if next == self.host_head {
             return Err(QueueFull);
         }
-        self.ring[self.tail] = Slot { sqe, arrived: Time::ZERO };
+        self.ring[self.tail] = Slot { sqe: *sqe, arrived: Time::ZERO };
         self.tail = next;
         Ok(())
     }
@@ -230,15 +230,15 @@ mod tests {
     fn one_slot_stays_empty_and_only_completions_free_slots() {
         let mut q = sq(4);
         for _ in 0..3 {
-            q.push(EMPTY.sqe).unwrap();
+            q.push(&EMPTY.sqe).unwrap();
         }
-        assert_eq!(q.push(EMPTY.sqe), Err(QueueFull));
+        assert_eq!(q.push(&EMPTY.sqe), Err(QueueFull));
         q.ring_up(q.tail(), Time(5));
         let (_, arrived) = q.pop(Time::ZERO);
         assert_eq!(arrived, Time(5));
-        assert_eq!(q.push(EMPTY.sqe), Err(QueueFull), "the host has not heard of the fetch");
+        assert_eq!(q.push(&EMPTY.sqe), Err(QueueFull), "the host has not heard of the fetch");
         q.learn_head(q.head() as u16);
-        assert_eq!(q.push(EMPTY.sqe), Ok(()));
+        assert_eq!(q.push(&EMPTY.sqe), Ok(()));
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         let (mut pushed, mut popped) = (0u16, 0u16);
         for round in 0..1000u32 {
             for _ in 0..round % 4 {
-                if q.push(Sqe { cid: pushed, ..EMPTY.sqe }).is_ok() {
+                if q.push(&Sqe { cid: pushed, ..EMPTY.sqe }).is_ok() {
                     pushed = pushed.wrapping_add(1);
                 }
             }

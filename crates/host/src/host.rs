@@ -408,6 +408,16 @@ impl<S: Source> Host<S> {
     pub fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
     }
+    /// The same where it is.
+    #[inline]
+    pub fn first_output(&self) -> Option<&Output> {
+        self.out.front()
+    }
+    /// That one is done.
+    #[inline]
+    pub fn drop_output(&mut self) {
+        self.out.pop_front();
+    }
 
     /// No new I/O is issued; what is in flight drains.
     pub fn stop(&mut self, ctx: &mut Ctx) {

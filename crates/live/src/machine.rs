@@ -583,7 +583,7 @@ impl Machine {
         {
             let (key, mut sqe) = queue.waiting.pop_front().expect("not empty");
             sqe.cid = cid;
-            if self.controller.enqueue(q, sqe).is_err() {
+            if self.controller.enqueue(q, &sqe).is_err() {
                 // The controller has taken the command, and not told yet.
                 queue.free.push(cid);
                 queue.waiting.push_front((key, sqe));

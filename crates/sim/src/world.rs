@@ -210,6 +210,8 @@ pub struct World {
     is_pair: bool,
 }
 
+const QUEUE_FULL: &str = "the driver counts the free entries of its queues";
+
 /// A job's thread by its number in the run.
 type ThreadId = u32;
 
@@ -377,22 +379,33 @@ impl World {
     /// The same of one host and one drive.
     fn pump_pair(&mut self) {
         loop {
-            while let Some(output) = self.hosts[0].host.poll() {
-                match output {
-                    Output::Submit { disk, sq, sqe, after } => self.submit(0, disk, sq, sqe, after),
-                    Output::Finished(finished) => self.finished(0, &finished),
-                    other => self.output(0, other),
+            let World { hosts, drives, ctx, .. } = self;
+            let (seat, drive) = (&mut hosts[0], &mut drives[0]);
+            match seat.host.first_output() {
+                // The usual ones, without a copy of what is in them.
+                Some(Output::Submit { sq, sqe, after, .. }) => {
+                    drive.controller.enqueue(*sq, sqe).expect(QUEUE_FULL);
+                    drive.controller.doorbell_after(ctx, *sq, *after);
+                    seat.host.drop_output();
                 }
-            }
-            let drive = &mut self.drives[0];
-            if let Some(posted) = drive.controller.poll() {
-                let queue = (drive.disk, posted.cq);
-                let host = &mut self.hosts[0].host;
-                host.on_posted(&mut self.ctx, queue, posted.cqe, posted.interrupt);
-            } else if let Some(cq) = drive.controller.poll_interrupt() {
-                self.hosts[0].host.on_interrupt(&mut self.ctx, (drive.disk, cq));
-            } else {
-                return;
+                Some(&Output::Finished(finished)) => {
+                    seat.host.drop_output();
+                    self.finished(0, &finished);
+                }
+                Some(&other) => {
+                    seat.host.drop_output();
+                    self.output(0, other);
+                }
+                None => {
+                    if let Some(posted) = drive.controller.poll() {
+                        let queue = (drive.disk, posted.cq);
+                        seat.host.on_posted(ctx, queue, posted.cqe, posted.interrupt);
+                    } else if let Some(cq) = drive.controller.poll_interrupt() {
+                        seat.host.on_interrupt(ctx, (drive.disk, cq));
+                    } else {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -456,11 +469,11 @@ impl World {
             let full = "a bridge has no more commands for a drive than tags";
             if let Some(inner) = unit.checked_sub(drives) {
                 let bridge = &mut self.bridges[inner].bridge;
-                bridge.enqueue(Bridge::QUEUE, sent.sqe).expect(full);
+                bridge.enqueue(Bridge::QUEUE, &sent.sqe).expect(full);
                 bridge.doorbell_after(&mut self.ctx, Bridge::QUEUE, Span::ZERO);
             } else {
                 let controller = &mut self.drives[unit].controller;
-                controller.enqueue(Bridge::QUEUE, sent.sqe).expect(full);
+                controller.enqueue(Bridge::QUEUE, &sent.sqe).expect(full);
                 controller.doorbell(&mut self.ctx, Bridge::QUEUE);
             }
         } else if let Some(posted) = bridge.poll() {
@@ -477,17 +490,15 @@ impl World {
         }
     }
 
-    #[inline(always)]
-    fn submit(&mut self, h: usize, disk: u16, sq: u16, sqe: Sqe, after: Span) {
+    fn submit(&mut self, h: usize, disk: u16, sq: u16, sqe: &Sqe, after: Span) {
         let (drive, _) = self.hosts[h].disks[usize::from(disk)];
         self.ctx.enter_drive(drive as u8);
-        let full = "the driver counts the free entries of its queues";
         if let Some(seat) = self.drives.get_mut(drive) {
-            seat.controller.enqueue(sq, sqe).expect(full);
+            seat.controller.enqueue(sq, sqe).expect(QUEUE_FULL);
             seat.controller.doorbell_after(&mut self.ctx, sq, after);
         } else {
             let bridge = &mut self.bridges[drive - self.drives.len()].bridge;
-            bridge.enqueue(sq, sqe).expect(full);
+            bridge.enqueue(sq, sqe).expect(QUEUE_FULL);
             bridge.doorbell_after(&mut self.ctx, sq, after);
         }
     }
@@ -495,7 +506,7 @@ impl World {
     fn output(&mut self, h: usize, output: Output) {
         match output {
             Output::Send { end, message } => self.send((h, end), message),
-            Output::Submit { disk, sq, sqe, after } => self.submit(h, disk, sq, sqe, after),
+            Output::Submit { disk, sq, sqe, after } => self.submit(h, disk, sq, &sqe, after),
             Output::Mask { disk, cq, masked, head } => {
                 let (drive, _) = self.hosts[h].disks[usize::from(disk)];
                 self.ctx.enter_drive(drive as u8);

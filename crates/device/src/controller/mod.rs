@@ -395,7 +395,7 @@ impl Controller {
 
     /// The driver writes a command into the queue's memory.
     #[inline]
-    pub fn enqueue(&mut self, sq: u16, sqe: Sqe) -> Result<(), QueueFull> {
+    pub fn enqueue(&mut self, sq: u16, sqe: &Sqe) -> Result<(), QueueFull> {
         self.front.enqueue(sq, sqe)
     }
 

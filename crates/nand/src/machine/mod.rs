@@ -166,6 +166,8 @@ pub struct Nand {
     parts: u32,
     /// Neither parts nor preemption nor decoders: an event's index is a LUN.
     plain: bool,
+    /// Every stage ends with an event, as tests ask for it: also those whose end is known before.
+    stages_apart: bool,
 }
 
 /// The block of an operation at `lun`, one of so many parts of a gang.
@@ -241,6 +243,7 @@ impl Nand {
             preemption,
             gang,
             parts,
+            stages_apart: false,
             config: config.clone(),
         })
     }

@@ -103,6 +103,23 @@ struct Grant {
     saving: bool,
 }
 
+/// What has the channel without an event at its end.
+#[derive(Clone, Copy, Default, Debug)]
+struct Quiet {
+    key: u32,
+    /// It was granted.
+    since: Time,
+    end: Time,
+}
+
+impl Quiet {
+    /// Its event would have come before the one at hand.
+    #[inline]
+    fn is_over(&self, ctx: &Ctx) -> bool {
+        self.end < ctx.now || self.end == ctx.now && ctx.queue.has_passed(self.since)
+    }
+}
+
 /// A channel that serves reads for users first.
 #[derive(Clone, Default, Debug)]
 struct Bus {
@@ -110,8 +127,16 @@ struct Bus {
     stopped: Option<u32>,
     first: VecDeque<u32>,
     others: VecDeque<u32>,
-    /// Time granted, to the end of `current`.
+    /// A read's command whose end has no event of its own: nobody waits for the channel.
+    quiet: Quiet,
+    /// Time granted, to the end of `current`, or of the quiet command.
     busy: Span,
+}
+
+impl Bus {
+    fn is_waited_for(&self) -> bool {
+        self.stopped.is_some() || !self.first.is_empty() || !self.others.is_empty()
+    }
 }
 
 #[derive(Clone)]
@@ -157,7 +182,8 @@ impl Preemption {
     }
     pub fn channel_busy(&self, channel: ChannelId, now: Time) -> Span {
         let bus = &self.buses[channel];
-        bus.busy.saturating_sub(bus.current.map_or(Span::ZERO, |g| g.end.since(now)))
+        let end = bus.current.map_or(bus.quiet.end, |g| g.end);
+        bus.busy.saturating_sub(end.since(now))
     }
     fn let_ahead(&mut self, key: u32) {
         let ahead = &mut self.progress[key].ahead;
@@ -454,10 +480,25 @@ impl Nand {
     #[inline]
     fn want(&mut self, ctx: &mut Ctx, key: u32) {
         let channel = self.states[key].record.channel;
-        match self.preempt().buses[channel].current {
-            None => self.grant(ctx, key, Span::ZERO),
+        let bus = &self.preempt().buses[channel];
+        match bus.current {
+            None if bus.quiet.is_over(ctx) => self.grant(ctx, key, Span::ZERO),
+            None => {
+                let g = self.wait_for_quiet(ctx, channel);
+                self.want_from(ctx, key, g);
+            }
             Some(g) => self.want_from(ctx, key, g),
         }
+    }
+    /// The end of a command gets an event: somebody waits for the channel.
+    fn wait_for_quiet(&mut self, ctx: &mut Ctx, channel: ChannelId) -> Grant {
+        let p = self.preemption.as_mut().expect("only where reads go first");
+        let bus = &mut p.buses[channel];
+        let Quiet { key, since, end } = bus.quiet;
+        let g = Grant { key, start: end, end, part: Span::ZERO, saving: false };
+        bus.current = Some(g);
+        ctx.at_as_of(since, end, Kind::NandBus, p.tag(self.states[key].record.lun));
+        g
     }
     /// The channel is another's.
     #[inline(never)]
@@ -534,7 +575,7 @@ impl Nand {
 
     /// The channel is an operation's, after `lead`.
     fn grant(&mut self, ctx: &mut Ctx, key: u32, mut lead: Span) {
-        let record = &mut self.states[key].record;
+        let State { record, stage, .. } = &mut self.states[key];
         let p = self.preemption.as_mut().expect("only where reads go first");
         let progress = &mut p.progress[key];
         if progress.saved {
@@ -550,6 +591,23 @@ impl Nand {
         self.counters.transfer_ns[record.op.class] += end.since(ctx.now).0;
         let bus = &mut p.buses[record.channel];
         bus.busy += end.since(ctx.now);
+        // Nothing stops a read's command: when its array ends is known. Who comes to the channel
+        // meanwhile gives the command's end an event.
+        let sure = *stage == Stage::In && record.op.kind == OpKind::Read;
+        if sure && progress.array > Span::ZERO && !bus.is_waited_for() && !self.stages_apart {
+            bus.quiet = Quiet { key, since: ctx.now, end };
+            let array = progress.array;
+            progress.transfer = Span::ZERO;
+            *stage = Stage::Array;
+            (record.bus_start, record.bus_end) = (start, end);
+            record.array_end = end + array;
+            let (channel, io, lun) = (record.channel, record.op.io, record.lun);
+            ctx.at_as_of(end, record.array_end, Kind::NandArray, p.tag(lun));
+            if ctx.tracks.is_some() {
+                ctx.slice(Track::Channel(channel), "command, data in", start, end, io);
+            }
+            return self.count_array(key, array);
+        }
         bus.current = Some(Grant { key, start, end, part, saving: false });
         ctx.at(end, Kind::NandBus, p.tag(record.lun));
     }
@@ -562,6 +620,11 @@ impl Nand {
         let bus = &mut p.buses[channel];
         let g = bus.current.take().expect("a part that is over was granted");
         let key = g.key;
+        if self.states[key].stage == Stage::Array {
+            // A command that was quiet: its operation has gone on.
+            self.grant_next(ctx, channel);
+            return None;
+        }
         let progress = &mut p.progress[key];
         progress.transfer -= g.part;
         progress.cycles = Span::ZERO;

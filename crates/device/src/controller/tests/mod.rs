@@ -199,7 +199,7 @@ impl Host {
             let std::ops::Range { start, end } = t.sectors;
             self.ctx.stamps.submit(Lpn(start), end - start)
         });
-        if let Err(full) = self.drive.enqueue(sq, Sqe { cid, submitted, ..sqe }) {
+        if let Err(full) = self.drive.enqueue(sq, &Sqe { cid, submitted, ..sqe }) {
             self.ctx.stamps.acknowledge(submitted, false);
             return Err(full);
         }
