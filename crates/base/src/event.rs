@@ -58,12 +58,14 @@ pub enum Kind {
     SteadyState,
     /// A read's codewords are corrected. Index: operation.
     NandDecoded,
+    /// The ramp of a thread without I/O ends. Index: thread of the run.
+    RampOver,
 }
 
 impl Kind {
     /// By number; what no event has as its kind is the last one's.
     const ALL: [Kind; 32] = {
-        let mut all = [Kind::NandDecoded; 32];
+        let mut all = [Kind::RampOver; 32];
         let mut i = 0;
         while i < Kind::NAMED.len() {
             all[i] = Kind::NAMED[i];
@@ -71,7 +73,7 @@ impl Kind {
         }
         all
     };
-    const NAMED: [Kind; 22] = [
+    const NAMED: [Kind; 23] = [
         Kind::AppWake,
         Kind::CoreDone,
         Kind::Interrupt,
@@ -94,6 +96,7 @@ impl Kind {
         Kind::NandPart,
         Kind::SteadyState,
         Kind::NandDecoded,
+        Kind::RampOver,
     ];
 
     /// A host's: the node of the event is a host, otherwise a drive or a network.
@@ -105,7 +108,12 @@ impl Kind {
         !self.is_host()
             && !matches!(
                 self,
-                Kind::FtlTimer | Kind::Sample | Kind::Limit | Kind::Network | Kind::SteadyState
+                Kind::FtlTimer
+                    | Kind::Sample
+                    | Kind::Limit
+                    | Kind::Network
+                    | Kind::SteadyState
+                    | Kind::RampOver
             )
     }
 }

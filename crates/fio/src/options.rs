@@ -190,7 +190,14 @@ pub const OPTIONS: &[OptionDef] = &[
     row("io_size", "io_limit", Size, SHAPES),
     row("fill_device", "fill_fs", Bool, SHAPES),
     row("filesize", "", Int(1, i64::MAX), SHAPES),
-    row("file_append", "", Bool, Class::NoMeaning("a drive has no end to append to")),
+    row(
+        "file_append",
+        "",
+        Bool,
+        Class::NoMeaning(
+            "a drive has no end to append to, and the files of --fs are new in each run: an append begins where the file does",
+        ),
+    ),
     row("offset", "fileoffset", Size, SHAPES),
     row("offset_increment", "", Size, SHAPES),
     row("offset_align", "", BYTES, SHAPES),

@@ -468,11 +468,6 @@ impl<S: Source> Host<S> {
     pub fn pblk_stats(&self, disk: u16) -> Option<PblkStats> {
         self.block.disks[disk].paths.pblk().map(Pblk::stats)
     }
-    /// The counts of one thread so far; its times are in [`Host::stats`].
-    pub fn thread_counts(&self, thread: u32) -> &crate::ThreadStats {
-        &self.threads[thread].stats
-    }
-
     /// Counts up to `now`.
     pub fn stats(&self, now: Time) -> HostStats {
         let mut threads: IdVec<ThreadId, _> =

@@ -107,6 +107,9 @@ pub struct ThreadSpec {
     /// Another thread, on a core of its own where there is one, sits in io_getevents and takes what
     /// comes back one by one: the job itself only issues. For libaio and timed sources.
     pub reaper: bool,
+    /// It takes up what is back before it issues another: a program whose requests come by a clock of their
+    /// own does so between any two of them, where fio waits until its queue is full.
+    pub reaps_between: bool,
     /// Asks for polled completions (RWF_HIPRI; IORING_SETUP_IOPOLL).
     pub hipri: bool,
     /// How many of a hundred I/Os of a synchronous engine do so, drawn from `seed`.
@@ -137,6 +140,7 @@ impl ThreadSpec {
             disks: Vec::new(),
             class: IoClass::NONE,
             reaper: false,
+            reaps_between: false,
             hipri: false,
             hipri_percentage: 100,
             seed: 0,

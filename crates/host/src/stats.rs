@@ -62,6 +62,13 @@ pub struct ThreadStats {
     pub issued: [u64; 5],
 }
 
+impl ThreadStats {
+    /// Times that its core went on with another thread.
+    pub fn switches(&self) -> u64 {
+        self.voluntary_switches + self.involuntary_switches
+    }
+}
+
 wordline_base::counters! {
     /// Events that the host counts.
     #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]

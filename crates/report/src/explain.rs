@@ -1,9 +1,9 @@
 //! What the run says to somebody who asks why, in lines of a hundred columns. Nothing is cut.
 
 use crate::number::{finite, percent};
-use wordline_base::{Layer, life::LAYERS};
+use wordline_base::{Ddir, Layer, life::LAYERS};
 use wordline_sim::{
-    CachePartitionUse, Cause, ClassRow, Ended, LayerTable, Machine, RunResult, Trend,
+    CachePartitionUse, Cause, ClassRow, Ended, LayerTable, Machine, RunResult, ThreadResult, Trend,
 };
 
 /// Tables of layers leave their smallest rows out to let [`explain_text`] fit, notes aside.
@@ -178,7 +178,29 @@ fn head(result: &RunResult) -> Vec<String> {
     items.push(format!("{} interrupts", m.interrupts));
     items.push(format!("{} merges", m.merges));
     lines.extend(section("run", &items));
+    lines.extend(result.threads.iter().flat_map(punctuality));
     lines
+}
+
+/// How a replay kept the times of its trace.
+fn punctuality(thread: &ThreadResult) -> Vec<String> {
+    let Some(lateness) = &thread.lateness else { return Vec::new() };
+    let behind = &lateness.behind;
+    let us = |ns: f64| format!("{:.1} us", finite(ns) / 1e3);
+    let mut items = vec![
+        format!("{} requests of '{}'", behind.len(), thread.name),
+        format!(
+            "issued {} after their time in the mean, 99% {}, at most {}",
+            us(behind.mean()),
+            us(behind.percentile(99.0) as f64),
+            us(behind.max() as f64)
+        ),
+    ];
+    for (dir, latency) in Ddir::RW.iter().zip(&lateness.latency).filter(|(_, h)| !h.is_empty()) {
+        let (mean, tail) = (us(latency.mean()), us(latency.percentile(99.99) as f64));
+        items.push(format!("{} latency from the trace's time {mean}, 99.99% {tail}", dir.name()));
+    }
+    section("lateness", &items)
 }
 
 /// One column of a table: a split over the layers.

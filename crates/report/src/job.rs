@@ -4,7 +4,7 @@
 use crate::number::{finite, millis_up, per_second, percentile_list, share};
 use wordline_base::hist::midpoint;
 use wordline_base::{Histogram, IoClass, Span};
-use wordline_sim::{DirResult, RunResult, SampleStats, SteadyResult, ThreadResult};
+use wordline_sim::{DepthSearch, DirResult, RunResult, SampleStats, SteadyResult, ThreadResult};
 
 /// Upper bounds of fio's latency shares, exclusive, in each of the three units.
 pub const LATENCY_BOUNDS: [u64; 11] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000];
@@ -81,6 +81,7 @@ pub struct Job<'a> {
     pub continue_on_error: bool,
     pub iodepth: u32,
     pub steady: Option<&'a SteadyResult>,
+    pub depth_search: Option<DepthSearch>,
     pub options: &'a [(String, String)],
     pub slat_percentiles: bool,
     pub clat_percentiles: bool,
@@ -209,6 +210,7 @@ impl<'a> Job<'a> {
             continue_on_error: false,
             iodepth: 0,
             steady: None,
+            depth_search: None,
             options: &[],
             slat_percentiles: false,
             clat_percentiles: false,
@@ -227,6 +229,7 @@ impl<'a> Job<'a> {
             add_prios(&mut self.prios[to], dir, thread);
             self.latency.add(&dir.clat);
         }
+        self.add_chunks(&thread.chunks);
         self.sync.merge(&thread.sync);
         let Span(run) = thread.finished.since(thread.started);
         self.run_ns = self.run_ns.saturating_add(run);
@@ -249,6 +252,7 @@ impl<'a> Job<'a> {
         );
         self.iodepth = thread.iodepth;
         self.steady = thread.steady.as_ref();
+        self.depth_search = thread.depth_search;
         self.options = &thread.options;
         self.slat_percentiles = thread.slat_percentiles;
         self.clat_percentiles = thread.clat_percentiles;
@@ -256,6 +260,30 @@ impl<'a> Job<'a> {
         self.percentile_list = percentile_list(&thread.percentile_list);
         self.precision =
             precision(option(result, thread, "percentile_list"), &self.percentile_list);
+    }
+
+    /// To fio a stretch of computing is a read of no bytes, one in flight at a time.
+    fn add_chunks(&mut self, chunks: &Histogram) {
+        let (n, reads) = (chunks.len(), &mut self.dirs[0]);
+        reads.total_ios = reads.total_ios.saturating_add(n);
+        reads.clat.merge(chunks);
+        reads.lat.merge(chunks);
+        self.latency.add(chunks);
+        self.depth_ios = self.depth_ios.saturating_add(n);
+        for (counts, bucket) in
+            [(&mut self.depth_level, 0), (&mut self.depth_submit, 1), (&mut self.depth_complete, 1)]
+        {
+            counts[bucket] = counts[bucket].saturating_add(n);
+        }
+    }
+
+    /// fio's target in nanoseconds, its window in microseconds, the percentile, and the depth: without a
+    /// target that of the job.
+    pub fn searched(&self) -> (u64, u64, f64, u32) {
+        match self.depth_search {
+            Some(s) => (s.target.0, s.window.0 / 1_000, s.percentile, s.depth),
+            None => (0, 0, 100.0, self.iodepth),
+        }
     }
 
     pub fn total_ios(&self) -> u64 {

@@ -8,8 +8,10 @@ use crate::slowest::slowest_json;
 use serde::Serialize;
 use serde_json::Value;
 use wordline_base::hist::midpoint;
-use wordline_base::{Histogram, Layer};
-use wordline_sim::{CPU_OWNERS, Cause, MEMORY_OWNERS, RunResult, SampleStats, SteadyResult};
+use wordline_base::{Ddir, Histogram, Layer};
+use wordline_sim::{
+    CPU_OWNERS, Cause, MEMORY_OWNERS, RunResult, SampleStats, SteadyResult, ThreadResult,
+};
 
 /// What beyond fio's own keys to write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -274,11 +276,12 @@ fn job_object(job: &Job, dirs: &[GroupDir; 3], elapsed: u64, plus: bool) -> Obje
         o.put("total_err", int(job.total_errors));
         o.put("first_error", Json::Text(job.first_error.to_string()));
     }
-    if job.iodepth > 0 {
-        o.put("latency_depth", int(job.iodepth.into()));
-        o.put("latency_target", int(0));
-        o.put("latency_percentile", float(100.0));
-        o.put("latency_window", int(0));
+    let (target, window, percentile, depth) = job.searched();
+    if depth > 0 {
+        o.put("latency_depth", int(depth.into()));
+        o.put("latency_target", int(target));
+        o.put("latency_percentile", float(percentile));
+        o.put("latency_window", int(window));
     }
     if let Some(s) = job.steady {
         o.put("steadystate", steady(s));
@@ -379,6 +382,27 @@ fn by_class(result: &RunResult) -> impl Iterator<Item = Value> {
     })
 }
 
+/// How a replay kept the times of its trace.
+fn lateness_of(thread: &ThreadResult) -> Option<Value> {
+    let lateness = thread.lateness.as_ref()?;
+    let summary = |h: &Histogram, tail: f64| {
+        let mut o = serde_json::Map::new();
+        o.insert("mean".to_owned(), Value::from(finite(h.mean())));
+        o.insert(format!("p{tail}"), Value::from(h.percentile(tail)));
+        o.insert("max".to_owned(), Value::from(h.max()));
+        Value::Object(o)
+    };
+    let mut o = serde_json::Map::new();
+    o.insert("jobname".to_owned(), Value::from(thread.name.as_str()));
+    o.insert("number".to_owned(), Value::from(thread.number));
+    o.insert("requests".to_owned(), Value::from(lateness.behind.len()));
+    o.insert("behind_ns".to_owned(), summary(&lateness.behind, 99.0));
+    for (dir, h) in Ddir::RW.iter().zip(&lateness.latency).filter(|(_, h)| !h.is_empty()) {
+        o.insert(format!("{}_latency_ns", dir.name()), summary(h, 99.99));
+    }
+    Some(Value::Object(o))
+}
+
 /// Causes of sectors written over time, in the order of the columns: folded ones, and pages of a map, only where
 /// there are any.
 pub(crate) fn written(result: &RunResult) -> &'static [Cause] {
@@ -431,6 +455,10 @@ fn wordline(result: &RunResult, jobs: &[Job], plus: bool) -> Value {
     let classes: Vec<Value> = by_class(result).collect();
     if !classes.is_empty() {
         o.insert("classes".to_owned(), Value::Array(classes));
+    }
+    let lateness: Vec<Value> = result.threads.iter().filter_map(lateness_of).collect();
+    if !lateness.is_empty() {
+        o.insert("lateness".to_owned(), Value::Array(lateness));
     }
     if let Some(app) = &result.app {
         o.insert("app".to_owned(), crate::app::app_json(app, &result.turnarounds, plus));

@@ -176,9 +176,10 @@ fn job_block(out: &mut String, job: &Job, group: &Group) {
         put!(out, "     errors    : total={}, ", job.total_errors);
         put!(out, "first_error={}/<{}>\n", job.first_error, error_text(job.first_error));
     }
-    if job.iodepth > 0 {
-        out.push_str("     latency   : target=0, window=0, percentile=100.00%, ");
-        put!(out, "depth={}\n", job.iodepth);
+    let (target, window, percentile, depth) = job.searched();
+    if depth > 0 {
+        put!(out, "     latency   : target={target}, window={window}, ");
+        put!(out, "percentile={percentile:.2}%, depth={depth}\n");
     }
     if let Some(s) = job.steady {
         let mean = |list: &[u64]| list.iter().sum::<u64>() / list.len().max(1) as u64;

@@ -154,6 +154,19 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     all
 }
 
+/// Of bytes written into files, so many went on to the drive. A page that is written again before it goes there
+/// is written once.
+pub(crate) fn in_page_cache(written: u64, to_drive: u64) -> Option<String> {
+    let left = written.saturating_sub(to_drive);
+    (left > written / 10).then(|| {
+        format!(
+            "{} written did not reach the drive: they are in the page cache of the host or were overwritten there, so \
+             that writes were as fast as its memory. direct=1, fsync or a longer run shows the drive",
+            part_of(left, written)
+        )
+    })
+}
+
 /// Reads in order that come one at a time, although the drive has many LUNs: `waited` of `reads` flash
 /// reads stood behind another read of users.
 pub(crate) fn reads_in_order(waited: u64, reads: u64, unit_sectors: u32) -> Option<String> {
@@ -247,6 +260,15 @@ mod tests {
         // A sequential writer is as fast on a new drive as on an old one.
         let filled = Seen { prepared: Some(Precondition::Fill), gc: 0, lines_freed: 0, ..seen() };
         assert!(warnings(&Seen { scattered: false, by_third: None, ..filled }).is_empty());
+    }
+
+    #[test]
+    fn writes_that_stay_in_the_hosts_memory_are_told() {
+        assert_eq!(in_page_cache(0, 0), None);
+        assert_eq!(in_page_cache(1_000_000_000, 900_000_000), None, "a tenth, of a long run");
+        assert_eq!(in_page_cache(1_000, 4_096), None, "a part of a page");
+        let told = in_page_cache(20_000_000_000, 12_000_000_000).expect("two fifths are left");
+        assert!(told.starts_with("8000 of 20000 MB written did not reach the drive"), "{told}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use wordline_base::{Span, Time};
+use wordline_base::{Histogram, Span, Time};
 use wordline_fio::Job;
 use wordline_host::source::{Next, Source};
 
@@ -12,8 +12,12 @@ pub struct CpuSource {
     chunk: Span,
     think: Span,
     runtime: Span,
+    ramp: Span,
     started: Option<Time>,
-    computed: bool,
+    /// When the stretch began that it computes.
+    since: Option<Time>,
+    /// How long each stretch took that ended after the ramp.
+    chunks: Histogram,
     /// `exit_on_io_done`: it ends with the last job that does I/O.
     ends_with_io: bool,
     stop: Rc<Cell<bool>>,
@@ -29,8 +33,10 @@ impl CpuSource {
             think: Span::from_us(job.cpuchunks.0 / 1_000 * (100 - load) / load),
             runtime: job.runtime
                 + if job.runtime > Span::ZERO { job.ramp_time } else { Span::ZERO },
+            ramp: job.ramp_time,
             started: None,
-            computed: false,
+            since: None,
+            chunks: Histogram::new(),
             ends_with_io: job.exit_on_io_done,
             stop: Rc::new(Cell::new(false)),
         }
@@ -38,6 +44,10 @@ impl CpuSource {
     /// It ends with the last job that does I/O (`exit_on_io_done`).
     pub fn ends_with_io(&self) -> bool {
         self.ends_with_io
+    }
+    /// How long each stretch took that it computed since the ramp.
+    pub fn chunks(&self) -> &Histogram {
+        &self.chunks
     }
     /// Set to end it before its runtime is over.
     pub fn stop_flag(&self) -> &Rc<Cell<bool>> {
@@ -48,11 +58,17 @@ impl CpuSource {
 impl Source for CpuSource {
     fn next(&mut self, now: Time) -> Next {
         let started = *self.started.get_or_insert(now);
+        let computed = self.since.take();
+        if let Some(since) = computed
+            && now.since(started) >= self.ramp
+        {
+            self.chunks.add(now.since(since).0);
+        }
         if self.stop.get() || self.runtime > Span::ZERO && now.since(started) >= self.runtime {
             return Next::Done;
         }
-        self.computed = !self.computed || self.think == Span::ZERO;
-        if self.computed {
+        if computed.is_none() || self.think == Span::ZERO {
+            self.since = Some(now);
             Next::Spin { until: now + self.chunk }
         } else {
             Next::NotBefore { at: now + self.think, quiesce: true }

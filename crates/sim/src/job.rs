@@ -2,6 +2,7 @@
 //! pacer, and when to end.
 
 use crate::files::{self, Files};
+use crate::result::DepthSearch;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -142,6 +143,20 @@ impl JobSource {
     /// Why the job failed, as a Unix error number; 0 if it did not.
     pub fn error(&self) -> i32 {
         self.error
+    }
+    /// The job.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+    /// What `latency_target` has come to.
+    pub fn depth_search(&self) -> Option<DepthSearch> {
+        let Job { latency_target, latency_window, latency_percentile, .. } = self.job;
+        self.target.as_ref().map(|search| DepthSearch {
+            target: latency_target,
+            window: latency_window,
+            percentile: latency_percentile,
+            depth: search.depth(),
+        })
     }
     /// Whether statistics are to begin anew here; once asked, no longer.
     pub fn take_restart(&mut self) -> bool {

@@ -18,6 +18,7 @@ mod interval;
 pub mod job;
 mod net;
 pub mod notes;
+mod pace;
 pub mod replay;
 pub mod result;
 mod seat;

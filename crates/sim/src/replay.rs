@@ -1,8 +1,10 @@
 //! A block trace as a source of I/Os.
 
 use crate::disks::JobDisk;
+use crate::pace::Punctuality;
+use crate::result::Lateness;
 use std::collections::BTreeMap;
-use wordline_base::{Ddir, IoClass, Time};
+use wordline_base::{Ddir, IoClass, Span, Time};
 use wordline_host::address;
 use wordline_host::source::{Next, Source};
 use wordline_trace::{Align, Arrival, Clock, Fit, Reader, Request, Rounded, TraceError, Wrap};
@@ -57,8 +59,8 @@ pub struct TraceSource {
     error: Option<TraceError>,
     /// Requests issued.
     issued: u64,
-    /// Requests issued later than their time because the queue was full.
-    late: u64,
+    /// How late requests were.
+    punctuality: Punctuality,
     /// It issues no more.
     stopped: bool,
 }
@@ -75,7 +77,7 @@ impl TraceSource {
             held: None,
             error: None,
             issued: 0,
-            late: 0,
+            punctuality: Punctuality::default(),
             stopped: false,
         }
     }
@@ -115,9 +117,9 @@ impl TraceSource {
     pub fn issued(&self) -> u64 {
         self.issued
     }
-    /// Requests issued later than their time because the queue was full.
-    pub fn late(&self) -> u64 {
-        self.late
+    /// How late requests were, if their times are asked for.
+    pub fn lateness(&self) -> Option<Lateness> {
+        self.punctuality.result()
     }
     /// Requests whose address was taken modulo the disk's size.
     pub fn wrapped(&self) -> u64 {
@@ -181,16 +183,22 @@ impl Source for TraceSource {
             }
         }
         let Some((request, arrival)) = self.held else { return Next::Done };
-        if let Arrival::At(at) = arrival {
-            if at > now {
-                return Next::NotBefore { at, quiesce: false };
-            }
-            self.late += u64::from(at < now);
+        if let Arrival::At(at) = arrival
+            && at > now
+        {
+            return Next::NotBefore { at, quiesce: false };
         }
         self.held = None;
         self.issued += 1;
         let Request { op, offset, len, .. } = request;
         let len = if op == Ddir::Sync { 0 } else { len };
+        if let Arrival::At(at) = arrival {
+            self.punctuality.sent((offset, len, op), at);
+        }
         Next::Io { ddir: op, offset, len, class: IoClass::NONE }
+    }
+
+    fn finished(&mut self, ddir: Ddir, offset: u64, len: u32, ok: bool, latency: Span, now: Time) {
+        self.punctuality.back((offset, len, ddir), ok, latency, now);
     }
 }

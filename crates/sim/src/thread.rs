@@ -3,7 +3,7 @@
 use crate::classes;
 use crate::collect::{HistLog, LatLog, Sampler};
 use crate::result::{Log, LogKind, LogLine, ThreadResult};
-use wordline_base::{Ddir, IoClass, Span, Time};
+use wordline_base::{Ddir, Histogram, IoClass, Span, Time};
 use wordline_fio::job::SteadyState;
 use wordline_host::ThreadStats as HostCounts;
 
@@ -169,6 +169,7 @@ impl ThreadStats {
                 finished: Time::ZERO,
                 dirs: Default::default(),
                 sync: Default::default(),
+                chunks: Histogram::new(),
                 user: Span::ZERO,
                 system: Span::ZERO,
                 context_switches: 0,
@@ -183,6 +184,8 @@ impl ThreadStats {
                 logs: Vec::new(),
                 reported: plan.reported,
                 steady: None,
+                depth_search: None,
+                lateness: None,
                 generated: 0,
                 served: 0,
             },
@@ -232,22 +235,31 @@ impl ThreadStats {
     }
 
     /// The host counts from the thread's start: what it has counted now is left out.
-    pub fn depths_before(&mut self, counts: &HostCounts) {
-        self.before = counts.clone();
+    pub fn counted_before(&mut self, counts: HostCounts) {
+        self.before = counts;
     }
 
-    /// fio's distributions of depth.
-    pub fn set_depths(&mut self, counts: &HostCounts) {
+    /// What the host has counted since the ramp: times, context switches, and fio's distributions of depth.
+    pub fn set_counts(&mut self, counts: &HostCounts) {
         if self.ramping {
             return;
         }
         let (r, before) = (&mut self.result, &self.before);
+        r.user = Span(counts.user - before.user);
+        r.system = Span(counts.system - before.system);
+        r.context_switches = counts.switches() - before.switches();
         let since = |now: [u64; 7], then: [u64; 7]| std::array::from_fn(|i| now[i] - then[i]);
         r.depth_level = since(counts.iodepth_level, before.iodepth_level);
         r.depth_submit = since(counts.iodepth_submit, before.iodepth_submit);
         r.depth_complete = since(counts.iodepth_complete, before.iodepth_complete);
         r.depth_ios =
             Ddir::RW.iter().map(|&d| counts.issued[d as usize] - before.issued[d as usize]).sum();
+    }
+
+    /// A job of cpuio has come to its end, or that of the run.
+    pub fn computed(&mut self, chunks: &Histogram, now: Time) {
+        self.result.chunks = chunks.clone();
+        self.result.finished = self.ramp_end.max(now);
     }
 
     /// Whether an I/O finishing now is counted (the ramp is over).

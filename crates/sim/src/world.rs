@@ -19,7 +19,7 @@ use wordline_device::Bridge;
 use wordline_ftl::{Translation, Translator};
 use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::source::{Next, Source, ThreadSpec};
-use wordline_host::{Finished, Host, HostStats, Message, Output};
+use wordline_host::{Finished, Host, HostStats, Message, Output, ThreadStats as ThreadCounts};
 use wordline_nvme::Sqe;
 use wordline_trace::Rounded;
 
@@ -261,6 +261,11 @@ impl World {
                 self.threads[i].start(*at, self.plans[i].ramp);
             }
         }
+        for i in 0..self.starts.count() {
+            if let Start::At(at) = self.starts[i] {
+                self.end_ramp_of(i, at);
+            }
+        }
         self.end_with_io();
         for (_, array) in &self.arrays {
             // Before they begin.
@@ -330,6 +335,7 @@ impl World {
         match event.kind() {
             Kind::Network => self.arrived(node, event.index()),
             Kind::SteadyState => self.look_for_steady(),
+            Kind::RampOver => self.ramp_over(event.index()),
             Kind::Sample => self.sample(),
             Kind::Limit => self.stop(),
             kind => {
@@ -585,7 +591,7 @@ impl World {
         let stats = &mut self.threads[thread];
         // fio forgets what it counted as the first I/O after the ramp completes.
         if stats.counts(f.completed) && stats.take_ramp() {
-            stats.depths_before(seat.host.thread_counts(f.thread));
+            stats.counted_before(counts_of(&seat.host, f.thread, self.ctx.now));
         }
         stats.add(&Sample {
             ddir: f.ddir,
@@ -614,6 +620,21 @@ impl World {
         self.ctx.lives.release(f.io);
     }
 
+    /// A thread without I/O has no first I/O after its ramp: an event ends it.
+    fn end_ramp_of(&mut self, thread: ThreadId, start: Time) {
+        let ramp = self.plans[thread].ramp;
+        if ramp > Span::ZERO && matches!(self.source(thread), Some(AnySource::Cpu(_))) {
+            self.ctx.at(start + ramp, Kind::RampOver, thread);
+        }
+    }
+    fn ramp_over(&mut self, thread: ThreadId) {
+        let (h, t) = self.places[thread];
+        if !self.ended[thread] && self.threads[thread].take_ramp() {
+            let counts = counts_of(&self.hosts[h].host, t, self.ctx.now);
+            self.threads[thread].counted_before(counts);
+        }
+    }
+
     /// What a failed I/O returned: the kernel refuses what the drive cannot address.
     fn error_of(&self, h: usize, f: &Finished) -> i32 {
         if f.no_space {
@@ -632,7 +653,13 @@ impl World {
             return;
         }
         self.running -= 1;
-        let failed = match self.source(thread) {
+        let now = self.ctx.now;
+        let (host, number) = self.places[thread];
+        let failed = match self.hosts[host].host.source(number) {
+            Some(AnySource::Cpu(cpu)) => {
+                self.threads[thread].computed(cpu.chunks(), now);
+                false
+            }
             Some(AnySource::Job(job)) => {
                 let error = job.error();
                 let result = &mut self.threads[thread].result;
@@ -702,6 +729,7 @@ impl World {
             let at = self.ctx.now + *delay;
             self.starts[i] = Start::At(at);
             self.threads[i].start(at, self.plans[i].ramp);
+            self.end_ramp_of(i, at);
             let (h, t) = self.places[i];
             self.hosts[h].host.start_thread(&mut self.ctx, t, at);
         }
@@ -774,6 +802,11 @@ impl World {
             _ => None,
         })
     }
+}
+
+/// What a host has counted of a thread so far.
+fn counts_of(host: &Host<AnySource>, thread: u32, now: Time) -> ThreadCounts {
+    host.stats(now).threads.swap_remove(thread as usize)
 }
 
 const _: () = assert!(LAYERS == wordline_base::Layer::ALL.len());

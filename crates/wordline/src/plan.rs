@@ -7,11 +7,11 @@ use std::io::{self, Cursor, Write};
 use std::ops::Range;
 use std::sync::Arc;
 use wordline_app::{App, AppConfig, Extent};
-use wordline_base::{SECTOR, Seed, Span, StateSource, Time};
+use wordline_base::{BadValue, SECTOR, Seed, Span, StateSource, Time};
 use wordline_device::DriveConfig;
 use wordline_fio::{Job, NoEnv, ParseOptions, Plan as Jobs, Size, ZetanCache};
-use wordline_host::Engine;
 use wordline_host::source::ThreadSpec;
+use wordline_host::{Engine, StackConfig};
 use wordline_sim::{
     AnySource, ArrayNode, BuildError, Drive, DriveNode, ExitRule, JobDisk, JobDisks, Options, Part,
     Precondition, Route, Start, SystemConfig, ThreadPlan, ThreadSetup, TraceSource, Units, World,
@@ -335,9 +335,17 @@ impl Plan {
                 setup::threads(jobs, machine, disks, Seed(*seed), replay, zetans)
             }
             Workload::Replay(replay) => {
+                let stack = &machine.hosts[0].stack;
+                if stack.engine == Engine::Pvsync2 {
+                    let why = "is pvsync2, which has one request in flight, and a trace has many: use --stack \
+                               linux-libaio, linux-io_uring or spdk, or --set stack.engine=libaio or io-uring";
+                    return Err(self
+                        .system
+                        .misfit(BuildError::Value(BadValue::new("stack.engine", why))));
+                }
                 let on = disks.of_first_host();
                 let source = |reader| TraceSource::new(reader, replay.clock, replay.wrap, &on);
-                let mut thread = replay.thread(open(None, &on, &source)?);
+                let mut thread = replay.thread(stack, open(None, &on, &source)?);
                 thread.spec.disks = on.iter().map(|disk| disk.disk).collect();
                 Ok(vec![thread])
             }
@@ -465,15 +473,23 @@ fn layout(apps: &[App]) -> Vec<Extent> {
 }
 
 impl Replay {
-    fn thread(&self, source: AnySource) -> ThreadSetup {
-        let mut spec = ThreadSpec::new("replay", Engine::Libaio, self.depth);
+    /// On the stack's engine.
+    fn thread(&self, stack: &StackConfig, source: AnySource) -> ThreadSetup {
+        let engine = stack.engine;
+        let mut spec = ThreadSpec::new("replay", engine, self.depth);
         spec.continue_on_error = true;
-        // By timestamps the submitter may be late; what comes back must not wait for it.
-        spec.reaper = self.clock != Clock::ClosedLoop;
+        spec.hipri = stack.hipri && engine == Engine::IoUring;
+        // By timestamps the submitter may be late; what comes back must not wait for it. A ring or a queue in
+        // user mode is the submitter's own to look at.
+        let timed = self.clock != Clock::ClosedLoop;
+        (spec.reaper, spec.reaps_between) = match engine {
+            Engine::Libaio => (timed, false),
+            _ => (false, timed),
+        };
         // fio's defaults for everything a report needs.
         let plan = ThreadPlan {
             name: "replay".into(),
-            ioengine: "libaio".into(),
+            ioengine: setup::engine_name(engine).into(),
             iodepth: self.depth,
             clat_percentiles: true,
             reported: true,

@@ -119,18 +119,10 @@ impl Run {
     /// What came of the run, as far as it went.
     pub fn finish(self) -> RunResult {
         let mut notes = Vec::new();
-        match &self.plan.workload {
-            Workload::Jobs(jobs) => {
-                let system = &self.plan.system;
-                let (stack, on_host) = (&system.config.stack, system.ftl_on_host());
-                notes.extend(notes::notes(jobs, stack, on_host, &self.disks));
-            }
-            Workload::Replay(_) => {
-                let stack = &self.plan.system.config.stack;
-                if stack.engine != wordline_host::Engine::Libaio && stack.kernel {
-                    notes.push("a replay keeps many requests in flight: it runs on libaio".into());
-                }
-            }
+        if let Workload::Jobs(jobs) = &self.plan.workload {
+            let system = &self.plan.system;
+            let (stack, on_host) = (&system.config.stack, system.ftl_on_host());
+            notes.extend(notes::notes(jobs, stack, on_host, &self.disks));
         }
         self.trace_notes(&mut notes);
         notes.extend(self.rounding_note());
@@ -182,15 +174,9 @@ impl Run {
             }
             let summary = trace.reader().summary().to_string();
             notes.extend(summary.lines().map(str::to_owned));
-            let (wrapped, late) = (trace.wrapped(), trace.late());
+            let wrapped = trace.wrapped();
             if wrapped > 0 {
                 notes.push(format!("{wrapped} requests lay beyond the drive: wrapped"));
-            }
-            if late > 0 {
-                notes.push(format!(
-                    "{late} requests were issued after their time, because as many as may be were in \
-                     flight or their core was busy"
-                ));
             }
         }
     }

@@ -42,7 +42,7 @@ pub enum Command {
     /// Run fio jobs on a modelled drive and report in fio's formats
     #[command(args_override_self = true, after_help = flowing(RUN_HELP), override_usage = RUN_USAGE)]
     Run(RunArgs),
-    /// Replay a block trace on a modelled drive
+    /// Replay a block trace on a modelled drive, by the engine of the stack: libaio, io_uring or spdk
     #[command(args_override_self = true, after_help = flowing(REPLAY_HELP))]
     Replay(ReplayArgs),
     /// Results as a page with pictures and tables: one, or two to eight side by side

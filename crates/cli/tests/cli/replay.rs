@@ -313,3 +313,53 @@ fn traces_that_want_to_do_harm() {
     place.shell("$W replay - < .").fails(2, &["standard input: cannot be read: Is a directory"]);
     place.run("replay back.csv both.csv").fails(2, &["only those are merged: give it alone"]);
 }
+
+#[test]
+fn a_replay_runs_on_the_engine_of_its_stack() {
+    let place = Place::new();
+    let lines = |at: u64| format!("7,R,{},4096,{at}\n", at % 97 * 40_960);
+    place.file("t.csv", &(0..3_000).map(|i| lines(i * 20)).collect::<String>());
+    let line = "replay t.csv --device z-ssd-small --precondition fill --output-format=json";
+    let of = |words: &str| {
+        let result = place.run(&format!("{line} {words}")).ok().json();
+        assert_eq!(counts(&result), (3_000, 0), "{words}");
+        let counters = &result["wordline"]["machine"]["counters"];
+        (float(&result, "/jobs/0/read/lat_ns/mean"), counters["host.interrupts"].clone())
+    };
+    let (libaio, _) = of("");
+    let (uring, _) = of("--stack linux-io_uring");
+    let (spdk, interrupts) = of("--stack spdk");
+    assert!(spdk < uring && uring < libaio, "{spdk} {uring} {libaio}");
+    assert_eq!(interrupts, 0);
+    let (polled, _) = of("--stack poll --set stack.engine=io-uring");
+    assert!(spdk < polled && polled < uring, "{spdk} {polled} {uring}");
+    // As fast as they come, many are in flight on each.
+    for stack in ["linux-libaio", "linux-io_uring", "spdk"] {
+        let words = format!("{line} --stack {stack} --closed-loop 16");
+        let result = place.run(&words).ok().json();
+        let deep = float(&result, "/jobs/0/iodepth_level/16");
+        assert!(deep > 90.0, "{stack}: {deep}");
+    }
+    for (stack, at) in [("poll", "poll.toml:8:"), ("linux-pvsync2", "linux-pvsync2.toml:8:")] {
+        place.run(&format!("{line} --stack {stack}")).fails(2, &[at, "--set stack.engine=libaio"]);
+    }
+    let help = place.run("replay --help").ok();
+    assert!(help.out.contains("the engine of the stack"), "{}", help.out);
+}
+
+/// A submitter that is slower than the drive has its I/Os back one by one: their latency does not grow.
+#[test]
+fn what_is_back_does_not_wait_for_a_late_submitter() {
+    let place = Place::new();
+    let lines: String = (0..2_000).map(|i| format!("7,R,{},4096,0\n", i * 4_096)).collect();
+    place.file("t.csv", lines);
+    for stack in ["linux-libaio", "linux-io_uring", "spdk"] {
+        let line = format!("replay t.csv --device z-ssd-small --precondition fill --stack {stack}");
+        let words = format!("{line} --set stack.cost.application=20us --output-format=json");
+        let result = place.run(&words).ok().json();
+        let mean = float(&result, "/jobs/0/read/lat_ns/mean");
+        assert!(mean < 100_000.0, "{stack}: {mean} ns");
+        let behind = float(&result, "/wordline/lateness/0/behind_ns/mean");
+        assert!(behind > 5_000_000.0, "{stack}: {behind} ns");
+    }
+}

@@ -82,6 +82,13 @@ impl<S: Source> Host<S> {
             }
             thread.engine.quiesce = None;
         }
+        if thread.spec().reaps_between
+            && thread.engine.cur_depth > 0
+            && let Some(flow) = self.reap_between(ctx, t)
+        {
+            return flow;
+        }
+        let thread = &mut self.threads[t];
         let mut prepared = 0;
         let (ddir, offset, len) = match thread.engine.requeued.take() {
             Some(io) => io,
@@ -92,6 +99,7 @@ impl<S: Source> Host<S> {
                 match source.next(ctx.now) {
                     Next::Io { ddir, offset, len, class } => {
                         thread.begin_io(class);
+                        thread.engine.looked = false;
                         let (d, byte) = self.block.place(offset);
                         if let Some(pblk) = self.block.disks[d].enter(ctx) {
                             pblk.prefetch(ctx, byte);
@@ -170,6 +178,25 @@ impl<S: Source> Host<S> {
                 self.segment(ctx, t, Step::NullDone)
             }
         }
+    }
+
+    /// Between two I/Os of a job that takes up what is back: what it has found, or a look. None: it may issue.
+    fn reap_between(&mut self, ctx: &mut Ctx, t: u32) -> Option<Flow> {
+        let thread = &mut self.threads[t];
+        if !thread.engine.ring.is_empty() {
+            thread.engine.reaping = REAP_ONE;
+            return Some(self.go(t, Step::Getevents));
+        }
+        let what = match thread.spec().engine {
+            Engine::Spdk => Loop::Spdk,
+            Engine::IoUring if thread.driver.finds_its_own() => Loop::Kernel,
+            _ => return None,
+        };
+        if thread.engine.looked {
+            return None;
+        }
+        thread.engine.looked = thread.pend.total() == 0;
+        Some(self.look(ctx, t, what, ctx.now))
     }
 
     fn not_before(&mut self, ctx: &mut Ctx, t: u32, at: Time, quiesce: bool) -> Flow {

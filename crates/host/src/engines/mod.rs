@@ -27,6 +27,8 @@ pub(crate) struct InEngine {
     sq_until: Time,
     /// It has a workload attribute, and has not asked for it yet (sched_setworkload_attr).
     unmarked: bool,
+    /// It has looked for completions since it issued its last I/O.
+    looked: bool,
     /// In io_uring_enter to wait.
     entered: bool,
     /// Completions for which io_uring_enter waits; 0: any.
@@ -58,6 +60,7 @@ impl InEngine {
             reaping: Reaping::default(),
             sq_until: Time::NEVER,
             unmarked: false,
+            looked: false,
             entered: false,
             wait_nr: 0,
             quiesce: None,

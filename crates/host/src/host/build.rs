@@ -34,7 +34,10 @@ pub(crate) fn may_select(select_isr: bool, job: &ThreadSpec) -> bool {
 /// Why the job's completions come by interrupt although Select-ISR is for it.
 pub(crate) fn not_selected(job: &ThreadSpec, of_array: bool) -> Option<&'static str> {
     [
-        (job.reaper, "a thread of its own takes up its completions (io_submit_mode=offload)"),
+        (
+            job.reaper,
+            "a thread of its own takes up its completions (a replay by the times of its trace)",
+        ),
         (
             job.engine == Engine::IoUring && job.sqthread_poll,
             "a thread of the kernel submits for it (sqthread_poll)",

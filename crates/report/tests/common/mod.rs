@@ -32,6 +32,7 @@ pub fn thread(name: &str, number: u32) -> ThreadResult {
         finished: Time(0),
         dirs: Default::default(),
         sync: Histogram::new(),
+        chunks: Histogram::new(),
         user: Span(0),
         system: Span(0),
         context_switches: 0,
@@ -46,6 +47,8 @@ pub fn thread(name: &str, number: u32) -> ThreadResult {
         logs: Vec::new(),
         reported: true,
         steady: None,
+        depth_search: None,
+        lateness: None,
         generated: 0,
         served: 0,
     }

@@ -22,7 +22,10 @@ pub use host::{
 };
 pub use machine::{DirectionOverTime, FreeLines, Intervals, Machine};
 use serde::{Serialize, Serializer};
-pub use thread::{HistLine, LatencyOverTime, Log, LogKind, LogLine, SteadyResult, ThreadResult};
+pub use thread::{
+    DepthSearch, HistLine, LatencyOverTime, Lateness, Log, LogKind, LogLine, SteadyResult,
+    ThreadResult,
+};
 use wordline_base::{Life, Tracks};
 pub use wordline_host::function::CPU_OWNERS;
 pub use wordline_host::stats::MEMORY_OWNERS;

@@ -105,6 +105,32 @@ pub struct SteadyResult {
     pub bw: Vec<u64>,
 }
 
+/// A trace's requests and its times.
+#[derive(Clone, Default, Serialize)]
+pub struct Lateness {
+    /// From the time of each request to its issue. All of them count, those of a ramp too.
+    #[serde(rename = "behind_ns")]
+    pub behind: Histogram,
+    /// From the trace's time to completion, by `Ddir::Read`, `Write`, `Trim`, of those that succeeded.
+    #[serde(rename = "latency_ns")]
+    pub latency: [Histogram; 3],
+}
+
+/// The queue depth that `latency_target` has come to.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct DepthSearch {
+    /// Latency that I/Os may have.
+    #[serde(rename = "target_ns", serialize_with = "serialize_ns")]
+    pub target: Span,
+    /// Time over which a depth is judged.
+    #[serde(rename = "window_ns", serialize_with = "serialize_ns")]
+    pub window: Span,
+    /// How many of a hundred I/Os have to meet the target.
+    pub percentile: f64,
+    /// I/Os that the job has in flight at most, at the end.
+    pub depth: u32,
+}
+
 /// Total latency of all threads' I/Os, by interval of their completion.
 #[derive(Clone, Default, Serialize)]
 pub struct LatencyOverTime {
@@ -157,13 +183,16 @@ pub struct ThreadResult {
     /// Latency of fsync and fdatasync.
     #[serde(rename = "sync_ns")]
     pub sync: Histogram,
-    /// Processor time of the application.
+    /// How long each stretch took that a job of cpuio computed. fio counts them as I/Os without bytes.
+    #[serde(rename = "chunks_ns", skip_serializing_if = "Histogram::is_empty")]
+    pub chunks: Histogram,
+    /// Processor time of the application since the ramp.
     #[serde(rename = "user_ns", serialize_with = "serialize_ns")]
     pub user: Span,
-    /// Processor time of the kernel for it.
+    /// Processor time of the kernel for it since the ramp.
     #[serde(rename = "system_ns", serialize_with = "serialize_ns")]
     pub system: Span,
-    /// Times that its core went on with another thread.
+    /// Times since the ramp that its core went on with another thread.
     pub context_switches: u64,
     /// Reads, writes and trims issued since the ramp.
     pub depth_ios: u64,
@@ -187,6 +216,12 @@ pub struct ThreadResult {
     pub reported: bool,
     /// What `steadystate` found, if the job looks for it.
     pub steady: Option<SteadyResult>,
+    /// What `latency_target` found, if the job has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth_search: Option<DepthSearch>,
+    /// How late its requests were, if it replays a trace by its times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
     /// I/Os that the workload generated: as many as came back, unless the run was interrupted.
     pub generated: u64,
     /// I/Os that came back.

@@ -3,16 +3,20 @@
 use super::{AnySource, HostSeat, ThreadId, World};
 use crate::caution::Seen;
 use crate::collect::{LatencySeries, Slowest};
+use crate::pace::{self, Rated};
 use crate::result::*;
 use crate::steady::Steady;
 use crate::thread::ThreadStats;
 use crate::{caution, classes, host};
-use wordline_base::{Ddir, IdVec, Span, Time, Workload};
+use wordline_base::{Ddir, IdVec, Time, Workload};
 use wordline_ftl::Translation;
 use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::{ArrayStats, HostStats};
 use wordline_nand::Class;
 use wordline_trace::Request;
+
+/// A block of a file system, and a page of the host's memory.
+const PAGE: u64 = 4096;
 
 impl World {
     /// What a reader of the result should know of the drives.
@@ -86,6 +90,19 @@ impl World {
         all.into_iter().map(named).collect()
     }
 
+    /// What jobs wrote into files and their hosts did not write to the drive. A ramp's writes are in the second
+    /// number alone, so that it is never told too late.
+    fn in_page_cache(&self) -> Option<String> {
+        let (mut written, mut to_drive) = (0, 0);
+        for (h, seat) in self.hosts.iter().enumerate().filter(|(_, seat)| !seat.host.serves()) {
+            let Some(fs) = seat.host.fs() else { continue };
+            let own = self.threads.iter().zip(self.places.iter()).filter(|(_, at)| at.0 == h);
+            written += own.map(|(t, _)| t.result.dirs[Ddir::Write as usize].io_bytes).sum::<u64>();
+            to_drive += (fs.stats().data_blocks + fs.stats().journal_blocks) * PAGE;
+        }
+        caution::in_page_cache(written, to_drive)
+    }
+
     pub(super) fn reads_in_order(&self, machine: &Machine) -> Option<String> {
         let units = self.drives.iter().map(|d| d.controller.nand().geometry);
         let largest = units.max_by_key(|g| g.unit_bytes())?;
@@ -134,13 +151,25 @@ impl World {
             })
             .collect();
         let mut failed = false;
+        let mut rated: Vec<Rated> = Vec::new();
         for (i, stats) in (0..).zip(&mut self.threads) {
             let t = &host.threads[used[i]];
-            let r = &mut stats.result;
-            r.user = Span(t.user);
-            r.system = Span(t.system);
-            r.context_switches = t.voluntary_switches + t.involuntary_switches;
-            stats.set_depths(t);
+            stats.set_counts(t);
+            let (host, number) = self.places[i];
+            match self.hosts[host].host.source(number) {
+                Some(AnySource::Job(job)) => {
+                    stats.result.depth_search = job.depth_search();
+                    if let Some(one) = Rated::new(job.job(), &stats.result) {
+                        match rated.iter_mut().find(|same| same.name == one.name) {
+                            Some(same) => same.add(&one),
+                            None => rated.push(one),
+                        }
+                    }
+                }
+                Some(AnySource::Trace(trace)) => stats.result.lateness = trace.lateness(),
+                Some(AnySource::Cpu(cpu)) if !self.ended[i] => stats.computed(cpu.chunks(), now),
+                _ => {}
+            }
             let r = &mut stats.result;
             r.generated = issued[i];
             generated += r.generated;
@@ -169,7 +198,11 @@ impl World {
             self.apps.iter().flat_map(|seat| seat.app.borrow().turnarounds()).collect();
         let iologs = self.iologs();
         let machine = self.machine(now, &host, generated);
-        let mut warnings = self.warnings(&machine);
+        let mut warnings: Vec<String> =
+            self.threads.iter().filter_map(|t| pace::late(&t.result)).collect();
+        warnings.extend(rated.iter().filter_map(Rated::warning));
+        warnings.extend(self.in_page_cache());
+        warnings.extend(self.warnings(&machine));
         for array in &machine.arrays {
             let node =
                 self.arrays.iter().map(|(_, node)| node).find(|node| node.name == array.name);

@@ -1,0 +1,176 @@
+//! What a run tells in fio's terms, on whole machines: processor time, the depth that was found, and jobs
+//! without I/O.
+
+use serde_json::Value;
+use wordline_check::{Age, Case, Outcome};
+use wordline_report::{JsonOptions, fio_json, fio_normal, fio_terse};
+
+fn run(job: &str) -> Outcome {
+    Case::new("z-ssd-small", job).age(Age::Filled).run().unwrap()
+}
+
+/// fio's JSON of one job.
+fn json(outcome: &Outcome, job: usize) -> Value {
+    let text = fio_json(&outcome.result, false, &JsonOptions { machine: false });
+    serde_json::from_str::<Value>(&text).unwrap()["jobs"][job].clone()
+}
+
+/// The line of fio's text that has these words.
+fn line(outcome: &Outcome, words: &str) -> String {
+    let text = fio_normal(&outcome.result);
+    let found = text.lines().find(|line| line.contains(words));
+    found.unwrap_or_else(|| panic!("no '{words}' in:\n{text}")).to_owned()
+}
+
+#[test]
+fn processor_time_counts_from_the_end_of_the_ramp() {
+    let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nioengine=null\ntime_based\nruntime=20ms\n";
+    let (plain, ramped) = (run(job), run(&format!("{job}ramp_time=60ms\n")));
+    let cpu = |o: &Outcome, field| json(o, 0)[field].as_f64().unwrap();
+    for field in ["usr_cpu", "sys_cpu"] {
+        let (plain, ramped) = (cpu(&plain, field), cpu(&ramped, field));
+        assert!((plain - ramped).abs() < 0.5, "{field}: {plain} without a ramp, {ramped} with one");
+    }
+    assert!(cpu(&ramped, "usr_cpu") > 95.0);
+    let usr = line(&ramped, "  cpu ");
+    assert!(usr.contains(&format!("usr={:.2}%", cpu(&ramped, "usr_cpu"))), "{usr}");
+    let terse = fio_terse(&ramped.result);
+    assert!(terse.contains(&format!(";{:.6}%;", cpu(&ramped, "usr_cpu"))), "{terse}");
+}
+
+#[test]
+fn context_switches_count_from_the_end_of_the_ramp() {
+    let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=500\n";
+    let ctx = |o: &Outcome| json(o, 0)["ctx"].as_u64().unwrap();
+    let (plain, ramped) = (ctx(&run(job)), ctx(&run(&format!("{job}ramp_time=2ms\n"))));
+    assert!(plain.abs_diff(ramped) <= 2, "{plain} without a ramp, {ramped} with one");
+}
+
+#[test]
+fn the_depth_that_was_found_is_told() {
+    let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nioengine=libaio\niodepth=64\ntime_based\nruntime=2s\n\
+               latency_window=5ms\nlatency_percentile=90\n";
+    let found = |target: u32| {
+        let outcome = run(&format!("{job}latency_target={target}\n"));
+        let one = json(&outcome, 0);
+        assert_eq!(one["latency_target"], 1_000 * target);
+        assert_eq!(one["latency_window"], 5_000);
+        assert_eq!(one["latency_percentile"], 90.0);
+        let depth = one["latency_depth"].as_u64().unwrap();
+        let told = line(&outcome, "  latency   :");
+        let wanted = format!("target={target}000, window=5000, percentile=90.00%, depth={depth}");
+        assert!(told.ends_with(&wanted), "{told}, not {wanted}");
+        depth
+    };
+    let (low, high) = (found(30), found(60));
+    assert!(1 < low && low < high && high < 64, "{low} and {high}");
+    let none = run("[a]\nrw=randread\nnumber_ios=9\niodepth=64\nioengine=libaio\n");
+    let told = line(&none, "  latency   :");
+    assert!(told.ends_with("target=0, window=0, percentile=100.00%, depth=64"), "{told}");
+}
+
+/// fio 3.33: ten chunks of 50 ms in a second at half a load, reads of no bytes.
+#[test]
+fn a_job_that_computes_is_in_the_report() {
+    for ramp in ["", "ramp_time=500ms\n"] {
+        let job = format!("[burn]\nioengine=cpuio\ncpuload=50\ntime_based\nruntime=1s\n{ramp}");
+        let outcome = run(&job);
+        assert!(line(&outcome, "burn: (groupid=0, jobs=1): err= 0: pid=1").starts_with("burn"));
+        assert!(line(&outcome, "  lat (msec)   : ").ends_with("100=100.00%"));
+        assert!(line(&outcome, "issued rwts").contains("total=10,0,0,0"));
+        let one = json(&outcome, 0);
+        let cpu = one["usr_cpu"].as_f64().unwrap();
+        assert!((cpu - 50.0).abs() < 1.5, "{cpu}");
+        assert_eq!((&one["read"]["total_ios"], &one["read"]["io_bytes"]), (&10.into(), &0.into()));
+        assert_eq!(one["job_runtime"], 1_000);
+        assert_eq!(one["iodepth_level"]["1"], 100.0);
+    }
+    // Its end is that of the jobs beside it.
+    let outcome = run("[a]\nrw=randread\nnumber_ios=2000\nnorandommap\n\
+                       [c]\nioengine=cpuio\ncpuload=100\ncpuchunks=500\nexit_on_io_done=1\n");
+    let cpu = json(&outcome, 1)["usr_cpu"].as_f64().unwrap();
+    assert!((95.0..=100.0).contains(&cpu), "{cpu}");
+}
+
+/// So many random 4 KiB reads of a small drive, one each so many nanoseconds, as fio logs them.
+fn log(ios: u64, every_ns: u64) -> String {
+    let mut text = String::from("fio version 3 iolog\n0 /dev/a add\n0 /dev/a open\n");
+    for i in 0..ios {
+        let us = i * every_ns / 1_000;
+        text += &format!("{us} /dev/a read {} 4096\n", i * 7919 % 20_000 * 4096);
+    }
+    text
+}
+
+fn lateness(outcome: &Outcome) -> Value {
+    let text = fio_json(&outcome.result, false, &JsonOptions::default());
+    serde_json::from_str::<Value>(&text).unwrap()["wordline"]["lateness"][0].clone()
+}
+
+fn warned(outcome: &Outcome, words: &str) -> Option<String> {
+    outcome.result.warnings.iter().find(|w| w.contains(words)).cloned()
+}
+
+/// Latency from the issue says nothing of a queue in front of it.
+#[test]
+fn a_replay_that_asks_for_more_than_the_drive_gives_is_told() {
+    let replay = |every_ns| {
+        let log = log(6_000, every_ns).leak();
+        let job = "[log]\nread_iolog=log\nioengine=libaio\niodepth=8\n";
+        let case = Case { replay: log, ..Case::new("z-ssd-small", job) };
+        case.age(Age::Filled).run().unwrap()
+    };
+    let (within, beyond) = (replay(50_000), replay(1_000));
+    let words = "did not keep the times of its trace";
+    assert_eq!(warned(&within, words), None, "{}", lateness(&within));
+    let warning = warned(&beyond, words).expect("no drive gives a million");
+    let ns = |of: &Value, path: &str| of.pointer(path).and_then(Value::as_f64).unwrap();
+    let (small, large) = (lateness(&within), lateness(&beyond));
+    assert_eq!((&small["requests"], &large["requests"]), (&6_000.into(), &6_000.into()));
+    assert!(ns(&small, "/behind_ns/p99") < 10_000.0, "{small}");
+    assert!(ns(&large, "/behind_ns/mean") > 1e6, "{large}");
+    for (outcome, late) in [(&within, &small), (&beyond, &large)] {
+        // Each request waits for its issue, and then for its end.
+        let latency = outcome.result.threads[0].dirs[0].lat.mean();
+        let sum = latency + ns(late, "/behind_ns/mean");
+        let counted = ns(late, "/read_latency_ns/mean");
+        assert!((sum / counted - 1.0).abs() < 1e-6, "{sum} {counted}");
+    }
+    let tail = wordline_report::explain_text(&beyond.result);
+    assert!(tail.contains("  lateness       : 6000 requests of 'log'"), "{tail}");
+    assert!(warning.contains("99.99%"), "{warning}");
+}
+
+#[test]
+fn a_rate_that_is_not_reached_is_told() {
+    let words = "did not reach its rate";
+    let of = |options: &str| {
+        let outcome =
+            run(&format!("[a]\nrw=randrw\nbs=4k\nnorandommap\nnumber_ios=2000\n{options}"));
+        warned(&outcome, words)
+    };
+    assert_eq!(of("rate_iops=10k\n"), None);
+    assert_eq!(of("rate=40m,1m\nrwmixread=10\n"), None, "its writes hold the reads back");
+    assert_eq!(of("rate_iops=10k\nrate_process=poisson\n"), None);
+    let told = of("rate_iops=500000\n").expect("one at a time is slower");
+    assert!(told.contains("500000 I/Os a second"), "{told}");
+    let told = of("rate=4g\n").expect("so is a gigabyte");
+    assert!(told.contains("MB/s"), "{told}");
+}
+
+#[test]
+fn writes_that_stay_in_the_page_cache_are_told() {
+    let words = "did not reach the drive";
+    let of = |options: &str| {
+        let job = format!("[a]\nrw=write\nbs=128k\nsize=64m\n{options}");
+        let outcome = Case::new("z-ssd-small", &job).age(Age::Filled).fs("ext4").run().unwrap();
+        warned(&outcome, words)
+    };
+    let told = of("direct=0\n").expect("nothing was synced");
+    assert!(told.contains("67 of 67 MB written"), "{told}");
+    let again =
+        of("direct=0\ntime_based\nruntime=100ms\n").expect("the same pages again and again");
+    assert!(again.contains("MB written"), "{again}");
+    assert_eq!(of("direct=1\n"), None);
+    assert_eq!(of("direct=0\nend_fsync=1\n"), None);
+}
