@@ -449,6 +449,11 @@ impl Rates<'_> {
         let piece = bytes.min(self.g.unit_bytes());
         let command = n.t_command.as_secs_f64();
         let (array, transfer) = (n.t_read.mean().as_secs_f64(), self.transfer(piece));
+        // With a cache register the data of a read leave while the array reads for the next.
+        let held = match n.cache_register {
+            true => command + array.max(transfer),
+            false => command + array + transfer,
+        };
         let luns = f64::from(self.g.luns) * piece as f64;
         let channels = f64::from(self.g.channels) * piece as f64;
         let latency = total(&self.read_stages(false)).as_secs_f64()
@@ -459,7 +464,7 @@ impl Rates<'_> {
             name.into(),
             bytes,
             vec![
-                ("LUNs", luns / (command + array + transfer)),
+                ("LUNs", luns / held),
                 ("channels", channels / (command + transfer)),
                 ("decoders", self.decoding().map_or(0.0, |(_, rate)| rate)),
                 ("firmware", cores / self.firmware(false, self.g.sector.holding(bytes))),
@@ -478,13 +483,27 @@ impl Rates<'_> {
         let transfer = self.transfer(unit);
         let erase = n.t_erase.as_secs_f64() / f64::from(self.g.pages);
         let program = command + transfer + n.t_program.mean().as_secs_f64() + erase;
-        // Every sector moved by garbage collection is read once before.
-        let sector = self.g.sector;
-        let moved = (wa - 1.0) * unit as f64 / sector.bytes() as f64;
-        let one = self.transfer(sector.bytes());
-        let lun = wa * program + moved * (command + n.t_read.mean().as_secs_f64() + one);
-        let channel = wa * (command + transfer) + moved * (command + one);
+        let [reads, carried] = self.gc_reads(wa).map(|of| of * wa);
+        let data = carried * self.transfer(SECTOR);
+        let lun = wa * program + reads * (command + n.t_read.mean().as_secs_f64()) + data;
+        let channel = wa * (command + transfer) + reads * command + data;
         self.written(name, bytes, wa, [lun, channel])
+    }
+    /// Reads of the collector in a unit of its victim, and the pieces of 4 KiB that they carry. Of the pieces a
+    /// share 1 - 1 / WA is in use, in places that do not depend on each other.
+    fn gc_reads(&self, wa: f64) -> [f64; 2] {
+        let n = (self.g.unit_bytes() / SECTOR).max(1) as i32;
+        let free = 1.0 / wa;
+        let used = 1.0 - free;
+        if self.config.ftl.firmware.is_none() {
+            // Each run of pieces in use is read on its own.
+            return [used * (1.0 + f64::from(n - 1) * free), f64::from(n) * used];
+        }
+        // One read goes from the first piece in use to the last. Of what is before the first, at least k are
+        // free with probability free^k; the same after the last.
+        let none = free.powi(n);
+        let before: f64 = (1..=n).map(|k| free.powi(k)).sum();
+        [1.0 - none, f64::from(n) * (1.0 + none) - 2.0 * before]
     }
     /// The buffer in SLC mode: what it has room for, and its rates.
     fn slc_buffer(&self) -> Option<SlcBuffer> {

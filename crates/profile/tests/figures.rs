@@ -42,10 +42,10 @@ fn figures_of_the_cnex_westlake_follow_from_its_profile() {
     // 16,384 counts of 4 bytes are a unit: one more than the header and 32,768 addresses take.
     let (_, many) = preset("cnex-westlake", &["nand.blocks=16384", "nand.pages_per_block=16"]);
     assert_eq!(many.capacity.metadata_sectors, (1 + 6) * 16 * 16_384);
-    // 128 / (0.2 + 65 + 14.63 us) of LUNs against 380 K.
+    // 128 / (0.2 + 65 us) of LUNs against 380 K: the next array read goes beside the transfer of 14.63 us.
     let luns = &d.random_read.bounds[0];
     assert_eq!(luns.name, "LUNs");
-    near(luns.bytes_per_s / 4096.0, 1.603e6, 0.001);
+    near(luns.bytes_per_s / 4096.0, 1.963e6, 0.001);
     assert_eq!(d.random_read.least().name, "limit read_iops");
     near(d.random_read.iops(), 380e3, 1e-9);
     assert_eq!(d.sequential_read.least().name, "limit read_rate");
