@@ -17,8 +17,6 @@ use wordline_trace::{Request, Rounded};
 pub const EIO: i32 = 5;
 /// An address that the disk or the file does not have.
 pub const EINVAL: i32 = 22;
-/// No room for a write.
-pub const ENOSPC: i32 = 28;
 /// Too slow: `max_latency`, `rate_min` or an unreachable `latency_target`.
 pub const ETIMEDOUT: i32 = 110;
 

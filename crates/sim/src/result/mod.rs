@@ -9,7 +9,6 @@ mod machine;
 mod thread;
 mod written;
 
-use crate::job::ENOSPC;
 pub use array::ArrayResult;
 pub use cache::{CachePartitionUse, CacheUse, ReadAheadFrom, WaysFrom};
 pub use direction::{ClassLatency, ClassRow, DirResult, LayerRow, LayerTable, SampleStats};
@@ -31,6 +30,9 @@ pub use wordline_host::function::CPU_OWNERS;
 pub use wordline_host::stats::MEMORY_OWNERS;
 use wordline_trace::{Request, TraceError};
 pub use written::{CAUSES, Cause, PartialWrites, Trend, WriteAmplification};
+
+/// No room for a write.
+pub const ENOSPC: i32 = 28;
 
 /// How a run came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
