@@ -318,7 +318,7 @@ fn traces_that_want_to_do_harm() {
 fn a_replay_runs_on_the_engine_of_its_stack() {
     let place = Place::new();
     let lines = |at: u64| format!("7,R,{},4096,{at}\n", at % 97 * 40_960);
-    place.file("t.csv", &(0..3_000).map(|i| lines(i * 20)).collect::<String>());
+    place.file("t.csv", (0..3_000).map(|i| lines(i * 20)).collect::<String>());
     let line = "replay t.csv --device z-ssd-small --precondition fill --output-format=json";
     let of = |words: &str| {
         let result = place.run(&format!("{line} {words}")).ok().json();
