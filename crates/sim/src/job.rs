@@ -2,7 +2,6 @@
 //! pacer, and when to end.
 
 use crate::files::{self, Files};
-use crate::result::DepthSearch;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -146,15 +145,9 @@ impl JobSource {
     pub fn job(&self) -> &Job {
         &self.job
     }
-    /// What `latency_target` has come to.
-    pub fn depth_search(&self) -> Option<DepthSearch> {
-        let Job { latency_target, latency_window, latency_percentile, .. } = self.job;
-        self.target.as_ref().map(|search| DepthSearch {
-            target: latency_target,
-            window: latency_window,
-            percentile: latency_percentile,
-            depth: search.depth(),
-        })
+    /// The queue depth that `latency_target` has come to.
+    pub fn depth_found(&self) -> Option<u32> {
+        self.target.as_ref().map(LatencyTarget::depth)
     }
     /// Whether statistics are to begin anew here; once asked, no longer.
     pub fn take_restart(&mut self) -> bool {

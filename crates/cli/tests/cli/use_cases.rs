@@ -339,9 +339,10 @@ fn the_keys_of_formats_md_are_all_there() {
     let text = std::fs::read_to_string(root).expect("formats.md");
     let place = Place::new();
     // Classes of I/O are told where there are several.
-    // Programs have rows of their own.
-    let job = "--name=a --rw=randrw --number_ios=50 --ioengine=libaio --cmdprio_percentage=30 --device \
-               intel-750-small --precondition fill --app kv-read --set app.runtime=20ms --with kv-update";
+    // Programs have rows of their own, and so have replays.
+    place.file("log", "fio version 3 iolog\n0 /dev/a add\n0 /dev/a open\n9 /dev/a read 0 4096\n");
+    let job = "--name=a --rw=randrw --number_ios=50 --ioengine=libaio --cmdprio_percentage=30 --name=log \
+               --read_iolog=log --device intel-750-small --precondition fill --app kv-read --set app.runtime=20ms --with kv-update";
     let result = place.json(job);
     let rows = text.lines().filter_map(|l| l.strip_prefix("| `wordline.")?.split(" | ").next());
     let keys: Vec<&str> = rows.flat_map(|row| row.split(", ")).collect();

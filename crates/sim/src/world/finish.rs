@@ -158,7 +158,12 @@ impl World {
             let (host, number) = self.places[i];
             match self.hosts[host].host.source(number) {
                 Some(AnySource::Job(job)) => {
-                    stats.result.depth_search = job.depth_search();
+                    stats.result.depth_search = job.depth_found().map(|depth| DepthSearch {
+                        target: job.job().latency_target,
+                        window: job.job().latency_window,
+                        percentile: job.job().latency_percentile,
+                        depth,
+                    });
                     if let Some(one) = Rated::new(job.job(), &stats.result) {
                         match rated.iter_mut().find(|same| same.name == one.name) {
                             Some(same) => same.add(&one),
