@@ -23,6 +23,46 @@ fn uniform_writes_settle_where_the_closed_form_says() {
     }
 }
 
+/// A writer that never waits, beside collection, is as fast as `device check` says of its write amplification.
+#[test]
+fn random_writes_beside_collection_are_as_fast_as_the_closed_form_says() {
+    let cut = ["nand.blocks=256", "nand.pages_per_block=128"];
+    for (device, number_ios, cut) in
+        [("intel-750-small", 100_000, &[][..]), ("pm9a3-1920g", 300_000, &cut[..])]
+    {
+        let job = format!(
+            "[w]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=256\nnorandommap\n\
+             number_ios={number_ios}\n"
+        );
+        let case = Case::new(device, &job).stack("none").age(Age::Steady);
+        let case = cut.iter().fold(case, |case, pair| case.set(pair));
+        let expected = derive(&case.config().unwrap()).random_write[1].iops();
+        let result = case.run().unwrap().result;
+        let rate = number_ios as f64 / (result.machine.simulated_ns as f64 / 1e9);
+        println!("{device}: {rate:.0} of {expected:.0} IOPS");
+        assert!((rate / expected - 1.0).abs() < 0.12, "{device}: {rate:.0} of {expected:.0} IOPS");
+    }
+}
+
+/// Reads at random from all dies are no faster than `device check` says, and near it. Without a cache register
+/// a die also waits for the channel that it shares with three others.
+#[test]
+fn random_reads_come_near_the_closed_form_of_their_dies() {
+    const JOB: &str = "[r]\nioengine=libaio\nrw=randread\nbs=4k\niodepth=256\nnumjobs=4\nnorandommap\n\
+                       number_ios=50000\n";
+    for (register, share) in [("false", 0.8), ("true", 0.95)] {
+        let case = Case::new("pm9a3-1920g", JOB).stack("none").age(Age::Filled);
+        let case = case.set("nand.blocks=64").set("nand.pages_per_block=96");
+        let case = case.set("device.cache=none").set(&format!("nand.cache_register={register}"));
+        let expected = derive(&case.config().unwrap()).random_read;
+        assert_eq!(expected.least().name, "LUNs");
+        let result = case.run().unwrap().result;
+        let rate = 200_000.0 / (result.machine.simulated_ns as f64 / 1e9) / expected.iops();
+        println!("cache register {register}: {rate:.3} of {:.0} IOPS", expected.iops());
+        assert!((share..=1.0).contains(&rate), "cache register {register}: {rate:.3}");
+    }
+}
+
 /// A plain random writer overwrites an aged drive in an order of its own, whichever seed it has, also
 /// the one with which the drive was aged. So it collects what the closed form says, from its beginning
 /// to its end.
