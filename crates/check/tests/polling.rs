@@ -126,7 +126,7 @@ fn what_shares_a_core_costs_nothing_until_it_is_asked_for() {
 fn a_computing_job_takes_its_share_of_a_core() {
     let beside = |core, stack| {
         let job = format!(
-            "[global]\nnorandommap\n[a]\nrw=randread\nbs=4k\nnumber_ios=3000\ncpus_allowed=0\n\
+            "[global]\nnorandommap\n[a]\nrw=randread\nbs=4k\nnumber_ios=12000\ncpus_allowed=0\n\
              [c]\nioengine=cpuio\ncpuload=100\ncpuchunks=500\nexit_on_io_done=1\n\
              cpus_allowed={core}\n"
         );
