@@ -83,6 +83,32 @@ fn a_slice_ends_at_a_tick() {
     w.stop();
 }
 
+/// A thread that computes has used up its share when another wants the core: the next tick tells (check_preempt_tick), and
+/// not that moment.
+#[test]
+fn a_share_that_is_over_already_is_found_at_the_next_tick() {
+    let mut s = polling_stack();
+    (s.tick_hz, s.cost.tick) = (1_000, Span(0));
+    (s.sched_latency, s.time_slice) = (Span::from_ms(24), Span::from_ms(3));
+    (s.wakeup_granularity, s.sleeper_credit) = (Span::from_ms(1_000), Span::ZERO);
+    // Chunks end every 100 us; the second thread comes at 15.25 ms, when 12 are over.
+    let spins = (1..400).map(|i| Next::Spin { until: Time(i * 100_000) }).collect();
+    let late = ThreadSpec { start: Time(15_250_000), ..ThreadSpec::new("b", Engine::Null, 1) };
+    let once = list(vec![Next::Spin { until: Time(15_260_000) }]);
+    let mut w =
+        world(&s, vec![(ThreadSpec::new("a", Engine::Null, 1), list(spins)), (late, once)], 1);
+    let user = |w: &mut World<List>, at: u64| {
+        w.run_to(Time(at));
+        w.host.stats(w.ctx.now).threads[1].user
+    };
+    assert_eq!(user(&mut w, 15_900_000), 0, "before the tick");
+    assert!(
+        user(&mut w, 16_200_000) > 0 || w.host.stats(w.ctx.now).threads[0].involuntary_switches > 0
+    );
+    w.run();
+    w.stop();
+}
+
 /// A kworker takes the core from a poller, which then waits for its interrupt; beside a thread that
 /// sleeps anyway it works meanwhile.
 #[test]

@@ -62,7 +62,7 @@ pub enum OnlyError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum VaryError {
-    #[error("--vary {word}: no '=': write --vary KEY=VALUE[,VALUE]")]
+    #[error("--vary {word}: a key or a value is missing: write --vary KEY=VALUE[,VALUE]")]
     NoValue { word: String },
     #[error("--vary {word}: the value {value} is there twice")]
     Twice { word: String, value: String },

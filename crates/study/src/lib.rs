@@ -71,7 +71,7 @@ pub fn write_tables(
     out: &Path,
 ) -> Result<Vec<PathBuf>, StoreError> {
     let mut stem = table.plan.scale.stem(&table.study.name);
-    if !table.plan.varied.is_empty() {
+    if table.study.varied().next().is_some() {
         stem += ".varied";
     }
     if table.plan.partial {

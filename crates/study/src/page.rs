@@ -60,7 +60,7 @@ pub fn page(table: &Table<'_>, store: &Store, toml: &str) -> Result<String, Stor
             capital(table.plan.scale.name()),
             there(table)
         ))
-        .chain(table.plan.varied.iter().map(|word| format!("Varied beside the study: {word}.")))
+        .chain(table.study.varied().map(|word| format!("Varied beside the study: {word}.")))
         .collect(),
         figures: figures.iter().map(drawn).collect(),
         not_drawn: not_drawn.iter().map(|line| micro(line)).collect(),

@@ -126,8 +126,6 @@ pub struct Plan {
     pub groups: Vec<Group>,
     /// Not all points of this scale.
     pub partial: bool,
-    /// What is varied beside the study: `KEY=VALUE[,VALUE]`.
-    pub varied: Vec<String>,
 }
 
 /// `--point NAME=VALUE`: only points with one of the values given for an axis.
@@ -166,8 +164,7 @@ impl Plan {
             let point = builder.point(&combination, points.len())?;
             points.push(point);
         }
-        let varied = study.varied().map(str::to_owned).collect();
-        Ok(Plan { scale, points, groups: builder.groups, partial, varied })
+        Ok(Plan { scale, points, groups: builder.groups, partial })
     }
 }
 

@@ -152,7 +152,7 @@ impl Table<'_> {
             "source": spec.study.source,
             "scale": self.plan.scale.name(),
             "partial": self.plan.partial,
-            "varied": self.plan.varied,
+            "varied": self.study.varied().collect::<Vec<_>>(),
             "version": env!("CARGO_PKG_VERSION"),
             "units": units,
             "points": points.collect::<Vec<_>>(),
@@ -173,7 +173,7 @@ impl Table<'_> {
         let scale = self.plan.scale.name();
         let count = self.plan.points.len();
         out += &format!("{scale} scale{part}: {count} points\n");
-        for word in &self.plan.varied {
+        for word in self.study.varied() {
             out += &format!("varied: {word}\n");
         }
         out.push('\n');

@@ -182,7 +182,7 @@ fn what_is_varied_is_an_axis_more() {
         .run("study report s.toml --out a --scale quick --vary seed=9 -o s.html")
         .fails(2, &["study run s.toml --out a --scale quick --vary seed=9"]);
     for (word, parts) in [
-        ("sead", ["--vary sead: no '='", "--vary KEY=VALUE"]),
+        ("sead", ["--vary sead: a key or a value is missing", "--vary KEY=VALUE"]),
         ("nand.t_red=1us", ["--vary nand.t_red=1us: ", "did you mean"]),
         ("seed=-1", ["--vary seed=-1: ", "whole number"]),
     ] {

@@ -186,11 +186,6 @@ impl<S: Source> Host<S> {
         let later = |&t: &u32| self.threads[t].vruntime > vruntime;
         let at = c.ready.iter().rposition(|t| !later(t)).map_or(0, |before| before + 1);
         c.ready.insert(at, t);
-        // More of them have shorter slices, also that of the thread that runs (check_preempt_tick).
-        let (begin, waiting) = (c.slice_begin, c.ready.len());
-        let end = self.slice_end(begin, waiting);
-        let c = &mut self.cores[core];
-        c.slice_end = c.slice_end.min(end);
     }
 
     /// A thread that slept waits for its core, and may get it at the next end of a segment (CFS:
@@ -203,6 +198,11 @@ impl<S: Source> Host<S> {
         thread.vruntime = thread.vruntime.max(least);
         let limit = thread.vruntime + self.stack.wakeup_granularity.0;
         if let Some(current) = c.current {
+            // More of them have shorter slices, also that of the thread that runs (check_preempt_tick).
+            let (begin, waiting) = (c.slice_begin, c.ready.len() + 1);
+            let end = self.slice_end(begin, waiting);
+            let c = &mut self.cores[core];
+            c.slice_end = c.slice_end.min(end);
             let since = c.segment.as_ref().map_or(0, |s| ctx.now.since(s.begin).0);
             if self.threads[current].vruntime + since > limit {
                 c.slice_end = c.slice_end.min(ctx.now);

@@ -510,8 +510,8 @@ fn stages_without_events_change_nothing() {
             ..Suspend::default()
         };
         let (cache_register, wrong, decoders) = (flag(50), flag(20), flag(20));
-        // Even times, and odd ones from arrival to arrival: of two events for the same moment one was set first, but
-        // for operations that begin at one moment on two channels: those may change places, which is rare.
+        // Even times, and odd ones from arrival to arrival, so that of two events for one moment one was set first.
+        // Operations that begin at one moment on two channels are the exception, and may change places.
         let spans = [(); 4].map(|()| Span(rng.below(3) * 16));
         let config = NandConfig {
             channels: 1 + rng.below(2) as u32,

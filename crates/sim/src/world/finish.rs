@@ -8,15 +8,12 @@ use crate::result::*;
 use crate::steady::Steady;
 use crate::thread::ThreadStats;
 use crate::{caution, classes, host};
-use wordline_base::{Ddir, IdVec, Time, Workload};
+use wordline_base::{Ddir, IdVec, SECTOR, Time, Workload};
 use wordline_ftl::Translation;
 use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::{ArrayStats, HostStats};
 use wordline_nand::Class;
 use wordline_trace::Request;
-
-/// A block of a file system, and a page of the host's memory.
-const PAGE: u64 = 4096;
 
 impl World {
     /// What a reader of the result should know of the drives.
@@ -98,7 +95,7 @@ impl World {
             let Some(fs) = seat.host.fs() else { continue };
             let own = self.threads.iter().zip(self.places.iter()).filter(|(_, at)| at.0 == h);
             written += own.map(|(t, _)| t.result.dirs[Ddir::Write as usize].io_bytes).sum::<u64>();
-            to_drive += (fs.stats().data_blocks + fs.stats().journal_blocks) * PAGE;
+            to_drive += (fs.stats().data_blocks + fs.stats().journal_blocks) * SECTOR;
         }
         caution::in_page_cache(written, to_drive)
     }
