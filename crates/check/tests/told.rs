@@ -69,6 +69,42 @@ fn the_depth_that_was_found_is_told() {
     assert!(told.ends_with("target=0, window=0, percentile=100.00%, depth=64"), "{told}");
 }
 
+/// When the search has settled, what is told is of its last windows: the depth that was found and no other.
+#[test]
+fn statistics_are_of_the_depth_that_was_found() {
+    for target in [30, 35, 40, 45, 50, 60] {
+        let outcome = run(&format!(
+            "[a]\nrw=randread\nbs=4k\nnorandommap\nioengine=libaio\niodepth=128\ntime_based\nruntime=4s\n\
+             latency_window=20ms\nlatency_percentile=99\nlatency_target={target}\n"
+        ));
+        let one = json(&outcome, 0);
+        let depth = one["latency_depth"].as_u64().unwrap();
+        let p99 = one["read"]["clat_ns"]["percentile"]["99.000000"].as_u64().unwrap();
+        assert!(p99 <= target * 1_000 * 11 / 10, "{p99} ns at depth {depth}, for {target} us");
+        assert!(one["job_runtime"].as_u64().unwrap() < 100, "{target} us: {}", one["job_runtime"]);
+    }
+}
+
+/// fio syncs within its loop of I/O, so the time that the sync takes counts in every rate: 3.33 writes 200 MiB
+/// in 82 ms without `end_fsync`, and in 208 ms with it.
+#[test]
+fn syncs_at_the_end_count_in_the_time_of_the_job() {
+    let job = |more: &str| {
+        let job = format!("[a]\nrw=rw\nbs=64k\nsize=64m\nioengine=pvsync2\n{more}");
+        let outcome = Case::new("z-ssd-small", &job).fs("ext4").run().unwrap();
+        let one = json(&outcome, 0);
+        let of = |ddir: &str, key: &str| one[ddir][key].as_f64().unwrap();
+        (of("read", "runtime"), of("write", "runtime"))
+    };
+    let (_, plain) = job("");
+    for more in ["end_fsync=1\n", "fsync_on_close=1\n"] {
+        let (reads, writes) = job(more);
+        assert_eq!(reads, writes, "{more}");
+        // 32 MiB of the cache go to a drive of 3.2 GB a second.
+        assert!(writes > plain + 8.0, "{more}: {writes} ms, {plain} ms without");
+    }
+}
+
 /// fio 3.33: ten chunks of 50 ms in a second at half a load, reads of no bytes.
 #[test]
 fn a_job_that_computes_is_in_the_report() {

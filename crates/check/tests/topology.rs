@@ -115,6 +115,34 @@ fn each_io_goes_to_the_drive_that_its_job_names() {
     }
 }
 
+/// A sync has no place on a drive, yet it is of the drive that its job writes.
+#[test]
+fn each_sync_goes_to_the_drive_that_its_job_names() {
+    // 60 I/Os are writes and syncs in turn, and the last is a write.
+    let volatile = "[[drive]]\ndevice = \"z-ssd-small\"\nset = [\"cache.capacitor=false\"]\n";
+    let of = |file: &str, engine: &str| {
+        format!(
+            "[a]\nrw=randwrite\nbs=4k\nnumber_ios=60\nnorandommap\nfsync=1\nioengine={engine}\nfilename={file}\n"
+        )
+    };
+    let flushes = |result: &RunResult| -> Vec<u64> {
+        let drives = result.machine.drives.iter();
+        drives.map(|d| counter(&d.totals.counters, "ftl.flushes")).collect()
+    };
+    for (stack, engine) in [
+        ("linux-libaio", "libaio"),
+        ("linux-pvsync2", "pvsync2"),
+        ("linux-io_uring", "io_uring"),
+        ("none", "libaio"),
+    ] {
+        let two = system(&volatile.repeat(2), &common(stack)).unwrap();
+        let result = run(two.clone(), &of("/dev/nvme1n1", engine));
+        assert_eq!(flushes(&result), [0, 59], "{stack}");
+        let result = run(two, &of("/dev/nvme0n1", engine));
+        assert_eq!(flushes(&result), [59, 0], "{stack}");
+    }
+}
+
 #[test]
 fn the_same_machine_gives_the_same_result() {
     let job = "[a]\nrw=randrw\nbs=8k\niodepth=8\nnumber_ios=2000\nfilename=/dev/nvme0n1:/dev/nvme1n1\n\

@@ -269,3 +269,8 @@ pub const DISK_SHIFT: u32 = 50;
 pub fn address(disk: u16, byte: u64) -> u64 {
     u64::from(disk) << DISK_SHIFT | byte
 }
+
+/// The disk of an address.
+pub fn disk_of(address: u64) -> u16 {
+    (address >> DISK_SHIFT) as u16
+}

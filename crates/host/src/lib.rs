@@ -35,7 +35,7 @@ pub(crate) type EndId = u16;
 pub(crate) type RequestId = u32;
 
 pub use config::{Engine, Scheduler, StackConfig};
-pub use disk::{ArrayShape, DISK_SHIFT, DiskShape, DiskSpec, DriveInfo, address};
+pub use disk::{ArrayShape, DISK_SHIFT, DiskShape, DiskSpec, DriveInfo, address, disk_of};
 pub use error::HostError;
 pub use host::{Finished, Host, Output, QueuePair};
 pub use paths::collector::GcOnHost;

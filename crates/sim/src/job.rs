@@ -10,6 +10,7 @@ use wordline_fio::job::ContinueOnError;
 use wordline_fio::{Check, Generator, Io, Job, LatencyTarget, Pacer, Prio, Step, Think, Verdict};
 use wordline_fs::Op;
 use wordline_host::source::{Next, Source};
+use wordline_host::{address, disk_of};
 use wordline_trace::{Request, Rounded};
 
 /// Unix error numbers a job ends with.
@@ -18,6 +19,17 @@ pub const EIO: i32 = 5;
 pub const EINVAL: i32 = 22;
 /// Too slow: `max_latency`, `rate_min` or an unreachable `latency_target`.
 pub const ETIMEDOUT: i32 = 110;
+
+/// Who wants a sync.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SyncOf {
+    /// The job, and fio has it in its statistics.
+    Job,
+    /// `end_fsync` or `fsync_on_close`, which fio counts in the time of the job alone.
+    End,
+    /// A file is opened or closed, which fio does not count.
+    File,
+}
 
 /// Direction, offset and length of an I/O as it went out.
 type Went = (Ddir, u64, u32);
@@ -42,8 +54,8 @@ pub struct JobSource {
     in_flight: u32,
     /// I/Os issued.
     issued: u64,
-    /// Whether each sync in flight closes a file, in order of issue.
-    syncs: VecDeque<bool>,
+    /// Whose each sync in flight is, in order of issue.
+    syncs: VecDeque<SyncOf>,
     /// On a file system: the job's files.
     files: Option<Files>,
     /// On a file system: calls that go before the next I/O.
@@ -153,10 +165,10 @@ impl JobSource {
     pub fn take_restart(&mut self) -> bool {
         std::mem::take(&mut self.restart_stats)
     }
-    /// Whether the sync that came back now is fio's own at the end of its data. Syncs are made one
-    /// at a time; where they are not, which is which makes no difference.
-    pub fn take_closing(&mut self) -> bool {
-        self.syncs.pop_front().unwrap_or(false)
+    /// Whose the sync is that came back now. Syncs are made one at a time; where they are not, which is
+    /// which makes no difference.
+    pub fn take_sync(&mut self) -> SyncOf {
+        self.syncs.pop_front().unwrap_or(SyncOf::Job)
     }
     /// Whether it writes in another order than front to back.
     pub fn writes_scattered(&self) -> bool {
@@ -208,7 +220,7 @@ impl JobSource {
 
     /// An open or close, which fio leaves out of its statistics.
     fn around(&mut self, op: Op) -> Next {
-        self.syncs.push_back(true);
+        self.syncs.push_back(SyncOf::File);
         files::next(Ddir::Sync, op, IoClass::NONE)
     }
 
@@ -325,14 +337,17 @@ impl JobSource {
             self.issued += 1;
             self.in_flight += 1;
         }
+        let mut offset = io.offset;
         if io.ddir.is_sync() {
-            self.syncs.push_back(io.closing);
+            self.syncs.push_back(if io.closing { SyncOf::End } else { SyncOf::Job });
+            // A sync has no place of its own, but it is for the disk of its file.
+            offset = address(disk_of(self.generator.region(io.file).0), 0);
         }
         if self.paced {
             self.pacer.issued(&io);
         }
         let class = io.prio.io_class().with_workload(self.job.workload());
-        Next::Io { ddir: io.ddir, offset: io.offset, len: io.len as u32, class }
+        Next::Io { ddir: io.ddir, offset, len: io.len as u32, class }
     }
 
     /// The end of the time in which an I/O needs no question but the generator's own.
@@ -385,12 +400,13 @@ impl JobSource {
         }
         if let Some(target) = &mut self.target {
             let verdict = target.check(now);
-            if self.in_flight >= target.depth() {
-                return Next::WhenReaped;
-            }
+            let full = self.in_flight >= target.depth();
             self.judge(verdict);
             if self.ended {
                 return Next::Done;
+            }
+            if full {
+                return Next::WhenReaped;
             }
         }
         if self.paced && !self.generator.is_reading_back() {

@@ -2,6 +2,7 @@
 
 use crate::classes;
 use crate::collect::{HistLog, LatLog, Sampler};
+use crate::job::SyncOf;
 use crate::result::{Log, LogKind, LogLine, ThreadResult};
 use wordline_base::{Ddir, Histogram, IoClass, Span, Time};
 use wordline_fio::job::SteadyState;
@@ -91,8 +92,8 @@ pub struct Sample {
     pub completed: Time,
     /// A Unix error number; 0: none.
     pub error: i32,
-    /// A sync that is in no statistics.
-    pub closing: bool,
+    /// Whose it is, if it is a sync.
+    pub sync: SyncOf,
     /// Class of the I/O.
     pub class: IoClass,
     /// Time since the ramp in phases of the job that have no I/O of this direction.
@@ -285,8 +286,15 @@ impl ThreadStats {
         r.finished = r.finished.max(s.completed);
         let (slat, clat) = (s.submitted.since(s.issued).0, s.completed.since(s.submitted).0);
         if s.ddir.is_sync() {
-            if !s.closing {
-                r.sync.add(slat + clat);
+            match s.sync {
+                SyncOf::Job => r.sync.add(slat + clat),
+                // fio stops the clock of the job when its files are synced.
+                SyncOf::End => {
+                    let runtime =
+                        Span(s.completed.since(self.ramp_end).0.saturating_sub(s.elsewhere.0));
+                    r.dirs.iter_mut().filter(|d| d.total_ios > 0).for_each(|d| d.runtime = runtime);
+                }
+                SyncOf::File => {}
             }
             return;
         }

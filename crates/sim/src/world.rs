@@ -4,7 +4,7 @@ use crate::app::{AppSource, SharedApp};
 use crate::collect::{LatencySeries, LayerSums, Slowest};
 use crate::cpu::CpuSource;
 use crate::interval::Series;
-use crate::job::{EINVAL, EIO, JobSource};
+use crate::job::{EINVAL, EIO, JobSource, SyncOf};
 use crate::net::Network;
 use crate::replay::TraceSource;
 use crate::result::{ENOSPC, HostRow};
@@ -579,13 +579,13 @@ impl World {
         self.served += 1;
         let error = if f.ok { 0 } else { self.error_of(h, f) };
         let seat = &mut self.hosts[h];
-        let (closing, elsewhere, restarts) = match seat.host.source_mut(f.thread) {
-            Some(AnySource::Job(job)) => (
-                f.ddir.is_sync() && job.take_closing(),
-                job.time_without(f.ddir, f.completed),
-                job.take_restart(),
-            ),
-            _ => (false, Span::ZERO, false),
+        let (sync, elsewhere, restarts) = match seat.host.source_mut(f.thread) {
+            Some(AnySource::Job(job)) => {
+                let sync = if f.ddir.is_sync() { job.take_sync() } else { SyncOf::Job };
+                let of = if sync == SyncOf::End { Ddir::Write } else { f.ddir };
+                (sync, job.time_without(of, f.completed), job.take_restart())
+            }
+            _ => (SyncOf::Job, Span::ZERO, false),
         };
         let thread = seat.threads[f.thread];
         let stats = &mut self.threads[thread];
@@ -601,7 +601,7 @@ impl World {
             submitted: f.submitted,
             completed: f.completed,
             error,
-            closing,
+            sync,
             class: f.class,
             elsewhere,
         });
