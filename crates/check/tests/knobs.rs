@@ -1,6 +1,7 @@
 //! No knob is parsed and does nothing: every configuration value, changed, moves some result of
 //! some run, or is refused, or stands in a list with the reason.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use wordline_check::Case;
 use wordline_check::scenarios::{programs, scenarios, servers};
@@ -158,13 +159,33 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
     }
 }
 
+/// Whether some other value of a setting moves the result of one run.
+fn moves_in(case: &Case, baseline: &str, path: &str) -> bool {
+    let config = case.config().unwrap();
+    let Some(value) = value_at(&config, path) else { return false };
+    let text = value.to_string();
+    let text = text.trim_matches('"');
+    let kind = paths(&config).into_iter().find(|(p, _)| p == path);
+    let Some((_, kind)) = kind else { return false };
+    variants(kind, text).into_iter().any(|variant| {
+        let other = case.clone().set(&format!("{path}={variant}"));
+        // A refused value is no proof that the setting does something.
+        match other.config() {
+            Ok(changed) if changed != config => {
+                wordline_check::run(&other, &changed).is_ok_and(|o| o.text() != *baseline)
+            }
+            _ => false,
+        }
+    })
+}
+
 /// Values below `app` are tried on programs, all others on jobs.
 fn check(scenarios: &[Case], of_programs: bool) {
     let baselines: Vec<String> = scenarios
         .iter()
         .map(|case| case.run().unwrap_or_else(|e| panic!("{}: {e}", case.device)).text())
         .collect();
-    let mut settings = std::collections::BTreeSet::new();
+    let mut settings = BTreeSet::new();
     for case in scenarios {
         let config = case.config().unwrap();
         settings.extend(paths(&config).into_iter().map(|(path, _)| path));
@@ -175,35 +196,25 @@ fn check(scenarios: &[Case], of_programs: bool) {
         let once_more = path.starts_with("stack.nbd.cache.");
         !once_more && EXCUSED.iter().all(|(excused, _)| excused != path)
     });
-    let moves = |path: &str| {
-        scenarios.iter().zip(&baselines).any(|(case, baseline)| {
-            let config = case.config().unwrap();
-            let Some(value) = value_at(&config, path) else { return false };
-            let text = value.to_string();
-            let text = text.trim_matches('"');
-            let kind = paths(&config).into_iter().find(|(p, _)| p == path);
-            let Some((_, kind)) = kind else { return false };
-            variants(kind, text).into_iter().any(|variant| {
-                let other = case.clone().set(&format!("{path}={variant}"));
-                // A refused value is no proof that the setting does something.
-                match other.config() {
-                    Ok(changed) if changed != config => {
-                        wordline_check::run(&other, &changed).is_ok_and(|o| o.text() != *baseline)
-                    }
-                    _ => false,
-                }
-            })
-        })
-    };
-    let settings = Mutex::new(settings.into_iter());
+    // Neighbours mostly move the same run, so the settings of a part try runs in the order in which they were
+    // moved last. The parts are the same on every machine.
+    let settings: Vec<String> = settings.into_iter().collect();
+    let parts = Mutex::new(settings.chunks(settings.len().div_ceil(8)));
     let idle = Mutex::new(Vec::new());
-    let take = || settings.lock().unwrap().next();
+    let take = || parts.lock().unwrap().next();
     std::thread::scope(|s| {
         for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
             s.spawn(|| {
-                while let Some(path) = take() {
-                    if !moves(&path) {
-                        idle.lock().unwrap().push(path);
+                while let Some(part) = take() {
+                    let mut order: Vec<usize> = (0..scenarios.len()).collect();
+                    for path in part {
+                        let moved = order
+                            .iter()
+                            .position(|&n| moves_in(&scenarios[n], &baselines[n], path));
+                        match moved {
+                            Some(at) => order[..=at].rotate_right(1),
+                            None => idle.lock().unwrap().push(path.clone()),
+                        }
                     }
                 }
             });

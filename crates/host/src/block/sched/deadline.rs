@@ -41,6 +41,20 @@ struct Entry {
     seq: u64,
 }
 
+impl Entry {
+    /// Of a number that no request has had.
+    const BLANK: Entry = Entry {
+        dir: Dir::Read,
+        start: 0,
+        end: 0,
+        expires: Time::ZERO,
+        mergeable: false,
+        prev: NONE,
+        next: NONE,
+        seq: 0,
+    };
+}
+
 /// mq-deadline: sorted by address, with an expiry for each direction.
 #[derive(Debug)]
 pub struct Deadline {
@@ -64,19 +78,9 @@ pub struct Deadline {
 impl Deadline {
     /// `requests`: the most there can be.
     pub fn new(config: &DeadlineConfig, requests: usize) -> Deadline {
-        let blank = Entry {
-            dir: Dir::Read,
-            start: 0,
-            end: 0,
-            expires: Time::ZERO,
-            mergeable: false,
-            prev: NONE,
-            next: NONE,
-            seq: 0,
-        };
         Deadline {
             config: config.clone(),
-            entries: vec![blank; requests].into(),
+            entries: vec![Entry::BLANK; requests].into(),
             sorted: [Vec::with_capacity(requests), Vec::with_capacity(requests)],
             fifo: [(NONE, NONE); 2],
             next_rq: [NONE; 2],
@@ -100,8 +104,7 @@ impl Deadline {
         let d = dir as usize;
         let expire = [self.config.read_expire, self.config.write_expire][d];
         if rq as usize >= self.entries.len() {
-            let blank = self.entries[0];
-            self.entries.resize(rq as usize + 1, blank);
+            self.entries.resize(rq as usize + 1, Entry::BLANK);
         }
         self.seq += 1;
         let tail = self.fifo[d].1;
@@ -324,6 +327,15 @@ mod tests {
         order: &'static [u32],
     }
     use Dir::{Read as R, Write as W};
+
+    #[test]
+    fn a_queue_that_was_made_for_no_request_takes_some() {
+        let mut d = Deadline::new(&DeadlineConfig::default(), 0);
+        for rq in [3, 0] {
+            d.insert(rq, R, u64::from(rq) << 12, 4096, false, Time::ZERO);
+        }
+        assert_eq!(drain(&mut d, Time::ZERO), [3, 0]);
+    }
 
     #[test]
     fn requests_go_out_by_the_rules_of_mq_deadline() {
