@@ -144,6 +144,7 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "menu",
             "teo",
             "windowed-greedy",
+            "commands-first",
             "nbd-server",
             "unix",
             "ethernet",
