@@ -412,8 +412,6 @@ fn draw_config(rng: &mut Rng) -> NandConfig {
     };
     let mut c = config(suspend);
     c.cache_register = rng.below(3) > 0;
-    // A LUN alone on its channel never has a command and data waiting for it at a time.
-    c.channel_order = rng.pick(&[ChannelOrder::Fifo, ChannelOrder::CommandsFirst]);
     c.t_command = Span(rng.pick(&[0, 3, 9]));
     // 16, 41 or 82 ns for a page: faster than the array, and slower.
     c.channel_rate = rng.pick(&[256, 100, 50]) * 1_000_000_000;
