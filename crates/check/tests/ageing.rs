@@ -44,13 +44,12 @@ fn random_writes_beside_collection_are_as_fast_as_the_closed_form_says() {
     }
 }
 
-/// Reads at random from all dies are no faster than `device check` says, and near it. Without a cache register
-/// a die also waits for the channel that it shares with three others.
+/// Reads at random from all dies are no faster than `device check` says, and near it.
 #[test]
 fn random_reads_come_near_the_closed_form_of_their_dies() {
     const JOB: &str = "[r]\nioengine=libaio\nrw=randread\nbs=4k\niodepth=256\nnumjobs=4\nnorandommap\n\
                        number_ios=50000\n";
-    for (register, share) in [("false", 0.8), ("true", 0.95)] {
+    for register in ["false", "true"] {
         let case = Case::new("pm9a3-1920g", JOB).stack("none").age(Age::Filled);
         let case = case.set("nand.blocks=64").set("nand.pages_per_block=96");
         let case = case.set("device.cache=none").set(&format!("nand.cache_register={register}"));
@@ -59,7 +58,7 @@ fn random_reads_come_near_the_closed_form_of_their_dies() {
         let result = case.run().unwrap().result;
         let rate = 200_000.0 / (result.machine.simulated_ns as f64 / 1e9) / expected.iops();
         println!("cache register {register}: {rate:.3} of {:.0} IOPS", expected.iops());
-        assert!((share..=1.0).contains(&rate), "cache register {register}: {rate:.3}");
+        assert!((0.95..=1.0).contains(&rate), "cache register {register}: {rate:.3}");
     }
 }
 

@@ -145,6 +145,7 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
             "menu",
             "teo",
             "windowed-greedy",
+            "commands-first",
             "nbd-server",
             "unix",
             "ethernet",

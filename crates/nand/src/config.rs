@@ -141,6 +141,9 @@ pub struct NandConfig {
     /// Bytes moved before another LUN may have the channel; 0 is all of an operation's.
     #[serde(default)]
     pub transfer_bytes: u32,
+    /// Who has a channel next.
+    #[serde(default)]
+    pub channel_order: ChannelOrder,
     /// A second page register: while a read's data leave from it, the array reads for the next
     /// (ONFI, read cache random).
     #[serde(default)]
@@ -202,6 +205,17 @@ pub struct SlcMode {
     /// Whose raw bit errors its pages have, under the code of `[nand.errors]`.
     #[serde(default)]
     pub errors: ErrorModel,
+}
+
+/// Which of the transfers that wait a channel takes up when it is free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChannelOrder {
+    /// In the order in which they came.
+    #[default]
+    Fifo,
+    /// Commands that have no data with them, of reads and erases, before data: each starts an array.
+    CommandsFirst,
 }
 
 fn one() -> u32 {

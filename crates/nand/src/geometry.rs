@@ -262,6 +262,7 @@ pub(crate) fn small() -> NandConfig {
         in_place: false,
         channel_rate: 400_000_000,
         transfer_bytes: 0,
+        channel_order: Default::default(),
         cache_register: false,
         t_command: Span(200),
         suspend: Default::default(),

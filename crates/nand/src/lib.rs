@@ -14,8 +14,8 @@ mod variation;
 
 pub use class::{Class, PerClass};
 pub use config::{
-    Cell, DecoderConfig, ErrorConfig, ErrorModel, NandConfig, PerPage, SlcMode, Suspend,
-    VariationConfig,
+    Cell, ChannelOrder, DecoderConfig, ErrorConfig, ErrorModel, NandConfig, PerPage, SlcMode,
+    Suspend, VariationConfig,
 };
 pub use decoder::on_new_drive as decoding_on_new_drive;
 pub use errors::Reread;

@@ -4,7 +4,8 @@
 use wordline_base::{Ctx, Ddir, Event, IdVec, IoId, Kind, Rng, Seed, Span, Time};
 use wordline_nand::config::NandPower;
 use wordline_nand::{
-    Cell, Class, LineId, LunId, Nand, NandConfig, Op, OpKind, PerClass, PerPage, Record, Suspend,
+    Cell, ChannelOrder, Class, LineId, LunId, Nand, NandConfig, Op, OpKind, PerClass, PerPage,
+    Record, Suspend,
 };
 
 const PAGES: u32 = 32;
@@ -32,6 +33,7 @@ fn config(suspend: Suspend) -> NandConfig {
         channel_rate: 256_000_000_000,
         t_command: Span(3),
         transfer_bytes: 0,
+        channel_order: ChannelOrder::Fifo,
         cache_register: false,
         suspend,
         endurance: 1000,
@@ -532,6 +534,7 @@ fn time_is_conserved_and_every_operation_ends() {
         c.channel_rate = 50_000_000_000;
         c.transfer_bytes = if rng.below(2) > 0 { 1024 } else { 0 };
         c.cache_register = rng.below(2) > 0;
+        c.channel_order = rng.pick(&[ChannelOrder::Fifo, ChannelOrder::CommandsFirst]);
         let gap = 5 + rng.below(60);
         let arrivals = draw(&mut rng, 1500, 8, gap);
         let (nand, records) = run(&c, &arrivals);
@@ -661,6 +664,7 @@ fn with_no_read_to_go_first_every_operation_keeps_its_time() {
         c.channel_rate = 50_000_000_000;
         c.transfer_bytes = if rng.below(2) > 0 { 1024 } else { 0 };
         c.cache_register = rng.below(2) > 0;
+        c.channel_order = rng.pick(&[ChannelOrder::Fifo, ChannelOrder::CommandsFirst]);
         let gap = 40 + rng.below(200);
         let mut arrivals = draw(&mut rng, 800, 8, gap);
         arrivals.retain(|a| !a.class.goes_ahead());

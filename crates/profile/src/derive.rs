@@ -5,7 +5,7 @@ use crate::config::Config;
 use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
 use wordline_ftl::{Placement, free_in_use, slc_buffer};
-use wordline_nand::Geometry;
+use wordline_nand::{ChannelOrder, Geometry};
 
 /// Where the sectors go.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -102,6 +102,15 @@ impl Peak {
     }
 }
 
+/// A rate with a number of commands that are in the drive at a time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AtDepth {
+    /// How many commands.
+    pub depth: u32,
+    /// Commands a second.
+    pub iops: f64,
+}
+
 /// A stage of an I/O on an idle drive.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stage {
@@ -134,10 +143,17 @@ pub struct Derived {
     /// Bytes a second of the link in one direction, payload.
     pub link_rate: f64,
     /// Write amplification of uniform random writes over the full drive, reclaiming in FIFO order:
-    /// what greedy stays somewhat below. In place, what one of 4 KiB programs of its unit.
+    /// what greedy stays somewhat below; with pages of the map. In place, what one of 4 KiB programs of its unit.
     pub uniform_wa: f64,
+    /// Of the pages of the map that are looked up at random, the share that memory does not have.
+    pub map_misses: f64,
     /// Random reads of 4 KiB.
     pub random_read: Peak,
+    /// The same with no more than so many at a time; of a bridge none.
+    pub random_read_at: Vec<AtDepth>,
+    /// The rate of random reads, in commands a second, to which channels that serve in order of arrival come down
+    /// when their LUNs are never idle: all read at one time, and all data wait for each other.
+    pub random_read_in_phase: Option<f64>,
     /// Sequential reads.
     pub sequential_read: Peak,
     /// Past a buffer in SLC mode, if there is one.
@@ -214,6 +230,21 @@ fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64)
     wa
 }
 
+/// Commands a second of `depth` that are always under way, each at one of `stations` at random, which holds it for
+/// `held` and serves in order of arrival, and `elsewhere` for the rest of its time: a closed network, worked out
+/// command by command (mean value analysis; Reiser and Lavenberg, 1980). One that comes to a station finds what the
+/// others alone would have there, and of the one that is served half is left, since all take equally long.
+pub fn rate_at_depth(depth: u32, stations: u32, held: f64, elsewhere: f64) -> f64 {
+    let (mut rate, mut there) = (0.0, 0.0);
+    for n in 1..=depth {
+        let busy = rate * held / f64::from(stations);
+        let stay = held * (1.0 + there - busy / 2.0);
+        rate = f64::from(n) / (elsewhere + stay);
+        there = rate * stay / f64::from(stations);
+    }
+    rate
+}
+
 /// A command of a large sequential transfer.
 const LARGE: u64 = 128 << 10;
 
@@ -258,7 +289,8 @@ fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>
         .collect();
     let (count, first) = (inside.len() as f64, &inside[0]);
     let link_rate = link_rate(config, sas);
-    let rates = Rates { config, g: &first.geometry, link_rate, sas };
+    let user_sectors = first.capacity.user_sectors;
+    let rates = Rates { config, g: &first.geometry, user_sectors, link_rate, sas };
     let firmware = &config.device.firmware;
     let stripe = u64::from(bridge.stripe_bytes);
     // The slowest of the drives has as much to do as the others.
@@ -312,8 +344,11 @@ fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>
             spare_lines: each(|c| c.spare_lines),
         },
         link_rate,
+        map_misses: 0.0,
         uniform_wa: inside.iter().map(|d| d.uniform_wa).fold(1.0, f64::max),
         random_read: peak(false, &|d| d.random_read.clone()),
+        random_read_at: Vec::new(),
+        random_read_in_phase: None,
         sequential_read: peak(false, &|d| d.sequential_read.clone()),
         sequential_write: peak(true, &|d| d.sequential_write.clone()),
         slc_buffer: None,
@@ -337,25 +372,29 @@ fn derive_drive(config: &Config, sas: Option<&SasConfig>) -> Derived {
     let capacity = capacity(config, &g);
     let alpha = capacity.data_sectors() as f64 / capacity.user_sectors.max(1) as f64;
     let link_rate = link_rate(config, sas);
-    let uniform_wa = match g.in_place {
+    let data_wa = match g.in_place {
         true => f64::from(g.sectors_per_unit),
         false => limited_write_amplification(config, &capacity, alpha),
     };
-    let rates = Rates { config, g: &g, link_rate, sas };
+    let user_sectors = capacity.user_sectors;
+    let rates = Rates { config, g: &g, user_sectors, link_rate, sas };
+    let random_read = rates.read("random read, 4 KiB", SECTOR);
+    let map_misses = rates.map_misses(1, true);
     Derived {
         geometry: g,
         capacity,
         link_rate,
-        uniform_wa,
-        random_read: rates.read("random read, 4 KiB", SECTOR),
+        map_misses,
+        uniform_wa: data_wa * (1.0 + map_misses),
+        random_read_at: rates.read_at_depths(&random_read),
+        random_read_in_phase: rates.read_in_phase(&random_read),
+        random_read,
         sequential_read: rates.read("sequential read, 128 KiB", LARGE),
-        sequential_write: rates.write("sequential write, 128 KiB".into(), LARGE, 1.0),
+        sequential_write: rates.write("sequential write, 128 KiB", LARGE, 1.0),
         slc_buffer: rates.slc_buffer(),
         random_write: match g.in_place {
             true => vec![rates.write_in_place()],
-            false => [1.0, uniform_wa]
-                .map(|wa| rates.write(format!("random write, 4 KiB, WA {wa:.2}"), SECTOR, wa))
-                .into(),
+            false => [1.0, data_wa].map(|wa| rates.write("random write, 4 KiB", SECTOR, wa)).into(),
         },
         read_latency: rates.read_stages(false),
         cached_read_latency: config.device.cache.as_ref().map(|_| rates.read_stages(true)),
@@ -363,9 +402,23 @@ fn derive_drive(config: &Config, sas: Option<&SasConfig>) -> Derived {
     }
 }
 
+/// What a unit of users costs.
+struct Written {
+    /// Units programmed, its own among them.
+    programs: f64,
+    /// Time of a core for each of its sectors, beside the command's and the programs'.
+    core: f64,
+    /// Time of a LUN.
+    lun: f64,
+    /// Time of a channel.
+    channel: f64,
+}
+
 struct Rates<'a> {
     config: &'a Config,
     g: &'a Geometry,
+    /// That users can write.
+    user_sectors: u64,
     link_rate: f64,
     /// Its link, if it is behind a bridge.
     sas: Option<&'a SasConfig>,
@@ -435,6 +488,43 @@ impl Rates<'_> {
         }
     }
 
+    /// Of the pages of the map that commands of so many sectors look up, those that a command reads from flash: where
+    /// memory holds a part of the map. At random places a page is in memory as often as memory has pages of all; in
+    /// order each is read once.
+    fn map_misses(&self, sectors: u64, at_random: bool) -> f64 {
+        let held = self.config.ftl.firmware.as_ref().map_or(0, |firmware| firmware.map_bytes);
+        let page = self.g.sector.bytes();
+        let entries = page / 4;
+        let (pages, room) = (self.user_sectors.div_ceil(entries), held / page);
+        match room {
+            0 => 0.0,
+            room if room >= pages => 0.0,
+            room if at_random => 1.0 - room as f64 / pages as f64,
+            _ => sectors as f64 / entries as f64,
+        }
+    }
+    /// Times of a LUN, a channel and a core for a page of the map that is read.
+    fn map_read(&self) -> [f64; 3] {
+        let n = &self.config.nand;
+        let command = n.t_command.as_secs_f64();
+        let (array, transfer) =
+            (n.t_read.mean().as_secs_f64(), self.transfer(self.g.sector.bytes()));
+        [self.held(array, transfer), command + transfer, self.move_core()]
+    }
+    /// Time of a core for a sector that the layer reads for itself.
+    fn move_core(&self) -> f64 {
+        let cost = &self.config.ftl.cost;
+        (cost.background_command + cost.gc_sector).as_secs_f64()
+    }
+    /// What a read holds its LUN for. With a cache register its data leave while the array reads for the next.
+    fn held(&self, array: f64, transfer: f64) -> f64 {
+        let command = self.config.nand.t_command.as_secs_f64();
+        match self.config.nand.cache_register {
+            true => command + array.max(transfer),
+            false => command + array + transfer,
+        }
+    }
+
     fn peak(&self, name: String, bytes: u64, bounds: Vec<(&'static str, f64)>) -> Peak {
         // A stage that takes no time, and a limit of 0, bound nothing.
         let bounds = bounds.into_iter().filter(|(_, rate)| rate.is_finite() && *rate > 0.0);
@@ -448,12 +538,12 @@ impl Rates<'_> {
         // A large command reads whole units.
         let piece = bytes.min(self.g.unit_bytes());
         let command = n.t_command.as_secs_f64();
-        let (array, transfer) = (n.t_read.mean().as_secs_f64(), self.transfer(piece));
-        // With a cache register the data of a read leave while the array reads for the next.
-        let held = match n.cache_register {
-            true => command + array.max(transfer),
-            false => command + array + transfer,
-        };
+        let transfer = self.transfer(piece);
+        let held = self.held(n.t_read.mean().as_secs_f64(), transfer);
+        // Pages of the map that it reads beside its data.
+        let misses = self.map_misses(self.g.sector.holding(bytes), bytes == SECTOR);
+        let [map_held, map_channel, map_core] = self.map_read().map(|time| misses * time);
+        let share = piece as f64 / bytes as f64;
         let luns = f64::from(self.g.luns) * piece as f64;
         let channels = f64::from(self.g.channels) * piece as f64;
         let latency = total(&self.read_stages(false)).as_secs_f64()
@@ -464,10 +554,16 @@ impl Rates<'_> {
             name.into(),
             bytes,
             vec![
-                ("LUNs", luns / held),
-                ("channels", channels / (command + transfer)),
-                ("decoders", self.decoding().map_or(0.0, |(_, rate)| rate)),
-                ("firmware", cores / self.firmware(false, self.g.sector.holding(bytes))),
+                ("LUNs", luns / (held + map_held * share)),
+                ("channels", channels / (command + transfer + map_channel * share)),
+                (
+                    "decoders",
+                    self.decoding().map_or(0.0, |(_, rate)| rate / (1.0 + misses * share)),
+                ),
+                (
+                    "firmware",
+                    cores / (self.firmware(false, self.g.sector.holding(bytes)) + map_core),
+                ),
                 ("commands in flight", in_flight / latency),
                 ("link", self.link_rate),
                 ("limit read_rate", l.read_rate as f64),
@@ -476,7 +572,41 @@ impl Rates<'_> {
         )
     }
 
-    fn write(&self, name: String, bytes: u64, wa: f64) -> Peak {
+    /// Random reads with so many at a time. Some LUNs have several to read, then, and others none.
+    fn read_at_depths(&self, peak: &Peak) -> Vec<AtDepth> {
+        let rate = |name| peak.bounds.iter().find(|b| b.name == name).map(|b| b.bytes_per_s);
+        let stations = [("LUNs", self.g.luns), ("channels", self.g.channels)];
+        let flash = stations.map(|(name, count)| (rate(name).unwrap_or(f64::INFINITY), count));
+        let (rate, count) = if flash[0].0 <= flash[1].0 { flash[0] } else { flash[1] };
+        let held = f64::from(count) * SECTOR as f64 / rate;
+        let elsewhere = total(&self.read_stages(false)).as_secs_f64() - held;
+        let most = self.config.device.queues.in_flight;
+        let depths = [1, 8, 32, 128, 512, 1024].into_iter().filter(|&depth| depth <= most);
+        depths
+            .map(|depth| {
+                let iops = rate_at_depth(depth, count, held, elsewhere.max(0.0)).min(peak.iops());
+                AtDepth { depth, iops }
+            })
+            .collect()
+    }
+
+    /// A command waits for the data of all other LUNs of its channel.
+    fn read_in_phase(&self, peak: &Peak) -> Option<f64> {
+        let n = &self.config.nand;
+        if n.cache_register || n.channel_order == ChannelOrder::CommandsFirst {
+            return None;
+        }
+        let others = f64::from(self.g.luns / self.g.channels - 1);
+        let luns = peak.bounds.iter().find(|b| b.name == "LUNs")?;
+        let held = f64::from(self.g.luns) * SECTOR as f64 / luns.bytes_per_s;
+        let reads = 1.0 + self.map_misses(1, true);
+        let round = held + reads * others * self.transfer(SECTOR);
+        Some(f64::from(self.g.luns) / round).filter(|&iops| iops < peak.iops())
+    }
+
+    /// `wa`: without pages of the map.
+    fn write(&self, name: &str, bytes: u64, wa: f64) -> Peak {
+        let at_random = bytes == SECTOR;
         let n = &self.config.nand;
         let unit = self.g.unit_bytes();
         let command = n.t_command.as_secs_f64();
@@ -485,9 +615,21 @@ impl Rates<'_> {
         let program = command + transfer + n.t_program.mean().as_secs_f64() + erase;
         let [reads, carried] = self.gc_reads(wa).map(|of| of * wa);
         let data = carried * self.transfer(SECTOR);
-        let lun = wa * program + reads * (command + n.t_read.mean().as_secs_f64()) + data;
-        let channel = wa * (command + transfer) + reads * command + data;
-        self.written(name, bytes, wa, [lun, channel])
+        // Each sector that is programmed changes an entry: its page is read if memory has none, and written when it
+        // gives way.
+        let misses = wa * self.map_misses(1, at_random);
+        let unit_misses = misses * f64::from(self.g.sectors_per_unit);
+        let [map_held, map_channel, map_core] = self.map_read();
+        let all = wa + misses;
+        let lun = all * program
+            + reads * (command + n.t_read.mean().as_secs_f64())
+            + data
+            + unit_misses * map_held;
+        let channel =
+            all * (command + transfer) + reads * command + data + unit_misses * map_channel;
+        let name = if at_random { format!("{name}, WA {all:.2}") } else { name.into() };
+        let core = misses * map_core + (wa - 1.0) * self.move_core();
+        self.written(name, bytes, Written { programs: all, core, lun, channel })
     }
     /// Reads of the collector in a unit of its victim, and the pieces of 4 KiB that they carry. Of the pieces a
     /// share 1 - 1 / WA is in use, in places that do not depend on each other.
@@ -513,42 +655,53 @@ impl Rates<'_> {
             .ok()
             .filter(|b| b[1] + b[2] > 0)?;
         let moved = n.t_command.as_secs_f64() + self.transfer(g.unit_bytes());
+        let program = moved + n.t_program.mean().as_secs_f64();
+        // For each unit that is programmed, pages of the map that are read, and written as units of them.
+        let misses = self.map_misses(1, false);
+        let unit_misses = misses * f64::from(g.sectors_per_unit);
+        let [map_held, map_channel, map_core] = self.map_read();
+        let map_lun = unit_misses * map_held + misses * program;
+        let map_channel = unit_misses * map_channel + misses * moved;
         let erase = slc.t_erase.as_secs_f64() / f64::from(g.slc_pages);
-        let inside = moved + slc.t_program.as_secs_f64() + erase;
+        // What is in the buffer was erased when it was folded.
+        let inside = moved + slc.t_program.as_secs_f64();
         // A borrowed superblock is full, and a share u of what it frees takes its data elsewhere.
         let u = f64::from(g.slc_pages) / f64::from(g.pages);
         let folded = u / (1.0 - u);
-        let program = moved + n.t_program.mean().as_secs_f64();
         let lun = program + folded * (program + moved + slc.t_read.as_secs_f64() + erase);
         let channel = moved * (1.0 + 2.0 * folded);
-        let peak = |name: &str, wa, times| self.written(name.into(), LARGE, wa, times);
+        let peak = |name: &str, wa: f64, lun: f64, channel: f64| {
+            let core = (wa - 1.0) * self.move_core() + wa * misses * map_core;
+            let (lun, channel) = (lun + wa * map_lun, channel + wa * map_channel);
+            let programs = wa * (1.0 + misses);
+            self.written(name.into(), LARGE, Written { programs, core, lun, channel })
+        };
         Some(SlcBuffer {
             always_bytes: g.sector.bytes_of(always),
             blank_bytes: g.sector.bytes_of(blank),
-            write: peak("... into the SLC buffer", 1.0, [inside, moved]),
+            write: peak("... into the SLC buffer", 1.0, inside, moved),
             folding: (blank > 0)
-                .then(|| peak("... while it is folded", 1.0 + folded, [lun, channel])),
+                .then(|| peak("... while it is folded", 1.0 + folded, lun, channel)),
         })
     }
-    /// `times`: those of a LUN and of a channel for a unit of users.
-    fn written(&self, name: String, bytes: u64, wa: f64, [lun, channel]: [f64; 2]) -> Peak {
+    fn written(&self, name: String, bytes: u64, work: Written) -> Peak {
         let l = &self.config.device.limits;
         let (unit, sector) = (self.g.unit_bytes(), self.g.sector);
         let cores = f64::from(self.config.device.firmware.cores) * bytes as f64;
         let sectors = sector.holding(bytes);
         let cost = &self.config.ftl.cost;
-        let per_sector = cost.program_unit.as_secs_f64() * wa / f64::from(self.g.sectors_per_unit)
-            + (cost.gc_sector + cost.background_command).as_secs_f64() * (wa - 1.0);
+        let program = cost.program_unit.as_secs_f64() / f64::from(self.g.sectors_per_unit);
+        let per_sector = program * work.programs + work.core;
         let background = if self.on_device() { per_sector * sectors as f64 } else { 0.0 };
         self.peak(
             name,
             bytes,
             vec![
-                ("LUNs", f64::from(self.g.luns) * unit as f64 / lun),
-                ("channels", f64::from(self.g.channels) * unit as f64 / channel),
+                ("LUNs", f64::from(self.g.luns) * unit as f64 / work.lun),
+                ("channels", f64::from(self.g.channels) * unit as f64 / work.channel),
                 ("firmware", cores / (self.firmware(true, sectors) + background)),
                 ("link", self.link_rate),
-                ("limit program_rate", l.program_rate as f64 / wa),
+                ("limit program_rate", l.program_rate as f64 / work.programs),
                 ("limit write_rate", l.write_rate as f64),
                 ("limit write_iops", l.write_iops as f64 * bytes as f64),
             ],
@@ -586,6 +739,18 @@ impl Rates<'_> {
         )
     }
 
+    /// What a read at random waits for a page of the map that memory does not have, on average.
+    fn map_stage(&self) -> Span {
+        let (n, cost) = (&self.config.nand, &self.config.ftl.cost);
+        let time = cost.background_command
+            + cost.gc_sector
+            + n.t_command
+            + n.t_read.mean()
+            + Span::of_bytes(self.g.sector.bytes(), self.channel())
+            + self.decoding().map_or(Span::ZERO, |(time, _)| time);
+        Span((self.map_misses(1, true) * time.0 as f64).round() as u64)
+    }
+
     /// A 4 KiB read on an idle drive, from the doorbell to the completion entry in host memory.
     fn read_stages(&self, cached: bool) -> Vec<Stage> {
         let (n, d) = (&self.config.nand, &self.config.device);
@@ -596,6 +761,7 @@ impl Rates<'_> {
         }
         if !cached {
             stage("FTL", self.ftl_time(false, self.g.sector.holding(SECTOR)));
+            stage("page of the map, on average", self.map_stage());
             stage("flash command", n.t_command);
             stage("array", n.t_read.mean());
             stage("channel", Span::of_bytes(SECTOR, self.channel()));

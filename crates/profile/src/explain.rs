@@ -64,11 +64,20 @@ impl Lines {
             self.row("", format!("then {}", others.join(", ")));
         }
     }
-    /// `firmware`: whose sectors are where is in the spare areas of flash.
-    fn mapping(&mut self, c: &Capacity, memory: &str, firmware: bool) {
+    fn mapping(&mut self, c: &Capacity, memory: &str, config: &Config, misses: f64) {
         let map = binary(c.user_sectors * 4);
-        self.row("L2P, 4 B a sector", format!("{map} of {memory} memory"));
-        let (back, more) = match firmware {
+        let firmware = config.ftl.firmware.as_ref();
+        let text = match firmware.filter(|_| misses > 0.0) {
+            Some(firmware) => format!(
+                "{map}, {} of it in memory: {:.1} % of look-ups at random read a page of it",
+                binary(firmware.map_bytes),
+                misses * 100.0
+            ),
+            None => format!("{map} of {memory} memory"),
+        };
+        self.row("L2P, 4 B a sector", text);
+        // Whose sectors are where, a drive's firmware has in the spare areas of flash.
+        let (back, more) = match firmware.is_some() {
             true => (0, "a bit more for each raw one"),
             false => (4, "4 B and a bit more for each raw one, once all lines are written"),
         };
@@ -162,7 +171,7 @@ pub fn explain(config: &Config) -> String {
         let map = format!("{} of {memory} memory: a bit a sector", binary(c.user_sectors / 8));
         out.row("what is written", map);
     } else {
-        out.mapping(c, memory, config.ftl.firmware.is_some());
+        out.mapping(c, memory, config, d.map_misses);
     }
 
     out.head("Geometry");
@@ -179,6 +188,17 @@ pub fn explain(config: &Config) -> String {
 
     out.head("Peak rates, and what bounds them");
     out.peak(&d.random_read);
+    let depths: Vec<_> = d
+        .random_read_at
+        .iter()
+        .map(|at| format!("{}: {}", at.depth, si(at.iops, "").trim_end()))
+        .collect();
+    out.row("... with so many at a time", format!("{} IOPS", depths.join(", ")));
+    if let Some(iops) = d.random_read_in_phase {
+        let text =
+            "where LUNs are never idle: a command waits for the data of its channel's others";
+        out.row("... down to", format!("{} {text}", si(iops, "IOPS")));
+    }
     out.peak(&d.sequential_read);
     out.peak(&d.sequential_write);
     if let Some(buffer) = &d.slc_buffer {
@@ -194,6 +214,10 @@ pub fn explain(config: &Config) -> String {
         };
         let text = "the second WA: uniform random writes to a full drive, FIFO, with the lines";
         out.row("", format!("{text} {keeper} keeps free"));
+        if d.map_misses > 0.0 {
+            let text = "bounds: what is moved waits for pages of the map while LUNs are idle";
+            out.row("", text);
+        }
     }
 
     out.head("Latency of an idle drive, 4 KiB, doorbell to completion entry");
@@ -243,7 +267,7 @@ pub fn explain(config: &Config) -> String {
         + f64::from(p.link_mw);
     out.row("idle", watts(idle));
     // LUNs kept busy by a rate, by Little's law.
-    let reading = d.random_read.iops() * n.t_read.mean().as_secs_f64();
+    let reading = d.random_read.iops() * (1.0 + d.map_misses) * n.t_read.mean().as_secs_f64();
     out.row(
         "at peak random read",
         watts(controller + reading.min(luns) * f64::from(n.power.read_mw)),

@@ -23,7 +23,8 @@ pub use config::{PathKind, host_memory, paths, settings, value_at};
 pub use config::{ReadFile, Source, Sources};
 pub use config::{resolved_device, resolved_stack, resolved_toml};
 pub use derive::{
-    Bound, Capacity, Derived, Peak, SlcBuffer, Stage, derive, fifo_write_amplification,
+    AtDepth, Bound, Capacity, Derived, Peak, SlcBuffer, Stage, derive, fifo_write_amplification,
+    rate_at_depth,
 };
 pub use document::Document;
 pub use error::{ConfigError, Problem};

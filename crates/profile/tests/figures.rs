@@ -6,6 +6,7 @@ use wordline_ftl::{Placement, Translation, Translator};
 use wordline_nand::Nand;
 use wordline_profile::{
     Config, Derived, Sources, Stage, assemble, derive, explain, fifo_write_amplification,
+    rate_at_depth,
 };
 
 fn preset(device: &str, overrides: &[&str]) -> (Config, Derived) {
@@ -174,4 +175,61 @@ fn explanations_have_all_their_parts() {
         );
         println!("{text}");
     }
+}
+
+#[test]
+fn random_reads_at_a_depth_follow_from_the_luns_and_the_rest_of_a_read() {
+    // Alone a read meets nobody; many find a LUN each only on average.
+    near(rate_at_depth(1, 32, 50e-6, 10e-6), 1.0 / 60e-6, 1e-9);
+    near(rate_at_depth(100_000, 32, 50e-6, 10e-6), 32.0 / 50e-6, 0.001);
+    // Two of no other time on two LUNs: the one that comes finds the other there in half of the cases, with half of
+    // its time left.
+    near(rate_at_depth(2, 2, 1.0, 0.0), 2.0 / (1.0 + 0.5 - 0.25), 1e-9);
+    let (_, d) = preset("pm9a3-1920g", &[]);
+    assert_eq!(d.random_read.least().name, "LUNs");
+    // 32 / (0.2 + 45 + 3.414 us).
+    near(d.random_read.iops(), 658.2e3, 0.001);
+    let at = |depth| d.random_read_at.iter().find(|at| at.depth == depth).unwrap().iops;
+    near(at(1), 1.0 / (us(&d.read_latency) / 1e6), 0.001);
+    near(at(512), 638.9e3, 0.001);
+    assert!(d.random_read_in_phase.is_none());
+    // 32 / (0.2 + 45 + 4 x 3.414 us).
+    let (config, d) = preset("pm9a3-1920g", &["nand.channel_order=fifo"]);
+    near(d.random_read_in_phase.unwrap(), 543.7e3, 0.001);
+    assert!(explain(&config).contains("down to"));
+}
+
+#[test]
+fn a_part_of_the_map_in_memory_costs_what_its_misses_cost() {
+    let whole = preset("pm9a3-1920g", &[]).1;
+    // 468,843,606 sectors of 1,024 entries are 457,856 pages.
+    let (config, d) = preset("pm9a3-1920g", &["ftl.firmware.map_bytes=468844544"]);
+    near(d.map_misses, 0.75, 0.001);
+    near(
+        whole.random_read.bounds[0].bytes_per_s / d.random_read.bounds[0].bytes_per_s,
+        1.75,
+        0.001,
+    );
+    // A background command, a sector of it, and a read.
+    let more = us(&d.read_latency) - us(&whole.read_latency);
+    near(more, 0.75 * (0.3 + 0.2 + 0.2 + 45.0 + 3.414), 0.001);
+    // Each sector that is programmed writes a page as often.
+    near(
+        d.random_write[0].bounds[0].bytes_per_s,
+        {
+            let program = 0.2 + 27.307 + 400.0 + 3500.0 / 1536.0;
+            let read = 0.2 + 45.0 + 3.414;
+            32.0 * 32768.0 / ((1.75 * program + 0.75 * 8.0 * read) * 1e-6)
+        },
+        0.001,
+    );
+    assert!(d.uniform_wa > 1.7 * whole.uniform_wa, "{} and {}", d.uniform_wa, whole.uniform_wa);
+    assert!(explain(&config).contains("75.0 % of look-ups at random read a page of it"));
+}
+
+#[test]
+fn a_burst_into_the_slc_buffer_erases_nothing() {
+    let (_, d) = preset("p41-plus-1tb", &[]);
+    // 64 KiB in 0.2 + 54.61 + 200 us, on 8 LUNs.
+    near(d.slc_buffer.unwrap().write.bounds[0].bytes_per_s, 8.0 * 65536.0 / 254.81e-6, 0.001);
 }

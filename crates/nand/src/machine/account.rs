@@ -187,7 +187,7 @@ impl Nand {
     /// Time the channel was in use until `now`: of channels told apart their mean.
     pub fn channel_busy(&self, channel: ChannelId, now: Time) -> Span {
         let busy = |channel: ChannelId| match &self.preemption {
-            Some(p) if self.config.suspend.dma => p.channel_busy(channel, now),
+            Some(p) if self.arbitrated => p.channel_busy(channel, now),
             _ => self.channels[channel].busy_until(now),
         };
         let parts = channel * self.parts..(channel + 1) * self.parts;

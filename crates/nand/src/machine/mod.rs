@@ -10,7 +10,8 @@
 //! Data move `transfer_bytes` at a time (the planes of a unit one after the other, each with cycles of
 //! its own: ONFI, multi-plane operations), and LUNs that want the channel meanwhile come in between.
 //!
-//! With `[nand.suspend]` reads for users go first: module `suspend`. Channels in gangs: module `gang`.
+//! With `[nand.suspend]` reads for users go first, and with `nand.channel_order` commands go before data: module
+//! `suspend`. Channels in gangs: module `gang`.
 //!
 //! A waiting operation knows what it waited for: each LUN integrates how long it was occupied by
 //! each class of work, and an operation takes the difference between its arrival and its start.
@@ -159,8 +160,10 @@ pub struct Nand {
     t_part: Span,
     /// Time of one sector on the channel: most reads move one.
     t_sector_transfer: Span,
-    /// Reads for users go first.
+    /// Reads for users go first, or a channel has a queue.
     preemption: Option<Box<Preemption>>,
+    /// A channel chooses among those that wait for it.
+    arbitrated: bool,
     gang: Option<Box<Gang>>,
     /// Parts of an operation on LUNs of their own: 1, or those of a gang told apart.
     parts: u32,
@@ -240,6 +243,7 @@ impl Nand {
             },
             t_sector_transfer: Span::of_bytes(geometry.sector.bytes(), rate),
             plain: preemption.is_none() && parts == 1 && config.decoder.is_none(),
+            arbitrated: preemption.as_ref().is_some_and(|p| p.is_arbitrated()),
             preemption,
             gang,
             parts,
@@ -304,7 +308,8 @@ impl Nand {
     }
     /// What reads going first did, where they may.
     pub fn suspensions(&self) -> Option<&Suspensions> {
-        self.preemption.as_ref().map(|p| &p.counters)
+        let preemption = self.preemption.as_ref().filter(|_| self.config.suspend.any());
+        preemption.map(|p| &p.counters)
     }
 
     pub(crate) fn block_index(&self, lun: LunId, line: LineId) -> BlockId {
@@ -483,7 +488,7 @@ impl Nand {
         self.counters.busy_ns[l.holder] += l.settle(now);
         l.current = Some(key);
         l.holder = op.class as usize;
-        if self.config.suspend.dma {
+        if self.arbitrated {
             return self.ask_for_channel(ctx, key, data, array);
         }
         let part = data.min(self.t_part);
@@ -669,7 +674,7 @@ impl Nand {
     /// The next part of a read's data; all of them on a channel that serves out of order.
     fn data_out(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let state = &mut self.states[key];
-        if self.config.suspend.dma {
+        if self.arbitrated {
             let data = state.left;
             return self.transfer(ctx, key, data, Span::ZERO);
         }

@@ -1,4 +1,4 @@
-//! Reads for users go first (`[nand.suspend]`).
+//! Reads for users go first (`[nand.suspend]`), and commands before data (`nand.channel_order`).
 //!
 //! - `queue`: at its LUN such a read goes ahead of whatever else waits there.
 //! - `program`, `erase`: if it is next at a LUN whose array programs or erases, that is suspended: the
@@ -16,11 +16,15 @@
 //! page and erases of their block. An operation lets `most` reads go ahead of it, wherever, and none
 //! after that; and a program or erase works for `interval` between suspensions. So each ends.
 //!
+//! A channel that chooses among those that wait for it (`dma`, or commands first) has a queue: those in front of it
+//! are commands without data, of reads and erases, if these go first. Nothing under way is stopped for a command. The
+//! LUN of a read whose data have left has its next command there before the channel is granted.
+//!
 //! An event carries the LUN and a number that changes when the LUN's pending events no longer hold;
 //! others are dropped as they come.
 
 use crate::Class;
-use crate::config::NandConfig;
+use crate::config::{ChannelOrder, NandConfig};
 use crate::geometry::{ChannelId, LunId};
 use crate::machine::{Nand, Op, OpKind, PerClass, Record, SUSPENSION, Stage, State};
 use serde::Serialize;
@@ -120,13 +124,46 @@ impl Quiet {
     }
 }
 
-/// A channel that serves reads for users first.
+/// Operations that wait for a channel, in order of arrival but for commands that may pass data.
+#[derive(Clone, Default, Debug)]
+struct Waiting {
+    all: VecDeque<u32>,
+    /// So many in front are commands.
+    commands: usize,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+    fn push(&mut self, key: u32, passes_data: bool) {
+        match passes_data {
+            true => {
+                self.all.insert(self.commands, key);
+                self.commands += 1;
+            }
+            false => self.all.push_back(key),
+        }
+    }
+    fn pop(&mut self) -> Option<u32> {
+        self.commands = self.commands.saturating_sub(1);
+        self.all.pop_front()
+    }
+    /// Takes out one that has data; false if it is not there.
+    fn remove(&mut self, key: u32) -> bool {
+        let place = self.all.iter().position(|&k| k == key);
+        place.is_some_and(|place| self.all.remove(place).is_some())
+    }
+}
+
+/// A channel that chooses among those that wait for it.
 #[derive(Clone, Default, Debug)]
 struct Bus {
     current: Option<Grant>,
     stopped: Option<u32>,
-    first: VecDeque<u32>,
-    others: VecDeque<u32>,
+    /// Reads for users; all, where these do not go first.
+    first: Waiting,
+    others: Waiting,
     /// A read's command whose end has no event of its own: nobody waits for the channel.
     quiet: Quiet,
     /// Time granted, to the end of `current`, or of the quiet command.
@@ -148,21 +185,33 @@ pub(crate) struct Preemption {
     lun_bits: u32,
     /// What a LUN or a channel is at may be stopped for a read.
     takes_away: bool,
+    /// Reads for users have channels before others.
+    dma: bool,
+    /// Commands pass data that wait.
+    commands_first: bool,
     pub counters: Suspensions,
 }
 
 impl Preemption {
-    /// None if nothing may go ahead.
+    /// None if nothing may go ahead and channels serve in order of arrival.
     pub fn new(config: &NandConfig, luns: u32, channels: u32) -> Option<Preemption> {
-        let buses = if config.suspend.dma { channels } else { 0 };
-        config.suspend.any().then(|| Preemption {
+        let commands_first = config.channel_order == ChannelOrder::CommandsFirst;
+        let arbitrated = config.suspend.dma || commands_first;
+        let buses = if arbitrated { channels } else { 0 };
+        (config.suspend.any() || arbitrated).then(|| Preemption {
             dies: IdVec::filled(Die::default(), luns),
             progress: IdVec::new(),
             buses: IdVec::filled(Bus::default(), buses),
             lun_bits: 32 - (luns - 1).leading_zeros(),
             takes_away: config.suspend.program || config.suspend.erase || config.suspend.dma,
+            dma: config.suspend.dma,
+            commands_first,
             counters: Suspensions::default(),
         })
+    }
+    /// Channels choose among those that wait for them.
+    pub fn is_arbitrated(&self) -> bool {
+        !self.buses.is_empty()
     }
     /// The index of an event of the LUN.
     pub fn tag(&self, lun: LunId) -> u32 {
@@ -184,6 +233,17 @@ impl Preemption {
         let bus = &self.buses[channel];
         let end = bus.current.map_or(bus.quiet.end, |g| g.end);
         bus.busy.saturating_sub(end.since(now))
+    }
+    /// Puts an operation with those that wait for a channel.
+    fn wait(&mut self, channel: ChannelId, class: Class, key: u32) {
+        let progress = &self.progress[key];
+        let passes_data = self.commands_first && progress.whole == progress.cycles;
+        let bus = &mut self.buses[channel];
+        let waiting = match !self.dma || class.goes_ahead() {
+            true => &mut bus.first,
+            false => &mut bus.others,
+        };
+        waiting.push(key, passes_data);
     }
     fn let_ahead(&mut self, key: u32) {
         let ahead = &mut self.progress[key].ahead;
@@ -412,7 +472,7 @@ impl Nand {
             self.consider(ctx, lun);
             return None;
         }
-        if !self.config.suspend.dma || kind == Kind::NandArray {
+        if !self.arbitrated || kind == Kind::NandArray {
             return self.advance(ctx, kind, lun);
         }
         // The one that has the channel: the current operation, or the one whose data leave.
@@ -432,11 +492,17 @@ impl Nand {
             return None;
         }
         record.out_start = begin;
-        if *rereads > 0 {
+        let over = if *rereads > 0 {
             self.read_again(ctx, lun, key);
-            return None;
+            false
+        } else {
+            self.finish(ctx, lun, key)
+        };
+        if self.preempt().commands_first {
+            self.preempt_mut().buses[channel].current = None;
+            self.grant_next(ctx, channel);
         }
-        self.finish(ctx, lun, key).then_some(key)
+        over.then_some(key)
     }
 }
 
@@ -503,21 +569,21 @@ impl Nand {
     /// The channel is another's.
     #[inline(never)]
     fn want_from(&mut self, ctx: &mut Ctx, key: u32, g: Grant) {
-        let record = &self.states[key].record;
-        let (channel, first) = (record.channel, record.op.class.goes_ahead());
-        let bus = &mut self.preempt_mut().buses[channel];
-        if !first {
-            bus.others.push_back(key);
-        } else if !bus.first.is_empty() || !self.may_stop(ctx.now, channel, g) {
-            self.preempt_mut().buses[channel].first.push_back(key);
-        } else {
-            let lead = self.stop(ctx, channel, g);
-            self.preempt_mut().buses[channel].stopped = Some(g.key);
-            self.let_first(channel);
-            self.grant(ctx, key, lead);
-            let lun = self.states[g.key].record.lun;
-            self.consider(ctx, lun);
+        let Record { channel, op: Op { class, .. }, .. } = self.states[key].record;
+        let p = self.preempt();
+        let stops = p.dma
+            && class.goes_ahead()
+            && p.buses[channel].first.is_empty()
+            && self.may_stop(ctx.now, channel, g);
+        if !stops {
+            return self.preempt_mut().wait(channel, class, key);
         }
+        let lead = self.stop(ctx, channel, g);
+        self.preempt_mut().buses[channel].stopped = Some(g.key);
+        self.let_first(channel);
+        self.grant(ctx, key, lead);
+        let lun = self.states[g.key].record.lun;
+        self.consider(ctx, lun);
     }
 
     /// Whether the transfer under way may be stopped for a read, and with it everything that waits
@@ -536,13 +602,13 @@ impl Nand {
     fn may_go_first(&self, channel: ChannelId) -> bool {
         let p = self.preempt();
         let bus = &p.buses[channel];
-        let mut waiting = bus.stopped.iter().chain(&bus.others);
+        let mut waiting = bus.stopped.iter().chain(&bus.others.all);
         waiting.all(|&key| p.progress[key].ahead < self.config.suspend.most)
     }
     fn let_first(&mut self, channel: ChannelId) {
         let p = self.preempt_mut();
         let bus = std::mem::take(&mut p.buses[channel]);
-        bus.stopped.iter().chain(&bus.others).for_each(|&key| p.let_ahead(key));
+        bus.stopped.iter().chain(&bus.others.all).for_each(|&key| p.let_ahead(key));
         p.buses[channel] = bus;
     }
 
@@ -629,18 +695,22 @@ impl Nand {
         progress.transfer -= g.part;
         progress.cycles = Span::ZERO;
         let (more, whole) = (progress.transfer > Span::ZERO, progress.whole);
+        let State { record, stage, .. } = &self.states[key];
+        // The LUN of a read that leaves may have a command next, which is to be there when the channel is granted.
+        let keeps = p.commands_first && !more && *stage == Stage::Out;
+        if keeps {
+            bus.current = Some(g);
+        }
         if more {
-            match self.states[key].record.op.class.goes_ahead() {
-                true => bus.first.push_back(key),
-                false => bus.others.push_back(key),
-            }
+            p.wait(channel, record.op.class, key);
         }
         if ctx.tracks.is_some() {
-            let State { record, stage, .. } = &self.states[key];
             let name = if *stage == Stage::In { "command, data in" } else { "data out" };
             ctx.slice(Track::Channel(channel), name, g.start, g.end, record.op.io);
         }
-        self.grant_next(ctx, channel);
+        if !keeps {
+            self.grant_next(ctx, channel);
+        }
         (!more).then_some((key, whole))
     }
 
@@ -649,7 +719,7 @@ impl Nand {
         let bus = &mut self.preempt_mut().buses[channel];
         if bus.stopped.is_none() && bus.others.is_empty() {
             // Reads alone, if anything, as mostly.
-            if let Some(key) = bus.first.pop_front() {
+            if let Some(key) = bus.first.pop() {
                 self.grant(ctx, key, Span::ZERO);
             }
             return;
@@ -661,13 +731,13 @@ impl Nand {
     fn grant_one(&mut self, ctx: &mut Ctx, channel: ChannelId) {
         let ahead = self.may_go_first(channel);
         let bus = &mut self.preempt_mut().buses[channel];
-        let first = if ahead { bus.first.pop_front() } else { None };
+        let first = if ahead { bus.first.pop() } else { None };
         if let Some(key) = first {
             self.let_first(channel);
             return self.grant(ctx, key, Span::ZERO);
         }
-        let next = bus.stopped.take().or_else(|| bus.others.pop_front());
-        if let Some(key) = next.or_else(|| bus.first.pop_front()) {
+        let next = bus.stopped.take().or_else(|| bus.others.pop());
+        if let Some(key) = next.or_else(|| bus.first.pop()) {
             self.grant(ctx, key, Span::ZERO);
         }
     }
@@ -679,8 +749,7 @@ impl Nand {
         let mut save = Span::ZERO;
         if bus.stopped == Some(key) {
             bus.stopped = None;
-        } else if let Some(place) = bus.others.iter().position(|&k| k == key) {
-            bus.others.remove(place);
+        } else if bus.others.remove(key) {
             let progress = self.progress(key);
             if !progress.saved {
                 progress.away_since = ctx.now;

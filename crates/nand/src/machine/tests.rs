@@ -1,7 +1,7 @@
 //! A LUN and a channel against what their stages add up to, and pages against the rules of flash.
 
 use super::*;
-use crate::config::{DecoderConfig, ErrorConfig, ErrorModel, NandPower, Suspend};
+use crate::config::{ChannelOrder, DecoderConfig, ErrorConfig, ErrorModel, NandPower, Suspend};
 use crate::geometry::small;
 use wordline_base::{IoId, Layer, Why};
 
@@ -509,6 +509,7 @@ fn stages_without_events_change_nothing() {
             dma: flag(80),
             ..Suspend::default()
         };
+        let channel_order = if flag(50) { ChannelOrder::CommandsFirst } else { ChannelOrder::Fifo };
         let (cache_register, wrong, decoders) = (flag(50), flag(20), flag(20));
         // Even times, and odd ones from arrival to arrival, so that of two events for one moment one was set first.
         // Operations that begin at one moment on two channels are the exception, and may change places.
@@ -523,6 +524,7 @@ fn stages_without_events_change_nothing() {
             channel_rate: 102_400_000_000,
             t_command: Span(rng.below(3) * 12),
             transfer_bytes: [0, 4096][rng.below(2) as usize],
+            channel_order,
             cache_register,
             suspend: Suspend {
                 t_program: spans[0],

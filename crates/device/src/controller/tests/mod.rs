@@ -39,6 +39,7 @@ pub fn nand_config() -> NandConfig {
         in_place: false,
         channel_rate: 800_000_000,
         transfer_bytes: 0,
+        channel_order: Default::default(),
         cache_register: false,
         t_command: Span(100),
         suspend: Default::default(),

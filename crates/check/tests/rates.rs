@@ -1,0 +1,136 @@
+//! Rates that `device check` derives, against runs.
+
+use wordline_check::{Age, Case};
+use wordline_profile::{AtDepth, Derived, derive};
+
+/// I/Os a second of `ios` that a case does, and what is derived for its drive.
+fn run(case: Case, ios: u64) -> (f64, Derived) {
+    let derived = derive(&case.config().unwrap());
+    let result = case.run().unwrap().result;
+    (ios as f64 / (result.machine.simulated_ns as f64 / 1e9), derived)
+}
+
+/// A drive with blocks few and short, so that it is soon filled.
+fn cut<'a>(device: &'a str, job: &'a str) -> Case<'a> {
+    Case::new(device, job).stack("none").set("nand.blocks=128").set("nand.pages_per_block=96")
+}
+
+fn reads(depth: u32, ios: u64) -> String {
+    format!(
+        "[r]\nioengine=libaio\nrw=randread\nbs=4k\niodepth={depth}\nnorandommap\nnumber_ios={ios}\n"
+    )
+}
+
+/// With so many reads under way some LUNs have several and others none.
+#[test]
+fn random_reads_at_a_depth_are_as_fast_as_the_closed_form_says() {
+    for (device, spare) in [("pm9a3-1920g", "12.714"), ("p41-plus-1tb", "20")] {
+        for depth in [1, 8, 32, 128, 512] {
+            let ios = 20_000.max(u64::from(depth) * 400);
+            let job = reads(depth, ios);
+            let case = cut(device, &job).age(Age::Filled).set("device.cache=none");
+            let case = case.set(&format!("ftl.over_provisioning={spare}"));
+            let (rate, derived) = run(case, ios);
+            let at = |at: &&AtDepth| at.depth == depth;
+            // No more than the drive has under way at a time.
+            let Some(AtDepth { iops: expected, .. }) = derived.random_read_at.iter().find(at)
+            else {
+                continue;
+            };
+            println!("{device} at {depth}: {rate:.0} of {expected:.0} IOPS");
+            assert!((rate / expected - 1.0).abs() < 0.03, "{device} at {depth}");
+        }
+    }
+}
+
+/// In order of arrival the LUNs of a channel come in phase when reads always wait for all of them. Other orders do not
+/// hold them up.
+#[test]
+fn reads_in_order_of_arrival_are_between_the_rates_of_luns_in_phase_and_of_luns_alone() {
+    let job = reads(512, 200_000);
+    let case = cut("pm9a3-1920g", &job).age(Age::Filled).set("device.cache=none");
+    let (first, derived) = run(case.clone(), 200_000);
+    assert_eq!(derived.random_read_in_phase, None);
+    let (fifo, derived) = run(case.set("nand.channel_order=fifo"), 200_000);
+    let alone = derived.random_read_at.iter().find(|at| at.depth == 512).unwrap().iops;
+    let in_phase = derived.random_read_in_phase.unwrap();
+    println!("{first:.0} IOPS; in order of arrival {fifo:.0} of {in_phase:.0} to {alone:.0}");
+    // Some LUNs are idle for a moment even so.
+    assert!((0.97 * in_phase..alone).contains(&fifo), "{fifo:.0}");
+    assert!(first > 1.08 * fifo, "{first:.0} and {fifo:.0}");
+}
+
+fn writes(rw: &str, bs: &str, ios: u64) -> String {
+    format!("[w]\nioengine=libaio\nrw={rw}\nbs={bs}\niodepth=256\nnorandommap\nnumber_ios={ios}\n")
+}
+
+/// A drive with a buffer in SLC mode: a burst into it, and writers that never wait past it.
+#[test]
+fn a_drive_of_qlc_writes_at_the_rates_that_are_derived() {
+    const LARGE: u64 = 128 << 10;
+    fn case(job: &str) -> Case<'_> {
+        let case = cut("p41-plus-1tb", job).set("ftl.over_provisioning=20");
+        case.set("device.cache=none")
+    }
+    let near = |what: &str, rate: f64, expected: f64, share: f64| {
+        println!("{what}: {rate:.0} of {expected:.0} IOPS");
+        assert!((rate / expected - 1.0).abs() < share, "{what}: {rate:.0} of {expected:.0} IOPS");
+    };
+
+    let buffer = derive(&case("").config().unwrap()).slc_buffer.unwrap();
+    let ios = (buffer.always_bytes + buffer.blank_bytes) / LARGE * 9 / 10;
+    let (rate, _) = run(case(&writes("write", "128k", ios)), ios);
+    // No erasure is in it. The two LUNs of a channel often have it together for their data.
+    let share = rate / buffer.write.iops();
+    println!("a burst into the buffer: {rate:.0} of {:.0} IOPS", buffer.write.iops());
+    assert!((0.84..=1.0).contains(&share), "{rate:.0} of {:.0} IOPS", buffer.write.iops());
+
+    let (rate, derived) = run(case(&writes("write", "128k", 30_000)).age(Age::Filled), 30_000);
+    near("in order", rate, derived.sequential_write.iops(), 0.05);
+
+    let (rate, derived) = run(case(&writes("randwrite", "4k", 200_000)).age(Age::Steady), 200_000);
+    near("at random", rate, derived.random_write[1].iops(), 0.12);
+}
+
+/// Memory that holds a quarter of the map: three of four commands at random read a page of it, and each sector that is
+/// programmed changes one, which is written when it gives way.
+#[test]
+fn a_drive_with_a_part_of_its_map_in_memory_has_the_rates_that_are_derived() {
+    fn case(job: &str, share: f64) -> Case<'_> {
+        let case = cut("pm9a3-1920g", job).set("ftl.over_provisioning=20");
+        let case = case.set("device.cache=none");
+        let capacity = derive(&case.config().unwrap()).capacity.user_bytes();
+        case.set(&format!("ftl.firmware.map_bytes={}", (capacity as f64 / 1024.0 * share) as u64))
+    }
+    for depth in [1, 32, 512] {
+        // After the drive is filled pages in memory have changed, which is soon over.
+        let ios = 20_000.max(u64::from(depth.min(256)) * 4000);
+        let job = reads(depth, ios);
+        let (rate, derived) = run(case(&job, 0.25).age(Age::Filled), ios);
+        assert!((derived.map_misses - 0.75).abs() < 0.001, "{}", derived.map_misses);
+        let at = derived.random_read_at.iter().find(|at| at.depth == depth).unwrap();
+        println!("at {depth}: {rate:.0} of {:.0} IOPS", at.iops);
+        assert!((rate / at.iops - 1.0).abs() < 0.04, "{depth}: {rate:.0} of {:.0}", at.iops);
+    }
+    let job = writes("randwrite", "4k", 150_000);
+    let steady = case(&job, 0.25).age(Age::Steady);
+    let derived = derive(&steady.config().unwrap());
+    let result = steady.run().unwrap().result;
+    let rate = 150_000.0 / (result.machine.simulated_ns as f64 / 1e9);
+    let expected = derived.random_write[1].iops();
+    let wa = &result.machine.totals.write_amplification;
+    let user = wa.user_sectors as f64;
+    let (data, pages) = (1.0 + wa.gc_sectors as f64 / user, wa.map_sectors as f64 / user);
+    let expected_data = derived.uniform_wa / (1.0 + derived.map_misses);
+    println!("{rate:.0} of {expected:.0} IOPS, {data:.2} of {expected_data:.2}, pages {pages:.2}");
+    assert!((data / expected_data - 1.0).abs() < 0.08, "{data:.2} of {expected_data:.2}");
+    // Those of users' sectors at least. Sectors that nobody wrote since the fill are moved in order, and share pages.
+    let misses = derived.map_misses;
+    assert!((misses..=misses * expected_data).contains(&pages), "{pages:.2}");
+    // A bound: what is moved waits for pages as well, while LUNs are idle.
+    assert!((0.8..=1.0).contains(&(rate / expected)), "{rate:.0} of {expected:.0} IOPS");
+
+    // All of the map in memory is none of it on flash.
+    let derived = derive(&case(&job, 1.01).config().unwrap());
+    assert_eq!(derived.map_misses, 0.0);
+}
