@@ -229,6 +229,12 @@ impl World {
                 warnings.push(text);
             }
         }
+        for (asked, has, why) in self.hosts.iter().flat_map(|seat| seat.host.fewer_queues()) {
+            let text = format!("stack.queues={asked}: {has} were made, as {why}");
+            if !warnings.contains(&text) {
+                warnings.push(text);
+            }
+        }
         let marked = |t: &ThreadStats| {
             let others = t.result.dirs.iter().flat_map(|d| &d.classes).map(|c| c.class);
             let all = others.chain([t.result.class]);
