@@ -79,7 +79,7 @@ pub(crate) struct Node {
     pub prepared: u64,
     /// Of a bio of the file system: its number there.
     pub bio: u32,
-    /// Of a bio of the file system: it is on the medium when it ends.
+    /// Of a write: it is on the medium when it ends (REQ_FUA).
     pub fua: bool,
     /// A write for pblk: the rest of sectors that it writes in part is being read.
     pub merges: bool,
@@ -148,6 +148,8 @@ pub(crate) struct Request {
     pub tag: u16,
     /// The scheduler's tag is its own, to be given back.
     sched_tag: bool,
+    /// A write that is on the medium when it ends (REQ_FUA). Nothing is merged with it, and no scheduler sees it.
+    pub fua: bool,
     /// The first byte on the disk; of vector commands the physical sector.
     pub offset: u64,
     /// Its length.
@@ -506,6 +508,7 @@ impl BlockLayer {
             hctx,
             tag,
             sched_tag: tag == NO_TAG,
+            fua: opcode == Opcode::Write && node != NONE && self.nodes[node].fua,
             offset,
             bytes,
             issued: Time::ZERO,

@@ -6,6 +6,7 @@ mod costs;
 mod jobs;
 mod pblk;
 mod random;
+mod sync;
 
 use crate::config::{DeadlineConfig, HostCost, PollCost, SpdkCost, UringCost};
 use crate::*;
