@@ -114,7 +114,14 @@ impl SystemConfig {
             Behind::Network(n) => self.networks[n].nbd.flush,
             Behind::Drive(unit) => match self.bridge(unit) {
                 Some(bridge) => any(&bridge.members),
-                None => self.device(unit).cache.as_ref().is_none_or(|c| !c.capacitor),
+                None => {
+                    let of = &self.drives[unit].config;
+                    match &of.device.cache {
+                        Some(cache) => !cache.capacitor,
+                        // pblk says that it has one, whatever its drive keeps.
+                        None => of.ftl.placement == Placement::Host || !of.ftl.keeps_buffer(),
+                    }
+                }
             },
         }
     }

@@ -73,7 +73,9 @@ impl World {
             let beyond = crosses
                 .then(|| caution::beyond_limit(users, rebuilding, ns, limits.read_iops))
                 .flatten();
-            for text in of_drive.into_iter().chain(beyond) {
+            let half = drive.keeps_buffer_alone && c.flushes > b.flushes;
+            let half = half.then(caution::half_protected);
+            for text in of_drive.into_iter().chain(beyond).chain(half) {
                 match all.iter_mut().find(|(same, _)| *same == text) {
                     Some((_, drives)) => drives.push(&drive.name),
                     None => all.push((text, vec![&drive.name])),
