@@ -46,6 +46,8 @@ pub(crate) struct Call {
     pub(super) bypass: bool,
     /// Another request went before the current part.
     pub(super) ordered: bool,
+    /// Nanoseconds of the current part's work in the scheduler.
+    pub(super) in_scheduler: u64,
     /// The device is flushed when the I/O of a synchronous call is over (generic_write_sync).
     syncs: bool,
     /// A tag handed over while the thread slept.
@@ -90,6 +92,7 @@ impl Call {
             fresh: false,
             bypass: false,
             ordered: false,
+            in_scheduler: 0,
             syncs: false,
             granted: NO_TAG,
             #[cfg(debug_assertions)]

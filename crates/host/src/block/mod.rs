@@ -32,7 +32,7 @@ use crate::disk::{DISK_SHIFT, Disk, DiskShape};
 use crate::driver::completions::Completions;
 use crate::{CoreId, DiskId, HctxId};
 use std::collections::VecDeque;
-use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Time};
+use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Span, Time};
 use wordline_ftl::Brings;
 use wordline_nvme::Opcode;
 
@@ -346,6 +346,10 @@ pub(crate) struct RequestQueue {
     elevator: Option<Elevator>,
     /// Tags that the scheduler has for each hardware queue.
     sched_tags: u32,
+    /// When the scheduler's lock is free, as far as is known.
+    lock_free: Time,
+    /// The core that had it last.
+    lock_core: CoreId,
     /// The scheduler's timer that is set.
     elevator_timer: Time,
     /// The largest request in bytes.
@@ -357,6 +361,8 @@ impl RequestQueue {
         RequestQueue {
             elevator: None,
             sched_tags: stack.scheduler_tags,
+            lock_free: Time::ZERO,
+            lock_core: 0,
             elevator_timer: Time::NEVER,
             max_request: match shape.info.max_transfer {
                 _ if shape.array.is_some() => BIO_BYTES,
@@ -368,6 +374,22 @@ impl RequestQueue {
     /// Requests go by this scheduler.
     pub fn schedule_by(&mut self, elevator: Option<Elevator>) {
         self.elevator = elevator;
+    }
+    /// What a core did up to `now` in the scheduler, in `held` nanoseconds, was under its one lock (dd->lock,
+    /// bfqd->lock): how much longer it takes as others had the lock or came before. A core does not wait
+    /// for itself. kyber has a lock for each hardware queue.
+    pub fn lock(&mut self, now: Time, core: CoreId, held: u64) -> Span {
+        use Elevator::{Bfq, Deadline, Sfq};
+        if !matches!(self.elevator, Some(Deadline(_) | Bfq(_) | Sfq(_))) {
+            return Span::ZERO;
+        }
+        let waits = match self.lock_core == core {
+            true => Span::ZERO,
+            false => self.lock_free.since(Time(now.0.saturating_sub(held))),
+        };
+        self.lock_core = core;
+        self.lock_free = self.lock_free.max(now + waits);
+        waits
     }
     /// The largest request in bytes.
     #[inline]

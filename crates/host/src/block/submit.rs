@@ -1,11 +1,11 @@
 //! A bio's way to a request and to the driver: splits, plug, merges, scheduler (blk_mq_make_request).
 use crate::block::sched::{Ask, Dir, Elevator, Merge};
 use crate::block::{BIO_BYTES, NO_TAG, NONE, PLUG_BYTES, PLUG_REQUESTS, Side};
-use crate::function::spend;
+use crate::function::{Function, spend};
 use crate::host::Host;
 use crate::source::Source;
 use crate::tasks::thread::{Flow, Step};
-use wordline_base::{Ctx, Ddir, Layer, Why};
+use wordline_base::{Ctx, Ddir, Layer, Span, Why};
 use wordline_nvme::Opcode;
 
 impl<S: Source> Host<S> {
@@ -166,10 +166,13 @@ impl<S: Source> Host<S> {
         thread.pend.block += work;
         if scheduled && !fua {
             let core = thread.core();
-            thread.pend.block += match &self.block.disks[n.disk].queue.elevator {
+            let work = match &self.block.disks[n.disk].queue.elevator {
                 Some(Elevator::Bfq(_)) => spend!(self, core, Bfq),
                 _ => spend!(self, core, Scheduler),
             };
+            let thread = &mut self.threads[t];
+            thread.pend.block += work;
+            thread.call.in_scheduler = work;
             if let Some(Elevator::Luns(luns)) = &self.block.disks[n.disk].queue.elevator {
                 // Looked up now, and noted by the handler of its completion.
                 thread.pend.ftl += 2 * luns.look_up_cost().0;
@@ -373,15 +376,32 @@ impl<S: Source> Host<S> {
         self.send(ctx, t, rq, Step::Plug)
     }
 
-    /// A bio meets the scheduler: merge, or a request of its own (dd_bio_merge,
-    /// blk_mq_get_request).
+    /// A bio meets the scheduler, its work there behind it: others may have had the lock meanwhile.
     pub(crate) fn elevate(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t];
+        let (part, core) = (thread.call.part, thread.core());
+        let held = std::mem::take(&mut thread.call.in_scheduler);
+        let sees = held > 0 && !self.block.nodes[part].fua;
+        let queue = &mut self.block.disks[thread.disk()].queue;
+        let waits = if sees { queue.lock(ctx.now, core, held) } else { Span::ZERO };
+        if waits == Span::ZERO {
+            return self.go(t, Step::Elevated);
+        }
+        thread.pend.lead += waits.0;
+        thread.plan_after(part, Layer::Block, Why::SchedulerLock);
+        self.cores[core].charge(Function::SchedulerLock, waits.0);
+        self.segment(ctx, t, Step::Elevated)
+    }
+
+    /// The scheduler has the bio: merge, or a request of its own (dd_bio_merge,
+    /// blk_mq_get_request).
+    pub(crate) fn elevated(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let fua = self.block.nodes[self.threads[t].call.part].fua;
         if self.block.merge && !fua && self.scheduler_merge(ctx, t) {
             return self.go(t, Step::Part);
         }
         if !fua && self.plug_is_full(t) {
-            return self.unplug_then(t, Step::Elevate);
+            return self.unplug_then(t, Step::Elevated);
         }
         let thread = &self.threads[t];
         let kept = self.block.kept_back(thread.disk(), thread.call.opcode);
@@ -391,7 +411,7 @@ impl<S: Source> Host<S> {
             return self.place_request(ctx, t, NO_TAG);
         }
         if !thread.call.plug.is_empty() {
-            return self.unplug_then(t, Step::Elevate);
+            return self.unplug_then(t, Step::Elevated);
         }
         self.go(t, Step::TagWait)
     }

@@ -4,6 +4,7 @@ mod block;
 mod cores;
 mod costs;
 mod jobs;
+mod lock;
 mod pblk;
 mod random;
 mod sync;
