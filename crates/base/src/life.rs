@@ -134,6 +134,8 @@ pub enum Why {
     WriteBuffer,
     /// The lock of an FTL's map.
     MapLock,
+    /// The one lock of a scheduler.
+    SchedulerLock,
     /// A cache line being written back.
     WriteBack,
     /// Waiting for a flush to reach the medium.
@@ -231,6 +233,7 @@ impl Why {
             Why::PowerLimit => "power limit",
             Why::WriteBuffer => "write buffer",
             Why::MapLock => "lock of the map",
+            Why::SchedulerLock => "lock of the scheduler",
             Why::WriteBack => "write-back",
             Why::Flush => "flush",
             Why::BehindRead => "behind a read",

@@ -295,6 +295,14 @@ impl FtlConfig {
 }
 
 impl FtlConfig {
+    /// What is in its write buffer is safe if the power goes: a flush need not wait for programs.
+    pub fn keeps_buffer(&self) -> bool {
+        match (&self.firmware, &self.fssd) {
+            (Some(firmware), _) => firmware.protected,
+            (None, Some(fssd)) => !fssd.volatile,
+            (None, None) => false,
+        }
+    }
     /// Processor time of what of the FTL runs in the drive.
     pub fn cost_in_drive(&self) -> FtlCost {
         match &self.fssd {

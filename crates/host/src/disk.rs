@@ -214,6 +214,10 @@ impl Disk {
     pub fn first(&self) -> HctxId {
         self.first
     }
+    /// Hardware queues but for those that are only polled and those of latency-critical requests.
+    pub fn unpolled(&self) -> u32 {
+        u32::from(self.unpolled)
+    }
     /// Its only one takes all.
     #[inline]
     pub fn has_one_queue(&self) -> bool {
@@ -221,7 +225,7 @@ impl Disk {
     }
     /// Each core has one of its own to be interrupted by.
     pub fn has_queue_per_core(&self, cores: u32) -> bool {
-        u32::from(self.unpolled) == cores
+        self.unpolled() == cores
     }
     /// Where jobs have queues of their own: that of a job.
     pub fn own_queue(&self, job: u32) -> HctxId {

@@ -145,10 +145,24 @@ impl Queues {
         let wanted = match (config.queues, shared) {
             (0, true) => config.cores,
             (0, false) => jobs_or_one,
-            (n, true) => n.min(config.cores),
+            (n, true) => n,
             (n, false) => n.min(jobs_or_one),
         };
-        let poll = if shared { config.poll_queues.min(config.cores) } else { 0 };
+        // nvme_setup_io_queues and the driver's parameters know no more than one a core.
+        for (key, asked) in [("queues", config.queues), ("poll_queues", config.poll_queues)] {
+            if shared && asked > config.cores {
+                let cores = config.cores;
+                return stack(
+                    key,
+                    format!("is {asked}, there are {cores} cores: one a core at most"),
+                );
+            }
+        }
+        if !shared && config.poll_queues > 0 {
+            let who = if config.kernel { "SPDK has the drive" } else { "there is none" };
+            return stack("poll_queues", format!("is the kernel's, and {who}: must be 0"));
+        }
+        let poll = config.poll_queues;
         if poll >= drive.queues {
             return stack(
                 "poll_queues",

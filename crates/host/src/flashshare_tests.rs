@@ -337,7 +337,7 @@ fn random_mixes_of_classes_keep_their_order_and_end() {
         let mut s = stack(1 + rng.below(3) as u32);
         share(&mut s);
         // One hardware queue may be of several cores, whose worker is on the first.
-        s.queues = rng.below(3) as u32;
+        s.queues = (rng.below(3) as u32).min(s.cores);
         s.queue_depth = [2, 3, 6, 1024][rng.below(4) as usize];
         s.scheduler = [Scheduler::None, Scheduler::MqDeadline, Scheduler::Kyber, Scheduler::Bfq]
             [rng.below(4) as usize];

@@ -59,6 +59,8 @@ functions! {
     RegisterWrite "register write" System |c| c.flashshare.register_write.0;
     Scheduler "elevator" System |c| c.scheduler.0;
     Bfq "elevator bfq" System |c| c.bfq.0;
+    // As long as others have the scheduler's lock.
+    SchedulerLock "queued_spin_lock_slowpath" System |_c| 0;
     // Of an FTL on the host: in calls of those who read and write, looking up and changing a map that is a
     // tree, and its kernel threads.
     Ftl "FTL on the host" System |_c| 0;

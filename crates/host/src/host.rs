@@ -214,6 +214,20 @@ impl<S: Source> Host<S> {
             meant.then_some((&*t.spec().name, why))
         })
     }
+    /// Of each disk that has fewer hardware queues than `queues` asks for: how many are asked for, how many it
+    /// has, and why.
+    pub fn fewer_queues(&self) -> impl Iterator<Item = (u32, u32, &'static str)> {
+        let (jobs, asked) = (self.jobs(), self.stack.queues);
+        self.block.disks.iter().filter_map(move |disk| {
+            let own = !disk.paths.is_array() && disk.paths.client().is_none();
+            let has = disk.unpolled();
+            let why = match self.shared || has < jobs {
+                true => "the drive has no more",
+                false => "each job has one of its own",
+            };
+            (own && has < asked).then_some((asked, has, why))
+        })
+    }
     /// What the host knows of a disk.
     pub fn disk(&self, disk: u16) -> &DriveInfo {
         self.block.disks[disk].info()

@@ -414,9 +414,10 @@ pub fn randomize(s: &mut StackConfig, jobs: &mut [(ThreadSpec, tests::List)], rn
         (s.bfq.slice_idle, s.bfq.timeout) = (Span(rng.below(50_000)), Span(1 + rng.below(300_000)));
     }
     s.io_poll_delay = [-1, 0, 1, 40][rng.below(4) as usize];
-    s.poll_queues = rng.below(3) as u32;
+    let poll_queues = (rng.below(3) as u32).min(s.cores);
     s.sq_thread_idle = Span(1 + rng.below(200_000));
     let spdk = rng.below(4) == 0;
+    s.poll_queues = if spdk || !s.kernel { 0 } else { poll_queues };
     for (job, _) in jobs {
         job.engine = match (spdk, rng.below(4)) {
             (_, 0) => Engine::Null,

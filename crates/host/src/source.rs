@@ -120,6 +120,8 @@ pub struct ThreadSpec {
     pub sqthread_poll: bool,
     /// The core of that thread; any, if none is given.
     pub sqthread_poll_cpu: Option<u32>,
+    /// It opened the device with O_DSYNC or O_SYNC: its writes are on the medium when they end.
+    pub sync: bool,
     /// Go on after a failed I/O. fio's default is to stop the job.
     pub continue_on_error: bool,
 }
@@ -146,6 +148,7 @@ impl ThreadSpec {
             seed: 0,
             sqthread_poll: false,
             sqthread_poll_cpu: None,
+            sync: false,
             continue_on_error: false,
         }
     }

@@ -200,6 +200,19 @@ fn ftl(config: &Config, found: &mut Found) {
                       it out";
         found.add("ftl.fssd.host_memory", remedy);
     }
+    // A capacitor writes out what the cache holds. What the cache has handed on is for the FTL to keep.
+    let volatile = [
+        ("ftl.firmware.protected", c.firmware.as_ref().is_some_and(|f| !f.protected), "true"),
+        ("ftl.fssd.volatile", c.fssd.as_ref().is_some_and(|f| f.volatile), "false"),
+    ];
+    let capacitor = config.device.cache.as_ref().is_some_and(|cache| cache.capacitor);
+    for (key, _, durable) in volatile.into_iter().filter(|of| of.1 && capacitor) {
+        let remedy = format!(
+            "must be {durable} behind a cache with capacitors, which takes what it has handed on to be safe: or set \
+             cache.capacitor to false"
+        );
+        found.add(key, remedy);
+    }
     if c.firmware.is_some() && c.fssd.is_some() {
         found.add("ftl.firmware", "cannot be beside ftl.fssd: set one of the two to none");
     }

@@ -557,3 +557,19 @@ fn a_medium_that_is_written_in_place_has_no_collector() {
         }
     }
 }
+
+#[test]
+fn a_volatile_buffer_behind_a_protected_cache_is_refused() {
+    let [error] = &set(&["ftl.firmware.protected=false"])[..] else { panic!("one message") };
+    let told = "'protected' must be true behind a cache with capacitors";
+    assert!(error.contains(told) && error.contains("cache.capacitor to false"), "{error}");
+    for sets in [
+        &["ftl.firmware.protected=false", "cache.capacitor=false"][..],
+        &["ftl.firmware.protected=false", "cache=none"],
+        &["cache.capacitor=false"],
+    ] {
+        let sources = Sources::presets("z-ssd-small", "linux-libaio");
+        let overrides: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
+        assert!(assemble(sources, &overrides).is_ok(), "{sets:?}");
+    }
+}

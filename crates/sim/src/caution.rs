@@ -212,6 +212,14 @@ pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
     })
 }
 
+/// Flushes of a cache without capacitors, in front of a buffer with them.
+pub(crate) fn half_protected() -> String {
+    "flushes ended once what the cache held was in the FTL's buffer, which capacitors keep although they do not keep \
+     the cache: ftl.firmware.protected=false (ftl.fssd.volatile=true) is a drive without any, whose flushes wait for \
+     programs"
+        .into()
+}
+
 /// What a host FTL reads to rebuild sectors goes over the link as well: `users` and `rebuilding` reads in so
 /// many nanoseconds are more than the drive's `limit` a second, which counts users' alone.
 pub(crate) fn beyond_limit(users: u64, rebuilding: u64, ns: u64, limit: u64) -> Option<String> {

@@ -57,7 +57,7 @@ impl SystemConfig {
                 queues: queues.count,
                 depth: queues.depth,
                 max_transfer: queues.max_transfer,
-                volatile_cache: inside.iter().any(|info| info.volatile_cache),
+                volatile_cache: self.has_volatile_cache(Behind::Drive(infos.len())),
                 weighted_urgent: queues.arbitration == Arbitration::WeightedUrgent,
                 gc: None,
                 luns: None,
@@ -94,13 +94,35 @@ impl SystemConfig {
             queues: device.queues.count,
             depth: device.queues.depth,
             max_transfer: device.queues.max_transfer,
-            volatile_cache: device.cache.as_ref().is_none_or(|c| !c.capacitor),
+            volatile_cache: self.has_volatile_cache(Behind::Drive(number)),
             weighted_urgent: device.queues.arbitration == Arbitration::WeightedUrgent,
             sector: drive.nand.geometry.sector,
             staging_bytes: device.staging_bytes,
             unit_sectors: drive.nand.geometry.sectors_per_unit,
             gc: self.gc_on_host(number, drive),
             luns: self.luns_on_host(number, drive),
+        }
+    }
+
+    /// Flushes and FUA mean something to what is behind a disk: the block layer drops them where there is no
+    /// volatile cache.
+    pub(crate) fn has_volatile_cache(&self, behind: Behind) -> bool {
+        let any =
+            |units: &[usize]| units.iter().any(|&u| self.has_volatile_cache(Behind::Drive(u)));
+        match behind {
+            Behind::Array(a) => any(&self.arrays[a].members),
+            Behind::Network(n) => self.networks[n].nbd.flush,
+            Behind::Drive(unit) => match self.bridge(unit) {
+                Some(bridge) => any(&bridge.members),
+                None => {
+                    let of = &self.drives[unit].config;
+                    match &of.device.cache {
+                        Some(cache) => !cache.capacitor,
+                        // pblk says that it has one, whatever its drive keeps.
+                        None => of.ftl.placement == Placement::Host || !of.ftl.keeps_buffer(),
+                    }
+                }
+            },
         }
     }
 
@@ -181,7 +203,7 @@ impl SystemConfig {
                 queues: 1,
                 depth: queue.queue_depth,
                 max_transfer: network.nbd.max_request,
-                volatile_cache: network.nbd.flush,
+                volatile_cache: self.has_volatile_cache(Behind::Network(n)),
                 gc: None,
                 luns: None,
                 ..info.clone()
@@ -208,7 +230,7 @@ impl SystemConfig {
             bytes: layout.bytes(),
             lba_bytes: infos().map(|i| i.lba_bytes).max().unwrap_or(512),
             max_transfer: 0,
-            volatile_cache: infos().any(|i| i.volatile_cache),
+            volatile_cache: self.has_volatile_cache(Behind::Array(array)),
             gc: None,
             luns: None,
             ..drives[node.members[0]].clone()

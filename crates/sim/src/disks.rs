@@ -26,6 +26,8 @@ pub struct JobDisk {
     pub lba: u32,
     /// What its FTL maps.
     pub sector: SectorSize,
+    /// Its host takes it to have a volatile cache, and sends it flushes.
+    pub volatile_cache: bool,
 }
 
 /// Where a job's files are.
@@ -98,7 +100,9 @@ impl JobDisks {
                     bytes = layouts[a].bytes();
                     array = Some((members.clone(), layouts[a].clone()));
                 }
-                JobDisk { name, host, disk: disk as u16, drive, array, bytes, lba, sector }
+                let volatile_cache = config.has_volatile_cache(behind);
+                let disk = disk as u16;
+                JobDisk { name, host, disk, drive, array, bytes, lba, sector, volatile_cache }
             })
         };
         let disks: Vec<JobDisk> = (0..config.hosts.len()).flat_map(of_host).collect();
@@ -118,6 +122,7 @@ impl JobDisks {
             bytes,
             lba: 512,
             sector: SectorSize::KIB_4,
+            volatile_cache: true,
         }];
         JobDisks { disks, alone: true }
     }
@@ -318,6 +323,7 @@ mod tests {
             bytes: 1 << 30,
             lba: 512,
             sector: SectorSize::KIB_4,
+            volatile_cache: true,
         }
     }
 

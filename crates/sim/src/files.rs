@@ -168,7 +168,7 @@ impl Files {
             Ddir::Write => {
                 let sync = self.sync == SyncMode::Sync;
                 let data_only = self.sync == SyncMode::Dsync;
-                Op::Write { file: id, offset, len, direct, sync, data_only }
+                Op::Write { file: id, offset, len, direct, sync, data_only, queued: false }
             }
             Ddir::DataSync if io.range_only => Op::SyncRange { file: id, offset: 0, len: size },
             Ddir::DataSync => Op::Fsync { file: id, data_only: true },

@@ -125,8 +125,28 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
         if job.sqthread_poll && (engine != Engine::IoUring || !stack.kernel) {
             say("sqthread_poll has no effect here: it is io_uring's".into());
         }
-        if job.sync != job::SyncMode::None && stack.fs.is_none() {
-            say("sync: O_SYNC writes are not followed by a flush; use fsync=1".into());
+        let placed = disks.place(job).ok();
+        // Past the page cache, if there is one.
+        let raw = stack.fs.as_ref().is_none_or(|fs| fs.kind == FsKind::Bdev && job.direct);
+        if job.sync != job::SyncMode::None && raw {
+            let volatile = placed.iter().flat_map(|p| &p.disks).any(|disk| disk.volatile_cache);
+            let why = match engine {
+                Engine::Null => Some("no I/O reaches a drive"),
+                Engine::Spdk => {
+                    Some("SPDK's plugin opens no file, so nothing has O_SYNC: use fsync=1")
+                }
+                _ if !volatile => Some(
+                    "the drive has no volatile cache, and Linux sends it neither FUA nor flushes",
+                ),
+                Engine::Libaio | Engine::IoUring if ftl_on_host => Some(
+                    "pblk of Linux 4.14 does not heed FUA, so a write ends in its buffer: use fsync=1, or \
+                     pvsync2, where a flush follows each write",
+                ),
+                _ => None,
+            };
+            if let Some(why) = why {
+                say(format!("sync has no effect here: {why}"));
+            }
         }
         let scheduler = stack.nbd.as_ref().map_or(stack.scheduler, |nbd| nbd.scheduler);
         let heeds = scheduler.heeds_jobs() && !job.has_cmdprio();
@@ -172,7 +192,7 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
                 say(format!("{option} has no effect here: {why}"));
             }
         }
-        let drive_bytes = disks.place(job).map_or(0, |placed| placed.space().bytes());
+        let drive_bytes = placed.map_or(0, |placed| placed.space().bytes());
         if let Some(wanted) = beyond_the_end(job, drive_bytes) {
             say(format!(
                 "job '{}': {wanted} is more than the drive's {drive_bytes} bytes: its I/O ends with the drive",

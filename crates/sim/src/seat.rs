@@ -33,6 +33,8 @@ pub(crate) struct DriveSeat {
     pub ageing: Vec<f64>,
     /// Ageing ended before a steady state.
     pub unsteady: bool,
+    /// Capacitors keep the FTL's buffer, and not the cache in front of it.
+    pub keeps_buffer_alone: bool,
 }
 
 /// Sectors written by cause, and energy by state.

@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use wordline_app::{App, AppConfig, ThreadShape};
 use wordline_base::{IoClass, Priority, QueuePriority, Seed, Span, Time, Workload};
-use wordline_fio::job::{ExitWhat, UnifiedRw};
+use wordline_fio::job::{ExitWhat, SyncMode, UnifiedRw};
 use wordline_fio::{Generator, GeneratorError, Job, Plan, Thread, ZetanCache, job};
 use wordline_host::source::ThreadSpec;
 use wordline_host::{Engine, StackConfig};
@@ -103,6 +103,8 @@ fn spec(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> ThreadS
     if engine == Engine::Spdk && given(plan, job, "ioengine") && job.is_sync() {
         spec.iodepth = 1;
     }
+    // A file system hears it with each call, and SPDK's plugin opens no file.
+    spec.sync = job.sync != SyncMode::None && stack.fs.is_none() && engine != Engine::Spdk;
     spec.hipri = (job.hipri || stack.hipri) && knows_hipri(plan, job);
     spec.hipri_percentage = job.hipri_percentage;
     spec.seed = u64::from(thread.thread_number);

@@ -6,6 +6,13 @@ use crate::disk::Item;
 use crate::fs::{Advice, BIO_PAGES, BioKind, Flow, Frame, Fs, Op, Owner, PAGE, Wait, What};
 use crate::readahead::{Cached, ReadAhead, Window};
 
+/// What goes past the cache. A write with `fua` is on the medium when it ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direct {
+    Read,
+    Write { fua: bool },
+}
+
 /// The pages of one file, for read-ahead.
 struct Pages<'a>(&'a crate::cache::Cache, u32);
 
@@ -29,12 +36,12 @@ impl Fs {
             Op::Read { file, offset, len, direct } => {
                 let Some(ino) = self.inode_of(t, file) else { return self.leave(t) };
                 if direct && past {
-                    self.direct(t, ino, (offset, len), false, phase)
+                    self.direct(t, ino, (offset, len), Direct::Read, phase)
                 } else {
                     self.read(t, file, ino, (offset, len), phase)
                 }
             }
-            Op::Write { file, offset, len, direct, sync, data_only } => {
+            Op::Write { file, offset, len, direct, sync, data_only, queued } => {
                 let Some(ino) = self.inode_of(t, file) else { return self.leave(t) };
                 if self.config.kind == FsKind::Bdev
                     && phase == 0
@@ -43,14 +50,20 @@ impl Fs {
                     // blkdev_write_iter: a device does not grow.
                     return self.fail(t);
                 }
+                // dio_bio_write_op: direct writes to a device are FUA. Those that nobody waits for end with
+                // that (EIOCBQUEUED).
+                let syncs = sync || data_only;
+                let fua = syncs && direct && self.config.kind == FsKind::Bdev;
                 match phase {
                     // O_SYNC: the call ends with an fsync of its own.
-                    100 if sync || data_only => {
+                    100 if syncs && !(fua && queued) => {
                         self.go(t, END);
                         self.push(t, Frame::Sync { ino, data_only, phase: 0 })
                     }
                     100 => self.leave(t),
-                    _ if direct && past => self.direct(t, ino, (offset, len), true, phase),
+                    _ if direct && past => {
+                        self.direct(t, ino, (offset, len), Direct::Write { fua }, phase)
+                    }
                     _ => self.write(t, ino, (offset, len), phase),
                 }
             }
@@ -418,10 +431,11 @@ impl Fs {
         t: u32,
         ino: u32,
         (offset, len): (u64, u32),
-        write: bool,
+        what: Direct,
         phase: u8,
     ) -> Flow {
         let size = self.inodes[ino].readable();
+        let write = what != Direct::Read;
         let length = u64::from(len);
         let length = if write { length } else { length.min(size.saturating_sub(offset)) };
         let (first, last) = span(offset, length);
@@ -501,6 +515,7 @@ impl Fs {
                     let kind = if write { BioKind::Write } else { BioKind::Read };
                     let mut bio = self.bio(kind, What::Data, place, 1);
                     bio.offset += into;
+                    bio.fua = what == Direct::Write { fua: true };
                     bio.len = bytes.next_multiple_of(self.lba) as u32;
                     self.submit(t, Owner::Task(t), bio);
                     at += bytes;

@@ -49,8 +49,16 @@ pub enum Op {
     Stat { file: u32 },
     /// pread(2).
     Read { file: u32, offset: u64, len: u32, direct: bool },
-    /// pwrite(2).
-    Write { file: u32, offset: u64, len: u32, direct: bool, sync: bool, data_only: bool },
+    /// pwrite(2), or of libaio and io_uring if `queued`: its caller does not wait for direct I/O.
+    Write {
+        file: u32,
+        offset: u64,
+        len: u32,
+        direct: bool,
+        sync: bool,
+        data_only: bool,
+        queued: bool,
+    },
     /// fsync(2), or fdatasync(2).
     Fsync { file: u32, data_only: bool },
     /// sync_file_range(SYNC_FILE_RANGE_WRITE) over a range.

@@ -284,7 +284,7 @@ pub(crate) fn open(file: u32) -> Op {
     Op::Open { file, create: true, write: true, advice: Advice::Normal, drop: false }
 }
 pub(crate) fn write(file: u32, offset: u64, len: u32) -> Op {
-    Op::Write { file, offset, len, direct: false, sync: false, data_only: false }
+    Op::Write { file, offset, len, direct: false, sync: false, data_only: false, queued: false }
 }
 pub(crate) fn read(file: u32, offset: u64, len: u32) -> Op {
     Op::Read { file, offset, len, direct: false }

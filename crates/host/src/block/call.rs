@@ -46,6 +46,10 @@ pub(crate) struct Call {
     pub(super) bypass: bool,
     /// Another request went before the current part.
     pub(super) ordered: bool,
+    /// Nanoseconds of the current part's work in the scheduler.
+    pub(super) in_scheduler: u64,
+    /// The device is flushed when the I/O of a synchronous call is over (generic_write_sync).
+    syncs: bool,
     /// A tag handed over while the thread slept.
     granted: u16,
     /// The request made last when it was let pass.
@@ -88,15 +92,18 @@ impl Call {
             fresh: false,
             bypass: false,
             ordered: false,
+            in_scheduler: 0,
+            syncs: false,
             granted: NO_TAG,
             #[cfg(debug_assertions)]
             entered: 0,
         }
     }
 
-    /// A synchronous call of one I/O.
-    pub fn begin_one(&mut self, node: u32, len: u32, after: Step) {
+    /// A synchronous call of one I/O, and of a flush behind it if it `syncs`.
+    pub fn begin_one(&mut self, node: u32, len: u32, syncs: bool, after: Step) {
         (self.aio, self.single, self.index, self.after) = (false, node, 0, after);
+        self.syncs = syncs;
         self.plugged = u64::from(len) > BIO_BYTES;
         self.fresh = true;
     }
@@ -159,6 +166,14 @@ impl Call {
         (self.aio, self.single, self.index, self.fresh) = (false, NONE, 1, false);
         self.begin_member(node, opcode, divided, len);
         (self.plugged, self.over) = (true, over);
+    }
+    /// Its I/O is over: whether a flush is to follow.
+    pub fn is_to_sync(&mut self) -> bool {
+        std::mem::take(&mut self.syncs)
+    }
+    /// This flush follows.
+    pub fn begin_flush(&mut self, node: u32) {
+        (self.node, self.part, self.opcode) = (node, node, Opcode::Flush);
     }
     /// The current I/O is a flush.
     pub fn is_flush(&self) -> bool {

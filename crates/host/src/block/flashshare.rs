@@ -86,7 +86,8 @@ impl BlockLayer {
     #[cfg(debug_assertions)]
     pub fn overtaken(&self, rq: u32) -> Option<u32> {
         let r = &self.requests[rq];
-        if !r.mergeable() || r.last == NONE {
+        // A FUA write passes by the scheduler, of whatever class.
+        if !r.mergeable() || r.last == NONE || r.fua {
             return None;
         }
         let node = &self.nodes[r.last];
@@ -187,7 +188,7 @@ impl<S: Source> Host<S> {
             && end - begin <= self.block.disks[n.disk].queue.max_request
             && self.block.merge
             && !self.threads[t].call.ordered
-            && !self.block.nodes[r.first].fua
+            && !r.fua
             && !n.fua;
         if alike && self.block.hazard(home, (begin, end - begin), rq).is_none() {
             self.block.take_out(rq, waits);
@@ -276,16 +277,16 @@ impl<S: Source> Host<S> {
     pub(crate) fn software_merge(&mut self, t: u32) -> Option<Side> {
         let thread = &self.threads[t];
         let (part, opcode, core) = (thread.call.part, thread.call.opcode, thread.core());
-        if !self.block.merge || !matches!(opcode, Opcode::Read | Opcode::Write) {
+        let n = &self.block.nodes[part];
+        if !self.block.merge || n.fua || !matches!(opcode, Opcode::Read | Opcode::Write) {
             return None;
         }
-        let n = &self.block.nodes[part];
         let (at, len) = (n.offset, u64::from(n.len));
         let max = self.block.disks[n.disk].queue.max_request;
         let fits = |&rq: &u32| {
             let r = &self.block.requests[rq];
             let from = self.threads[self.block.nodes[r.first].thread].core();
-            let one = r.opcode == opcode && r.bytes + len <= max && from == core;
+            let one = r.opcode == opcode && !r.fua && r.bytes + len <= max && from == core;
             one.then(|| touches(r.offset, r.bytes, at, len)).flatten().map(|side| (rq, side))
         };
         let waiting = &self.block.hctxs[thread.hctx()].software;

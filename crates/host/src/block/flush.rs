@@ -4,10 +4,33 @@ use crate::function::spend;
 use crate::host::Host;
 use crate::source::Source;
 use crate::tasks::thread::{Flow, Step};
-use wordline_base::{Ctx, IoClass, Layer, Why};
+use wordline_base::{Ctx, Ddir, IoClass, Layer, Why};
 use wordline_nvme::Opcode;
 
 impl<S: Source> Host<S> {
+    /// blkdev_fsync behind a write: a flush, by interrupt (submit_bio_wait), as a part of the write.
+    pub(crate) fn sync_device(&mut self, ctx: &mut Ctx, t: u32, node: u32) -> Flow {
+        self.block.nodes[node].divide(1);
+        let flush = self.child(node, 0, 0);
+        let n = &mut self.block.nodes[flush];
+        (n.ddir, n.fua) = (Ddir::Sync, false);
+        let disk = n.disk;
+        self.aim(t, disk);
+        let thread = &mut self.threads[t];
+        thread.call.begin_flush(flush);
+        let hctx = thread.driver.begin_call(false);
+        thread.go_by(hctx);
+        thread.plan_after(flush, Layer::Completion, Why::WakeUp);
+        self.flush_bio(ctx, t)
+    }
+
+    /// Thread `t` makes the bio of a flush, and goes on with it.
+    pub(crate) fn flush_bio(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let thread = &mut self.threads[t];
+        thread.pend.block += spend!(self, thread.core(), Bio, Block);
+        self.segment(ctx, t, Step::Flush)
+    }
+
     /// blkdev_issue_flush: dropped without a volatile cache, shared with those that wait while one
     /// is at the drive.
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, t: u32) -> Flow {

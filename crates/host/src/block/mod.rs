@@ -32,7 +32,7 @@ use crate::disk::{DISK_SHIFT, Disk, DiskShape};
 use crate::driver::completions::Completions;
 use crate::{CoreId, DiskId, HctxId};
 use std::collections::VecDeque;
-use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Time};
+use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Span, Time};
 use wordline_ftl::Brings;
 use wordline_nvme::Opcode;
 
@@ -79,7 +79,7 @@ pub(crate) struct Node {
     pub prepared: u64,
     /// Of a bio of the file system: its number there.
     pub bio: u32,
-    /// Of a bio of the file system: it is on the medium when it ends.
+    /// Of a write: it is on the medium when it ends (REQ_FUA).
     pub fua: bool,
     /// A write for pblk: the rest of sectors that it writes in part is being read.
     pub merges: bool,
@@ -148,6 +148,8 @@ pub(crate) struct Request {
     pub tag: u16,
     /// The scheduler's tag is its own, to be given back.
     sched_tag: bool,
+    /// A write that is on the medium when it ends (REQ_FUA). Nothing is merged with it, and no scheduler sees it.
+    pub fua: bool,
     /// The first byte on the disk; of vector commands the physical sector.
     pub offset: u64,
     /// Its length.
@@ -344,6 +346,10 @@ pub(crate) struct RequestQueue {
     elevator: Option<Elevator>,
     /// Tags that the scheduler has for each hardware queue.
     sched_tags: u32,
+    /// When the scheduler's lock is free, as far as is known.
+    lock_free: Time,
+    /// The core that had it last.
+    lock_core: CoreId,
     /// The scheduler's timer that is set.
     elevator_timer: Time,
     /// The largest request in bytes.
@@ -355,6 +361,8 @@ impl RequestQueue {
         RequestQueue {
             elevator: None,
             sched_tags: stack.scheduler_tags,
+            lock_free: Time::ZERO,
+            lock_core: 0,
             elevator_timer: Time::NEVER,
             max_request: match shape.info.max_transfer {
                 _ if shape.array.is_some() => BIO_BYTES,
@@ -366,6 +374,22 @@ impl RequestQueue {
     /// Requests go by this scheduler.
     pub fn schedule_by(&mut self, elevator: Option<Elevator>) {
         self.elevator = elevator;
+    }
+    /// What a core did up to `now` in the scheduler, in `held` nanoseconds, was under its one lock (dd->lock,
+    /// bfqd->lock): how much longer it takes as others had the lock or came before. A core does not wait
+    /// for itself. kyber has a lock for each hardware queue.
+    pub fn lock(&mut self, now: Time, core: CoreId, held: u64) -> Span {
+        use Elevator::{Bfq, Deadline, Sfq};
+        if !matches!(self.elevator, Some(Deadline(_) | Bfq(_) | Sfq(_))) {
+            return Span::ZERO;
+        }
+        let waits = match self.lock_core == core {
+            true => Span::ZERO,
+            false => self.lock_free.since(Time(now.0.saturating_sub(held))),
+        };
+        self.lock_core = core;
+        self.lock_free = self.lock_free.max(now + waits);
+        waits
     }
     /// The largest request in bytes.
     #[inline]
@@ -506,6 +530,7 @@ impl BlockLayer {
             hctx,
             tag,
             sched_tag: tag == NO_TAG,
+            fua: opcode == Opcode::Write && node != NONE && self.nodes[node].fua,
             offset,
             bytes,
             issued: Time::ZERO,

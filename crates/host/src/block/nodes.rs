@@ -2,6 +2,7 @@
 use crate::block::{NONE, Node, Request};
 use crate::config::Engine;
 use crate::host::Host;
+use crate::paths::md::Array;
 use crate::source::Source;
 use crate::tasks::thread::{Asleep, Step};
 use wordline_base::{Ctx, Ddir, IoId, Layer, Time, Why};
@@ -101,11 +102,24 @@ impl<S: Source> Host<S> {
             submitted: Time::ZERO,
             prepared: 0,
             bio: NONE,
-            fua: false,
+            fua: ddir == Ddir::Write && self.asks_for_fua(t, disk),
             merges: false,
             at_ledger: NONE,
             class: self.threads[t].class(),
         })
+    }
+
+    /// dio_bio_write_op: a write through a file opened with O_DSYNC has REQ_FUA.
+    #[inline]
+    fn asks_for_fua(&self, t: u32, disk: u16) -> bool {
+        self.threads[t].spec().sync && !self.is_on_pblk(disk)
+    }
+
+    /// The disk, or what an array is made of, is pblk, which heeds REQ_PREFLUSH alone: a bio that has REQ_FUA
+    /// without it ends in the write buffer.
+    pub(crate) fn is_on_pblk(&self, disk: u16) -> bool {
+        let first = self.block.disks[disk].paths.array().map_or(disk, Array::first);
+        self.block.disks[first].paths.has_ftl()
     }
 
     /// Whether the kernel takes the I/O: O_DIRECT wants whole logical blocks, inside the device.

@@ -1,11 +1,11 @@
 //! A bio's way to a request and to the driver: splits, plug, merges, scheduler (blk_mq_make_request).
 use crate::block::sched::{Ask, Dir, Elevator, Merge};
 use crate::block::{BIO_BYTES, NO_TAG, NONE, PLUG_BYTES, PLUG_REQUESTS, Side};
-use crate::function::spend;
+use crate::function::{Function, spend};
 use crate::host::Host;
 use crate::source::Source;
 use crate::tasks::thread::{Flow, Step};
-use wordline_base::{Ctx, Ddir, Layer, Why};
+use wordline_base::{Ctx, Ddir, Layer, Span, Why};
 use wordline_nvme::Opcode;
 
 impl<S: Source> Host<S> {
@@ -68,10 +68,7 @@ impl<S: Source> Host<S> {
             Ddir::Sync | Ddir::DataSync => Opcode::Flush,
         };
         match n.ddir {
-            Ddir::Sync | Ddir::DataSync => {
-                thread.pend.block += spend!(self, thread.core(), Bio, Block);
-                return self.segment(ctx, t, Step::Flush);
-            }
+            Ddir::Sync | Ddir::DataSync => return self.flush_bio(ctx, t),
             Ddir::Trim => thread.call.divided = false,
             Ddir::Read | Ddir::Write => {
                 let parts = self.parts(disk, n.len);
@@ -139,6 +136,9 @@ impl<S: Source> Host<S> {
             }
             return self.pblk_bio(ctx, t, part);
         }
+        // generic_make_request_checks.
+        let fua = n.fua && disk.info().volatile_cache;
+        self.block.nodes[part].fua = fua;
         let (scheduled, client) = (disk.queue.elevator.is_some(), disk.paths.client().is_some());
         self.choose_queue(t, part, opcode);
         let queued = self.is_queued() && !scheduled && !trim;
@@ -164,18 +164,21 @@ impl<S: Source> Host<S> {
         };
         let thread = &mut self.threads[t];
         thread.pend.block += work;
-        if scheduled {
+        if scheduled && !fua {
             let core = thread.core();
-            thread.pend.block += match &self.block.disks[n.disk].queue.elevator {
+            let work = match &self.block.disks[n.disk].queue.elevator {
                 Some(Elevator::Bfq(_)) => spend!(self, core, Bfq),
                 _ => spend!(self, core, Scheduler),
             };
+            let thread = &mut self.threads[t];
+            thread.pend.block += work;
+            thread.call.in_scheduler = work;
             if let Some(Elevator::Luns(luns)) = &self.block.disks[n.disk].queue.elevator {
                 // Looked up now, and noted by the handler of its completion.
                 thread.pend.ftl += 2 * luns.look_up_cost().0;
             }
         }
-        if plugged && !trim && self.block.merge {
+        if plugged && !trim && !fua && self.block.merge {
             let plug = &self.threads[t].call.plug;
             let side = self.block.plug_merge(plug, opcode, part, n.offset + at, part_len);
             if self.has_merged(side) {
@@ -213,13 +216,14 @@ impl<S: Source> Host<S> {
     /// Allocates a request with its hardware tag and puts it where it belongs.
     pub(crate) fn place(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let bypass = self.threads[t].call.bypass;
+        let fua = self.block.nodes[self.threads[t].call.part].fua;
         if self.is_queued() && !bypass {
             let side = self.software_merge(t);
             if self.has_merged(side) {
                 return self.after_part(ctx, t);
             }
         }
-        if !bypass && self.plug_is_full(t) {
+        if !bypass && !fua && self.plug_is_full(t) {
             return self.unplug_then(t, Step::Place);
         }
         let thread = &self.threads[t];
@@ -278,6 +282,9 @@ impl<S: Source> Host<S> {
             self.counters.bypassed += 1;
             return self.send(ctx, t, rq, Step::Part);
         }
+        if part.fua {
+            return self.send(ctx, t, rq, Step::Part);
+        }
         if call.plugged && one_queue {
             call.plug.push(rq);
             return self.after_part(ctx, t);
@@ -298,19 +305,32 @@ impl<S: Source> Host<S> {
     fn send(&mut self, ctx: &mut Ctx, t: u32, rq: u32, then: Step) -> Flow {
         let thread = &mut self.threads[t];
         let disk = &self.block.disks[thread.disk()];
-        if disk.queue.elevator.is_some() && !thread.call.bypass {
+        let client = disk.paths.client();
+        let mut then = then;
+        let scheduled = disk.queue.elevator.is_some() && !thread.call.bypass;
+        if scheduled {
             thread.call.after_run = then;
-            self.block.insert_scheduler(rq, ctx.now);
-            return self.go(t, Step::RunQueue);
+            then = Step::RunQueue;
+            if !self.block.requests[rq].fua {
+                self.block.insert_scheduler(rq, ctx.now);
+                return self.go(t, then);
+            }
+            // blk_mq_sched_insert_flush: no scheduler sees it.
+            if !self.block.get_driver_tag(rq) {
+                // Linux lets it wait for a tag on the requeue list.
+                let h = self.block.requests[rq].hctx;
+                self.block.hctxs[h].dispatch.push_back(rq);
+                return self.after_part(ctx, t);
+            }
         }
-        if let Some(end) = disk.paths.client() {
-            let core = thread.core();
+        if let Some(end) = client {
+            let core = self.threads[t].core();
             self.queue_nbd(ctx, end, rq, core);
             return self.go(t, then);
         }
         let thread = &mut self.threads[t];
         let (core, bypass) = (thread.core(), thread.call.bypass);
-        if self.is_queued() && !bypass && self.block.requests[rq].mergeable() {
+        if self.is_queued() && !bypass && !scheduled && self.block.requests[rq].mergeable() {
             self.queue_software(ctx, rq, core);
             return self.go(t, then);
         }
@@ -356,14 +376,32 @@ impl<S: Source> Host<S> {
         self.send(ctx, t, rq, Step::Plug)
     }
 
-    /// A bio meets the scheduler: merge, or a request of its own (dd_bio_merge,
-    /// blk_mq_get_request).
+    /// A bio meets the scheduler, its work there behind it: others may have had the lock meanwhile.
     pub(crate) fn elevate(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        if self.block.merge && self.scheduler_merge(ctx, t) {
+        let thread = &mut self.threads[t];
+        let (part, core) = (thread.call.part, thread.core());
+        let held = std::mem::take(&mut thread.call.in_scheduler);
+        let sees = held > 0 && !self.block.nodes[part].fua;
+        let queue = &mut self.block.disks[thread.disk()].queue;
+        let waits = if sees { queue.lock(ctx.now, core, held) } else { Span::ZERO };
+        if waits == Span::ZERO {
+            return self.go(t, Step::Elevated);
+        }
+        thread.pend.lead += waits.0;
+        thread.plan_after(part, Layer::Block, Why::SchedulerLock);
+        self.cores[core].charge(Function::SchedulerLock, waits.0);
+        self.segment(ctx, t, Step::Elevated)
+    }
+
+    /// The scheduler has the bio: merge, or a request of its own (dd_bio_merge,
+    /// blk_mq_get_request).
+    pub(crate) fn elevated(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let fua = self.block.nodes[self.threads[t].call.part].fua;
+        if self.block.merge && !fua && self.scheduler_merge(ctx, t) {
             return self.go(t, Step::Part);
         }
-        if self.plug_is_full(t) {
-            return self.unplug_then(t, Step::Elevate);
+        if !fua && self.plug_is_full(t) {
+            return self.unplug_then(t, Step::Elevated);
         }
         let thread = &self.threads[t];
         let kept = self.block.kept_back(thread.disk(), thread.call.opcode);
@@ -373,7 +411,7 @@ impl<S: Source> Host<S> {
             return self.place_request(ctx, t, NO_TAG);
         }
         if !thread.call.plug.is_empty() {
-            return self.unplug_then(t, Step::Elevate);
+            return self.unplug_then(t, Step::Elevated);
         }
         self.go(t, Step::TagWait)
     }

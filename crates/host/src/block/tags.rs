@@ -73,6 +73,7 @@ impl<S: Source> Host<S> {
     ) {
         let d = self.block.hctxs[r.hctx].disk;
         if r.sched_tag
+            && !r.fua
             && let Some(elevator) = &mut self.block.disks[d].queue.elevator
         {
             elevator.completed(rq, r.issued, ctx.now, held);

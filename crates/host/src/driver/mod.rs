@@ -83,7 +83,7 @@ impl<S: Source> Host<S> {
             cid: r.tag,
             address: r.offset,
             bytes: r.bytes as u32,
-            fua: r.first != NONE && self.block.nodes[r.first].fua,
+            fua: r.fua,
             work: r.work,
             class: r.class,
             inner: r.inner.try_into().expect("a command has fewer sectors"),

@@ -48,7 +48,9 @@ impl<S: Source> Host<S> {
                     thread.stats.iodepth_level[level] += 1;
                     let (disk, offset) = self.block.place(offset);
                     let node = self.new_node(t, ddir, (disk, offset), len);
+                    let volatile = self.block.disks[disk].info().volatile_cache;
                     let n = &mut self.block.nodes[node];
+                    n.fua &= volatile;
                     (n.issued, n.submitted) = (ctx.now, ctx.now);
                     n.life = ctx.lives.begin(t, ddir, offset, len, ctx.now);
                     if !self.valid(disk, ddir, offset, len) {

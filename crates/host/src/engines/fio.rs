@@ -269,7 +269,9 @@ impl<S: Source> Host<S> {
         let hctx = thread.driver.begin_call(polls);
         thread.go_by(hctx);
         let node = self.new_node(t, ddir, (disk, offset), len);
-        self.threads[t].call.begin_one(node, len, after);
+        let thread = &mut self.threads[t];
+        let syncs = ddir == Ddir::Write && thread.spec().sync;
+        thread.call.begin_one(node, len, syncs, after);
         self.go(t, Step::NextIo)
     }
 
@@ -333,6 +335,10 @@ impl<S: Source> Host<S> {
                 return self.poll_wait(ctx, t);
             }
             return self.sleep(ctx, t, Asleep::Call);
+        }
+        let node = thread.call.single();
+        if self.block.nodes[node].ok && thread.call.is_to_sync() {
+            return self.sync_device(ctx, t, node);
         }
         thread.pend.entry += spend!(self, thread.core(), Finish);
         self.segment(ctx, t, Step::SyncReturn)

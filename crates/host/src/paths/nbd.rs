@@ -494,8 +494,8 @@ impl<S: Source> Host<S> {
             _ if !cached => None,
             Ddir::Read => Some(Op::Read { file, offset, len, direct }),
             Ddir::Write => {
-                let (sync, data_only) = (false, false);
-                Some(Op::Write { file, offset, len, direct, sync, data_only })
+                let (sync, data_only, queued) = (false, false, false);
+                Some(Op::Write { file, offset, len, direct, sync, data_only, queued })
             }
             Ddir::Sync | Ddir::DataSync => Some(Op::Fsync { file, data_only: true }),
             Ddir::Trim => None,

@@ -307,7 +307,7 @@ impl<S: Source> Host<S> {
         let (lpn, sectors) = (Lpn(touch.sectors.start), touch.sectors.len() as u32);
         if node.ddir == Ddir::Write {
             pblk.stats.write_waits += 1;
-            // Direct writes carry no FUA: that is the file system's to ask for.
+            // Of bios with REQ_PREFLUSH alone: see `is_on_pblk`.
             pblk.ftl.write(ctx, part, lpn, sectors, node.fua, wordline_ftl::Source::Host);
         } else {
             pblk.ftl.trim(ctx, part, lpn, sectors);

@@ -262,6 +262,10 @@ impl<S: Source> Host<S> {
             thread.driver.polls() && direct && !thread.driver.selects() && thread.draws_hipri();
         thread.driver.begin_file_call(polls);
         let (aio, uring) = (thread.is_aio(ddir), thread.spec().engine == Engine::IoUring);
+        let mut op = op;
+        if let Op::Write { queued, .. } = &mut op {
+            *queued = aio;
+        }
         thread.pend.entry += spend!(self, core, Crossing);
         let thread = &mut self.threads[t];
         if aio {
@@ -514,17 +518,17 @@ impl<S: Source> Host<S> {
         let class = self.class_of_bio(t, &bio);
         let slot = self.paths.vfs.as_ref().and_then(|v| v.slots.get(self.threads[t].vfs.task));
         self.threads[t].vfs.waits = slot.is_some_and(|s| s.thread == t && (s.direct || bio.sync));
+        let fua = bio.fua && (bio.preflush || !self.is_on_pblk(disk));
         let n = &mut self.block.nodes[node];
-        (n.bio, n.fua, n.issued, n.class) = (bio.id, bio.fua, ctx.now, class);
+        (n.bio, n.fua, n.issued, n.class) = (bio.id, fua, ctx.now, class);
         let thread = &mut self.threads[t];
         // What submit_bh was called for one by one, and the plug merged.
         let more = u64::from(bio.buffers.clamp(1, PLUG_REQUESTS as u32) - 1);
         let core = thread.core();
         thread.pend.block += spend!(self, core, Bio * more);
         if bio.kind == BioKind::Flush {
-            self.threads[t].pend.block += spend!(self, core, Bio, Block);
             self.threads[t].begin_bio(node, Opcode::Flush, false, 0);
-            return self.segment(ctx, t, Step::Flush);
+            return self.flush_bio(ctx, t);
         }
         let opcode = if bio.kind == BioKind::Read { Opcode::Read } else { Opcode::Write };
         let parts = self.parts(disk, bio.len);

@@ -22,6 +22,7 @@ impl<S: Source> Host<S> {
             Step::Part => self.part(ctx, t),
             Step::Place => self.place(ctx, t),
             Step::Elevate => self.elevate(ctx, t),
+            Step::Elevated => self.elevated(ctx, t),
             Step::TagWait => self.tag_wait(ctx, t),
             Step::Granted => self.granted(ctx, t),
             Step::Plug => self.unplug(ctx, t),

@@ -47,8 +47,10 @@ pub(crate) enum Step {
     Part,
     /// A part needs a request (without a scheduler).
     Place,
-    /// A part needs a request (with a scheduler).
+    /// A part's work in the scheduler is behind it, which others may have locked meanwhile.
     Elevate,
+    /// A part needs a request (with a scheduler).
+    Elevated,
     /// No tag: sleep for one.
     TagWait,
     /// Woken with a tag.

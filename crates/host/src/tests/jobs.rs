@@ -264,3 +264,40 @@ fn priorities_belong_to_queues_of_jobs() {
     let e = Host::<List>::new(&config, vec![job(Urgent)], vec![DiskSpec::new(drive())]).err();
     assert_eq!(refused(e), "prioclass");
 }
+
+/// Queues that nobody can use are refused; fewer than asked for are told.
+#[test]
+fn queues_above_what_there_is_are_refused_or_told() {
+    let host = |config: &StackConfig, queues: u32, engine| {
+        let jobs = (0..3).map(|_| (spec(engine, 1), list(reads(1)))).collect();
+        Host::new(config, jobs, vec![DiskSpec::new(DriveInfo { queues, ..drive() })])
+    };
+    for key in ["queues", "poll_queues"] {
+        let with = |n| match key {
+            "queues" => StackConfig { queues: n, ..stack(4) },
+            _ => StackConfig { poll_queues: n, ..stack(4) },
+        };
+        assert!(host(&with(4), 128, Engine::Libaio).is_ok());
+        assert_eq!(refused(host(&with(5), 128, Engine::Libaio).err()), key);
+    }
+    let polled = StackConfig { poll_queues: 1, ..stack(4) };
+    assert_eq!(refused(host(&polled, 128, Engine::Spdk).err()), "poll_queues");
+    let polled = StackConfig { kernel: false, ..polled };
+    assert_eq!(refused(host(&polled, 128, Engine::Libaio).err()), "poll_queues");
+
+    let told = |config: &StackConfig, queues| {
+        let host = host(config, queues, Engine::Libaio).unwrap();
+        host.fewer_queues().collect::<Vec<_>>()
+    };
+    let asks = StackConfig { queues: 4, ..stack(4) };
+    assert_eq!(told(&asks, 4), []);
+    assert_eq!(told(&asks, 2), [(4, 2, "the drive has no more")]);
+    assert_eq!(
+        told(&StackConfig { poll_queues: 1, ..asks.clone() }, 4),
+        [(4, 3, "the drive has no more")]
+    );
+    let direct = StackConfig { kernel: false, ..asks };
+    assert_eq!(told(&direct, 8), [(4, 3, "each job has one of its own")]);
+    assert_eq!(told(&direct, 2), [(4, 2, "the drive has no more")]);
+    assert_eq!(told(&stack(4), 2), [], "one a core is what is asked for");
+}

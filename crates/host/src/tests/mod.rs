@@ -4,8 +4,10 @@ mod block;
 mod cores;
 mod costs;
 mod jobs;
+mod lock;
 mod pblk;
 mod random;
+mod sync;
 
 use crate::config::{DeadlineConfig, HostCost, PollCost, SpdkCost, UringCost};
 use crate::*;

@@ -59,6 +59,8 @@ pub fn random_run(seed: u64, shuffle: bool, polling: bool) -> (u64, u64, u64) {
         poll_tests::randomize(&mut config, &mut jobs, &mut Rng::from_seed(seed ^ 2));
         background_tests::randomize(&mut config, &mut jobs, &mut Rng::from_seed(seed ^ 3));
     }
+    let mut syncs = Rng::from_seed(seed ^ 4);
+    jobs.iter_mut().for_each(|(s, _)| s.sync = syncs.below(3) == 0);
     let mut device = Rng::from_seed(seed ^ 1);
     let spread = [1, 1_000, 100_000][rng.below(3) as usize];
     let latency = Box::new(move |_: &Sqe, now: Time| now + Span(1 + device.below(spread)));

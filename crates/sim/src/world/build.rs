@@ -141,6 +141,8 @@ impl World {
                 prepared,
                 ageing,
                 unsteady,
+                keeps_buffer_alone: of.device.cache.as_ref().is_some_and(|c| !c.capacitor)
+                    && of.ftl.keeps_buffer(),
             });
         }
 

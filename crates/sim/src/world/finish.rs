@@ -73,7 +73,9 @@ impl World {
             let beyond = crosses
                 .then(|| caution::beyond_limit(users, rebuilding, ns, limits.read_iops))
                 .flatten();
-            for text in of_drive.into_iter().chain(beyond) {
+            let half = drive.keeps_buffer_alone && c.flushes > b.flushes;
+            let half = half.then(caution::half_protected);
+            for text in of_drive.into_iter().chain(beyond).chain(half) {
                 match all.iter_mut().find(|(same, _)| *same == text) {
                     Some((_, drives)) => drives.push(&drive.name),
                     None => all.push((text, vec![&drive.name])),
@@ -225,6 +227,12 @@ impl World {
         for (job, why) in self.hosts[0].host.not_selected() {
             let text =
                 format!("job '{job}' has its completions by interrupt, not by Select-ISR: {why}");
+            if !warnings.contains(&text) {
+                warnings.push(text);
+            }
+        }
+        for (asked, has, why) in self.hosts.iter().flat_map(|seat| seat.host.fewer_queues()) {
+            let text = format!("stack.queues={asked}: {has} were made, as {why}");
             if !warnings.contains(&text) {
                 warnings.push(text);
             }

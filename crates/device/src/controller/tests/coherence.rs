@@ -356,6 +356,42 @@ fn a_capacitor_makes_flush_and_fua_complete_at_once() {
     assert!(flush > Span::from_us(200) && fua > Span::from_us(200), "{flush} {fua}");
 }
 
+/// What is protected says when a flush ends: the cache, the FTL's buffer alone, or nothing. In the second case
+/// the buffer has what the cache held when it does.
+#[test]
+fn a_flush_goes_as_far_as_capacitors_do_not_reach() {
+    let flush = |capacitor, protected| {
+        let cache = CacheConfig { capacitor, dirty_high: 100, ..cache_config(512, 8, 1) };
+        let mut f = ftl_config();
+        f.firmware = Some(wordline_ftl::config::FirmwareConfig { protected, ..Default::default() });
+        let mut h = host(Some(cache), &f);
+        for i in 0..20u64 {
+            h.one(Opcode::Write, i * SECTOR, 4096);
+        }
+        let (flush, _) = h.one(Opcode::Flush, 0, 0);
+        let begin = h.ctx.now;
+        h.submit_fua(0, 100 * SECTOR, 4096);
+        let n = h.done.len();
+        while h.done.len() == n {
+            h.step();
+        }
+        let fua = h.ctx.now.since(begin);
+        (flush, fua, h.drive.stats(h.ctx.now).dirty_lines)
+    };
+    let (flush_cache, fua_cache, dirty) = flush(true, true);
+    assert_eq!(dirty, 21, "nothing was written back");
+    let (flush_buffer, fua_buffer, dirty) = flush(false, true);
+    assert_eq!(dirty, 0);
+    let (flush_flash, fua_flash, dirty) = flush(false, false);
+    assert_eq!(dirty, 0);
+    // Into the buffer, which costs nothing on this drive; and no program.
+    let most = Span::from_us(100);
+    assert!(flush_cache <= flush_buffer && flush_buffer < most, "{flush_cache} {flush_buffer}");
+    assert!(fua_cache <= fua_buffer && fua_buffer < most, "{fua_cache} {fua_buffer}");
+    let program = Span::from_us(200);
+    assert!(flush_flash > program && fua_flash > program, "{flush_flash} {fua_flash}");
+}
+
 #[test]
 fn write_back_writes_less_than_write_through() {
     let written = |write_back| {

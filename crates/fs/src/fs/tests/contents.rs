@@ -51,7 +51,15 @@ pub(crate) fn random_ops(rng: &mut wordline_base::Rng, task: u32, n: usize) -> V
         let len = (1 + rng.below(40)) as u32 * 512;
         let (direct, sync) = (rng.below(5) == 0, rng.below(20) == 0);
         let op = match rng.below(16) {
-            0..6 => Op::Write { file, offset, len, direct, sync, data_only: sync && direct },
+            0..6 => Op::Write {
+                file,
+                offset,
+                len,
+                direct,
+                sync,
+                data_only: sync && direct,
+                queued: false,
+            },
             6..11 => Op::Read { file, offset, len, direct },
             11 => Op::Fsync { file, data_only: rng.below(2) == 0 },
             12 => Op::SyncRange { file, offset, len: u64::from(len) },
@@ -153,13 +161,14 @@ fn a_device_holds_the_newest_write(seed: u64) -> Result<(), TestCaseError> {
     for t in 0..3 {
         let at = |file: u32, offset: u64| u64::from(file) * STRETCH + offset;
         let moved = random_ops(&mut random, t, 160).into_iter().filter_map(|op| match op {
-            Op::Write { file, offset, len, direct, sync, data_only } => Some(Op::Write {
+            Op::Write { file, offset, len, direct, sync, data_only, queued } => Some(Op::Write {
                 file: device,
                 offset: at(file, offset),
                 len,
                 direct,
                 sync,
                 data_only,
+                queued,
             }),
             Op::Read { file, offset, len, direct } => {
                 Some(Op::Read { file: device, offset: at(file, offset), len, direct })

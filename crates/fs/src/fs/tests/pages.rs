@@ -69,6 +69,7 @@ fn direct_io_sees_what_was_written_through_the_cache() {
             direct: true,
             sync: false,
             data_only: false,
+            queued: false,
         };
         m.call([read(0, 4096, 4096), w, read(0, 4096, 4096)]);
         assert_eq!(m.fs.stats.misses, 1);
@@ -117,6 +118,7 @@ fn pages_under_a_read_do_not_outlive_a_direct_write_or_a_truncation() {
         direct: true,
         sync: false,
         data_only: false,
+        queued: false,
     };
     for kind in [FsKind::Ext4, FsKind::Xfs] {
         let mut m = one_file(&config(kind), 1 << 20);
@@ -194,12 +196,39 @@ fn o_sync_is_an_fsync_a_write() {
         direct: false,
         sync,
         data_only,
+        queued: false,
     };
     m.call([w(true, false)]);
     assert_eq!((m.fs.stats.data_blocks, m.fs.stats.commits), (1, 1));
     m.call([w(true, true)]);
     // O_DSYNC: overwritten data alone.
     assert_eq!((m.fs.stats.data_blocks, m.fs.stats.commits), (2, 1));
+}
+
+/// blkdev_direct_IO and generic_write_sync.
+#[test]
+fn a_direct_write_to_a_device_is_fua_and_flushed_if_its_caller_waits() {
+    for (sync, data_only, queued, expected) in [
+        (false, false, false, (0, 0)),
+        (false, true, false, (1, 1)),
+        (true, false, false, (1, 1)),
+        (false, true, true, (1, 0)),
+        (true, false, true, (1, 0)),
+    ] {
+        let mut fs = Fs::new(&config(FsKind::Bdev), DRIVE, 1).unwrap();
+        let file = fs.device_file();
+        let mut m = Machine::of(fs, 1);
+        let direct =
+            |direct| Op::Write { file, offset: 8192, len: 4096, direct, sync, data_only, queued };
+        m.call([direct(true)]);
+        let s = &m.fs.stats;
+        assert_eq!((s.fua_writes, s.flushes), expected, "{sync} {data_only} {queued}");
+        // Through the cache nobody returns early, and nothing is FUA.
+        m.call([direct(false)]);
+        let s = &m.fs.stats;
+        let more = u64::from(sync || data_only);
+        assert_eq!((s.fua_writes, s.flushes), (expected.0, expected.1 + more));
+    }
 }
 
 #[test]

@@ -485,10 +485,7 @@ impl<S: Source> Host<S> {
         thread.call.begin_member(part, opcode, divided, n.len.into());
         thread.plan_after(part, Layer::Block, Why::Plugged);
         match opcode {
-            Opcode::Flush => {
-                thread.pend.block += spend!(self, thread.core(), Bio, Block);
-                self.segment(ctx, t, Step::Flush)
-            }
+            Opcode::Flush => self.flush_bio(ctx, t),
             _ => self.go(t, Step::Part),
         }
     }

@@ -1,0 +1,252 @@
+//! Writes through a device file opened with O_DSYNC or O_SYNC.
+
+use super::*;
+
+fn synced(engine: Engine, depth: u32) -> ThreadSpec {
+    ThreadSpec { sync: true, ..spec(engine, depth) }
+}
+
+fn without_cache() -> DriveInfo {
+    DriveInfo { volatile_cache: false, ..drive() }
+}
+
+fn run_on(
+    config: &StackConfig,
+    drive: DriveInfo,
+    jobs: Vec<(ThreadSpec, List)>,
+    latency: u64,
+) -> World<List> {
+    let mut w = World::with_ftl(config, drive, jobs, None, fixed(latency));
+    w.run();
+    w.check_drained();
+    w
+}
+
+fn writes(n: u64) -> Vec<Next> {
+    (0..n).map(|i| io(Ddir::Write, (i * 7919 % 200_000) * 4096, 4096)).collect()
+}
+
+/// FUA writes and flushes of a log, and commands of any kind.
+fn counted(w: &World<List>) -> (usize, usize, usize) {
+    let fua = w.log.iter().filter(|(_, s)| s.fua).count();
+    let flushes = w.log.iter().filter(|(_, s)| s.opcode == Opcode::Flush).count();
+    (fua, flushes, w.log.len())
+}
+
+fn latencies(w: &World<List>) -> Vec<u64> {
+    w.finished.iter().map(|(_, life)| life.latency().0).collect()
+}
+
+#[test]
+fn a_synchronous_call_is_a_fua_write_and_a_flush_by_the_sum_of_their_stages() {
+    let one = |s: ThreadSpec, drive| {
+        let w = run_on(&stack(1), drive, vec![(s, list(writes(50)))], 7_300);
+        (latencies(&w), counted(&w))
+    };
+    // As the closed form of a read.
+    let plain = 11_800;
+    assert_eq!(one(spec(Engine::Pvsync2, 1), drive()), (vec![plain; 50], (0, 0, 50)));
+    // Bio, request and doorbell; the drive; interrupt; wake-up. The call returns once.
+    let flush = (250 + 400 + 150) + 7_300 + (500 + 400 + 300) + 1_300;
+    let found = one(synced(Engine::Pvsync2, 1), drive());
+    assert_eq!(found, (vec![plain + flush; 50], (50, 50, 100)));
+    // The call alone: nothing is sent.
+    let found = one(synced(Engine::Pvsync2, 1), without_cache());
+    assert_eq!(found, (vec![plain + 250 + 400; 50], (0, 0, 50)));
+}
+
+/// They return before the write is over (EIOCBQUEUED), and so without generic_write_sync.
+#[test]
+fn asynchronous_engines_send_fua_writes_alone() {
+    for engine in [Engine::Libaio, Engine::IoUring] {
+        for depth in [1, 8] {
+            let of = |s, drive| {
+                let w = run_on(&stack(2), drive, vec![(s, list(writes(64)))], 20_000);
+                (latencies(&w), counted(&w))
+            };
+            let (plain, none) = of(spec(engine, depth), drive());
+            assert_eq!(none, (0, 0, 64));
+            assert_eq!(of(synced(engine, depth), drive()), (plain.clone(), (64, 0, 64)));
+            assert_eq!(of(synced(engine, depth), without_cache()), (plain, (0, 0, 64)));
+        }
+    }
+}
+
+#[test]
+fn a_drive_without_a_kernel_is_sent_fua_writes() {
+    let config = StackConfig { kernel: false, ..stack(1) };
+    let of = |drive| {
+        counted(&run_on(&config, drive, vec![(synced(Engine::Libaio, 4), list(writes(64)))], 9_000))
+    };
+    assert_eq!((of(drive()), of(without_cache())), ((64, 0, 64), (0, 0, 64)));
+}
+
+#[test]
+fn reads_and_failed_writes_are_followed_by_nothing() {
+    let items =
+        vec![io(Ddir::Read, 0, 4096), io(Ddir::Write, 512, 100), io(Ddir::Write, 8192, 4096)];
+    let s = ThreadSpec { continue_on_error: true, ..synced(Engine::Pvsync2, 1) };
+    let mut w = world(&stack(1), vec![(s, list(items))], fixed(9_000));
+    w.status = Box::new(|sqe| match sqe.opcode {
+        Opcode::Write => Status::WriteFault,
+        _ => Status::Success,
+    });
+    w.run();
+    w.check_drained();
+    let ok: Vec<bool> = w.finished.iter().map(|(f, _)| f.ok).collect();
+    assert_eq!((ok, counted(&w)), (vec![true, false, false], (1, 0, 2)));
+}
+
+/// A medium whose cache is lost: a command's data are certain when it ends with FUA, or when a flush that
+/// began after its end ends. Whatever is acknowledged is certain by then.
+#[test]
+fn an_acknowledged_write_survives_the_loss_of_power() {
+    for (engine, scheduler, queues) in [
+        (Engine::Pvsync2, Scheduler::None, 0),
+        (Engine::Libaio, Scheduler::None, 1),
+        (Engine::Libaio, Scheduler::MqDeadline, 1),
+        (Engine::IoUring, Scheduler::Kyber, 0),
+        (Engine::Libaio, Scheduler::Bfq, 0),
+    ] {
+        let config = StackConfig { scheduler, queues, queue_depth: 4, ..stack(2) };
+        let items =
+            (0..200).map(|i| io(Ddir::Write, (i * 37 % 256) << 12, 4096 << (i % 7))).collect();
+        let s = ThreadSpec { iodepth_batch: 8, ..synced(engine, 16) };
+        let mut device = Rng::from_seed(1);
+        let latency = Box::new(move |_: &Sqe, now: Time| now + Span(1 + device.below(90_000)));
+        let others = (spec(Engine::Libaio, 8), list(writes(200)));
+        let mut w = world(&config, vec![(s, list(items)), others], latency);
+        w.run();
+        w.check_drained();
+        let acknowledged = w.finished.iter().filter(|(f, _)| f.thread == 0);
+        let mut parts = 0;
+        for (f, _) in acknowledged.clone() {
+            let within = |s: &&(Time, Sqe)| {
+                let (sent, sqe) = (s.0, &s.1);
+                let end = sqe.address + u64::from(sqe.bytes);
+                sqe.fua
+                    && f.issued <= sent
+                    && sent < f.completed
+                    && f.offset <= sqe.address
+                    && end <= f.offset + u64::from(f.len)
+            };
+            parts += w.log.iter().filter(within).count();
+            let bytes: u64 = w.log.iter().filter(within).map(|(_, s)| u64::from(s.bytes)).sum();
+            assert!(bytes >= u64::from(f.len), "{engine:?} {scheduler:?}: {f:?} is not certain");
+        }
+        let fua = counted(&w).0;
+        assert!(acknowledged.count() == 200 && fua >= 200 && parts >= fua);
+    }
+}
+
+/// What a plug of several hardware queues sends: it holds one request, a bio that touches it joins, any other
+/// takes its place. A FUA write passes by.
+fn plain_model(items: &[(Ddir, u64, u64)], fua: bool) -> Vec<(Ddir, u64, u64)> {
+    let (mut sent, mut held): (Vec<_>, Option<(Ddir, u64, u64)>) = (Vec::new(), None);
+    for &(ddir, at, len) in items {
+        match &mut held {
+            _ if fua && ddir == Ddir::Write => sent.push((ddir, at, len)),
+            Some(h) if h.0 == ddir && h.2 + len <= 128 << 10 && h.1 + h.2 == at => h.2 += len,
+            Some(h) if h.0 == ddir && h.2 + len <= 128 << 10 && at + len == h.1 => {
+                (h.1, h.2) = (at, h.2 + len);
+            }
+            _ => sent.extend(held.replace((ddir, at, len))),
+        }
+    }
+    sent.extend(held);
+    sent
+}
+
+#[test]
+fn nothing_is_merged_with_a_fua_write_as_in_a_plain_model() {
+    let mut rng = Rng::from_seed(7);
+    let (mut merged, mut passed) = (0, 0);
+    for round in 0..60 {
+        let mut at = 0;
+        let items: Vec<(Ddir, u64, u64)> = (0..32)
+            .map(|_| {
+                let len = 4096 * (1 + rng.below(3));
+                let ddir = if rng.below(3) == 0 { Ddir::Write } else { Ddir::Read };
+                let here = if rng.below(4) == 0 { rng.below(1_000) << 12 } else { at };
+                at = here + len;
+                (ddir, here, len)
+            })
+            .collect();
+        for (sync, volatile) in [(true, true), (true, false), (false, true)] {
+            let s = ThreadSpec { sync, iodepth_batch: 32, ..spec(Engine::Libaio, 32) };
+            let job = list(items.iter().map(|&(d, at, len)| io(d, at, len as u32)).collect());
+            let info = DriveInfo { volatile_cache: volatile, ..drive() };
+            let w = run_on(&stack(2), info, vec![(s, job)], 30_000);
+            let found: Vec<(Ddir, u64, u64)> = w
+                .log
+                .iter()
+                .map(|(_, s)| {
+                    let ddir = if s.opcode == Opcode::Read { Ddir::Read } else { Ddir::Write };
+                    assert_eq!(s.fua, sync && volatile && ddir == Ddir::Write);
+                    (ddir, s.address, u64::from(s.bytes))
+                })
+                .collect();
+            let model = plain_model(&items, sync && volatile);
+            assert_eq!(found, model, "round {round}, {sync} {volatile}");
+            merged += 32 - model.len();
+            passed += counted(&w).0;
+        }
+    }
+    assert!(merged > 1_000 && passed > 500, "{merged} {passed}");
+}
+
+/// With one tag all else waits in the scheduler, where neighbours become one request.
+#[test]
+fn no_scheduler_sees_a_fua_write() {
+    for scheduler in [Scheduler::MqDeadline, Scheduler::Kyber, Scheduler::Sfq, Scheduler::Bfq] {
+        let config = StackConfig { scheduler, queue_depth: 2, ..stack(1) };
+        let items: Vec<Next> = (0..64).map(|i| io(Ddir::Write, i * 4096, 4096)).collect();
+        let run = |drive, sync| {
+            let s = ThreadSpec { sync, ..spec(Engine::Libaio, 32) };
+            let w = run_on(&config, drive, vec![(s, list(items.clone()))], 100_000);
+            for hctx in &w.host.block.hctxs {
+                assert_eq!(hctx.at_rest().0, config.scheduler_tags, "{scheduler:?}");
+            }
+            let order: Vec<u64> = w.log.iter().map(|(_, s)| s.address / 4096).collect();
+            (counted(&w), order, latencies(&w))
+        };
+        let (found, order, _) = run(drive(), true);
+        assert_eq!(found, (64, 0, 64), "{scheduler:?}");
+        assert_eq!(
+            order,
+            (0..64).collect::<Vec<u64>>(),
+            "{scheduler:?}: in the order of their coming"
+        );
+        let plain = run(drive(), false);
+        assert!(scheduler == Scheduler::Sfq || plain.0.2 < 16, "{scheduler:?}: {:?}", plain.0);
+        assert_eq!(run(without_cache(), true), plain, "{scheduler:?}");
+    }
+}
+
+/// pblk looks at REQ_PREFLUSH alone: a FUA write ends in its buffer, and the flush of a synchronous call is
+/// what makes it certain.
+#[test]
+fn pblk_ends_a_fua_write_in_its_buffer() {
+    let run = |s: ThreadSpec| {
+        let items = (0..16).map(|i| io(Ddir::Write, i << 12, 4096)).collect();
+        let mut w = pblk_world_on(&stack(2), vec![(s, list(items))]);
+        w.run_to(Time(100_000_000));
+        w.stop();
+        let programs = w.log.iter().filter(|(_, s)| s.opcode == Opcode::VectorWrite).count();
+        let stats = w.host.stats(w.ctx.now).pblk.unwrap();
+        assert_eq!((w.finished.len(), stats.write_waits, w.ctx.stamps.wrong().0), (16, 0, 0));
+        (stats.flushes, programs, latencies(&w).into_iter().min().unwrap() > 500_000)
+    };
+    // A padded unit a write, and what opens a line.
+    let (flushes, programs, waits) = run(synced(Engine::Pvsync2, 1));
+    assert!(flushes == 16 && (16..=17).contains(&programs) && waits, "{flushes} {programs}");
+    let (flushes, programs, waits) = run(synced(Engine::Libaio, 1));
+    assert!(flushes == 0 && programs <= 3 && !waits, "{flushes} {programs}");
+}
+
+#[test]
+fn a_synchronous_call_that_polls_polls_for_its_write_alone() {
+    let s = ThreadSpec { hipri: true, ..synced(Engine::Pvsync2, 1) };
+    let w = run_on(&stack(1), drive(), vec![(s, list(writes(20)))], 20_000);
+    assert_eq!((counted(&w), w.host.counters.polled_completions), ((20, 20, 40), 20));
+}
