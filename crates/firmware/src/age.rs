@@ -7,7 +7,7 @@ use crate::Firmware;
 use crate::gc::{Collecting, PARTS};
 use crate::map::{NOBODY, Where};
 use crate::space::{Mode, State, SuperblockId};
-use crate::write::{GC, HOST, HOT, MAPS, SLC, Stream};
+use crate::write::{GC, HOST, MAPS, SLC, Stream, WARM};
 use wordline_base::{Lpn, Stamps};
 use wordline_translation::AgeError;
 
@@ -133,9 +133,7 @@ impl Firmware {
     fn age_write(&mut self, lpn: u32, stamp: u32) -> Result<(), AgeError> {
         let mut stream = HOST;
         if let Where::Flash(ppa) = self.map.get(lpn) {
-            if self.plan.young > 0 && self.is_young(ppa) {
-                stream = HOT;
-            }
+            stream = self.stream_of(ppa);
             self.invalidate(ppa);
             // Nobody's until it is written: the collector must not find it.
             self.map.set(lpn, Where::Unmapped);
@@ -231,9 +229,13 @@ impl Firmware {
         }
         self.age_complete(stream);
         loop {
-            let own = stream == GC || stream == MAPS;
-            let through = if !own && self.opens_slc() { SLC } else { stream };
-            if let Some((s, lun)) = self.age_lun(through) {
+            let own = matches!(stream, GC | MAPS | WARM);
+            let mut through = if !own && self.opens_slc() { SLC } else { stream };
+            let mut found = self.age_lun(through);
+            if found.is_none() && stream == WARM {
+                (through, found) = (GC, self.age_lun(GC));
+            }
+            if let Some((s, lun)) = found {
                 let unit = self.space.take(s, lun);
                 let first = self.space.first_of(unit);
                 self.close_if_full(through, s);
@@ -299,7 +301,7 @@ impl Firmware {
             }
             let (lpn, stamp) = (self.map.lpn_at(ppa), self.map.stamp_at(ppa));
             self.invalidate(ppa);
-            let to = self.age_place(if self.is_page(lpn) { MAPS } else { GC })?;
+            let to = self.age_place(self.stream_of_moved(lpn, s))?;
             self.age_put(to, lpn, stamp);
             self.age_entry(lpn, false)?;
             match self.space.superblocks[s].slc {

@@ -38,7 +38,8 @@ pub struct FirmwareConfig {
     /// Which LUN the next unit goes to.
     pub allocation: Allocation,
     /// A sector is hot, and goes to superblocks of its own, if its last copy is in the buffer or in one of
-    /// the superblocks that users opened last; so many percent of all count as these. 0: off.
+    /// the superblocks that were opened last for users, or for what the collector moves out of such; so many percent of
+    /// all count as these. 0: off.
     pub hot_share: f64,
     /// Which superblock the collector takes next.
     pub victim: Victim,
@@ -267,9 +268,9 @@ impl Plan {
             let why = "must be at least 2: what is moved needs one, and another while that is open";
             return Err(bad("gc_reserve", why));
         }
-        // Open ones: of users, hot or not, in each group, and the collector's.
-        let hosts = if c.hot_share > 0.0 { 2 } else { 1 };
-        let open = hosts * groups;
+        // Open ones: of users in each group, and the collector's; where hot data are apart two of each.
+        let kinds = if c.hot_share > 0.0 { 2 } else { 1 };
+        let open = kinds * (groups + 1);
         let share = 1.0 - over_provisioning / 100.0;
         let total = (units + lent) * u64::from(unit);
         let made = sectors.is_none();
@@ -301,7 +302,7 @@ impl Plan {
         // To fold takes room before it frees any.
         let folds = if slc_lines > 0 { 2 } else { 0 };
         let beside = if room > 0 { 1 } else { 0 };
-        let needed = (reserve + open + 1 + folds + beside + if made { 1 } else { 0 }) * block;
+        let needed = (reserve + open + folds + beside + if made { 1 } else { 0 }) * block;
         if slc_lines > 0 && spare < needed && spare + lent >= needed {
             let why = format!(
                 "{} % are {slc_lines} of {} superblocks, which leave {} spare where {} are needed: set it \

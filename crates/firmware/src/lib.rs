@@ -29,13 +29,13 @@ use config::Plan;
 use gc::Gc;
 use map::{Map, Where};
 use refresh::Refresh;
-use space::{Space, State, SuperblockId, Unit};
+use space::{Space, State, Superblock, SuperblockId, Unit};
 use std::collections::VecDeque;
 use wordline_base::{BadValue, BitMap, Ctx, IdVec, Kind, Lpn, PageData, Slab, Stamps, Time};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Commands, Counters, Digest, Memory, Newest, Order, Piece,
-    Source, Translation, split,
+    Action, AgeError, BlockState, Breach, ClosedLine, Commands, Counters, Digest, Memory, Newest,
+    Order, Piece, Source, Translation, split,
 };
 use write::{Slot, Stream};
 
@@ -362,6 +362,15 @@ impl Translation for Firmware {
     fn prefetch(&mut self, ctx: &Ctx, lpn: Lpn) {
         self.map.prefetch(lpn.0);
         ctx.stamps.prefetch(lpn);
+    }
+    fn closed_lines(&self) -> Box<dyn Iterator<Item = ClosedLine> + '_> {
+        // What is written with a bit a cell is a buffer.
+        let closed = |b: &&Superblock| b.state == State::Closed && !b.slc;
+        let closed = self.space.superblocks.iter().filter(closed);
+        Box::new(closed.map(|b| {
+            let all = b.size * self.g.sectors_per_unit;
+            ClosedLine { opened: b.opened, stale: u64::from(all.saturating_sub(b.valid)) }
+        }))
     }
     fn looks_up(&self) -> bool {
         self.cached.is_some()

@@ -7,7 +7,7 @@ use crate::config::Plan;
 use crate::gc::Collecting;
 use crate::map::{NOBODY, Where};
 use crate::space::State;
-use crate::write::{MAPS, SLC, STREAMS, Stream};
+use crate::write::{MAPS, SLC, STREAMS, Stream, WARM};
 use crate::{Firmware, FirmwareConfig};
 use std::io::{self, Write};
 use wordline_base::{BadValue, IdVec, StateSource};
@@ -40,7 +40,8 @@ fn shape(g: &Geometry, config: &FirmwareConfig) -> Result<[(&'static str, u32); 
             "maps on flash",
             if config.map_bytes > 0 { 2 } else { config.checkpoint_sectors.is_some().into() },
         ),
-        ("kinds of lines", 4),
+        // Where hot data are apart what is moved of them is, too.
+        ("kinds of lines", if config.hot_share > 0.0 { 5 } else { 4 }),
     ])
 }
 
@@ -58,6 +59,7 @@ impl Firmware {
         let has = |&stream: &Stream| match stream {
             SLC => self.plan.has_slc(),
             MAPS => self.cached.is_some(),
+            WARM => self.plan.young > 0,
             _ => true,
         };
         (0..STREAMS).filter(has).collect()

@@ -19,11 +19,18 @@ pub(crate) const SLC: Stream = 3;
 /// Pages of the map that gave way, where memory holds a part of it. Like the collector's they go to superblocks that
 /// users do not open.
 pub(crate) const MAPS: Stream = 4;
-pub(crate) const STREAMS: usize = 5;
+/// What the collector moves that is hot still, where hot data are apart. Its superblocks count among those of users, so
+/// that what is in them is found hot when it is written again.
+pub(crate) const WARM: Stream = 5;
+pub(crate) const STREAMS: usize = 6;
 
 /// A stream of the drive's own.
 fn is_own(stream: Stream) -> bool {
-    stream == GC || stream == MAPS
+    matches!(stream, GC | MAPS | WARM)
+}
+/// Whether superblocks that the stream opens are in the order of users'.
+fn is_users(stream: Stream) -> bool {
+    !matches!(stream, GC | MAPS)
 }
 
 /// No superblock: a sector of a user.
@@ -258,7 +265,7 @@ impl Firmware {
     /// What users have in the buffer, and a sector more, find a place even if each is padded to a unit: an
     /// erasure may wait for them.
     pub(crate) fn has_place(&self) -> bool {
-        let own = [GC, MAPS].map(|stream| &self.streams[stream].superblocks);
+        let own = [GC, MAPS, WARM].map(|stream| &self.streams[stream].superblocks);
         let gc = own.into_iter().flatten().flatten();
         let kept: u64 = gc.map(|&s| u64::from(self.space.superblocks[s].left)).sum();
         let queued = (self.queued() as u64).saturating_sub(self.space.slc_room);
@@ -282,23 +289,28 @@ impl Firmware {
             self.open_in(HOST, group, Mode::Native);
             return true;
         }
-        let open = self.streams[GC].open_group();
-        if let Some(group) = open {
-            self.streams[HOST].superblocks[group] = self.streams[GC].superblocks[group].take();
+        for own in [GC, WARM] {
+            if let Some(group) = self.streams[own].open_group() {
+                let taken = self.streams[own].superblocks[group].take();
+                self.streams[HOST].superblocks[group] = taken;
+                return true;
+            }
         }
-        open.is_some()
+        false
     }
     /// The collector takes over what users have open, where failing blocks took its own.
     pub(crate) fn open_for_collector(&mut self) -> bool {
+        let none = |own: Stream| self.streams[own].superblocks.iter().all(Option::is_none);
         let waits = |&own: &Stream| {
-            let own = &self.streams[own];
-            !own.queue.is_empty() && own.superblocks.iter().all(Option::is_none)
+            // Hot data without a superblock of their own go where the others go.
+            let hot = own == GC && !self.streams[WARM].queue.is_empty() && none(WARM);
+            (hot || !self.streams[own].queue.is_empty()) && none(own)
         };
         let Some(own) = [GC, MAPS].into_iter().find(waits) else { return false };
         if self.space.free_count > 0 {
             return false;
         }
-        for stream in [HOST, HOT, GC].into_iter().filter(|&stream| stream != own) {
+        for stream in [HOST, HOT, WARM, GC].into_iter().filter(|&stream| stream != own) {
             let open = self.streams[stream].open_group();
             if let Some(group) = open
                 && (stream != GC || self.streams[GC].queue.is_empty())
@@ -345,25 +357,40 @@ impl Firmware {
         }
         let slot = self.free[0].pop().expect("there is room");
         let void = self.void(lpn, self.map.next);
-        let hot = match self.map.set(lpn, Where::Buffer(slot)) {
+        let stream = match self.map.set(lpn, Where::Buffer(slot)) {
             Where::Flash(ppa) => {
-                let hot = self.plan.young > 0 && self.is_young(ppa);
+                let stream = self.stream_of(ppa);
                 self.invalidate(ppa);
-                hot
+                stream
             }
-            Where::Buffer(_) => self.plan.young > 0,
-            Where::Unmapped | Where::Lost => false,
+            Where::Buffer(_) if self.plan.young > 0 => HOT,
+            Where::Buffer(_) | Where::Unmapped | Where::Lost => HOST,
         };
         let turn = if self.config.protected { 0 } else { self.order.enter() };
         self.slots[slot] = Slot { lpn, stamp, turn, void, ..Slot::default() };
-        self.streams[if hot { HOT } else { HOST }].queue.push_back(slot);
+        self.streams[stream].queue.push_back(slot);
         self.owe();
     }
-    /// A user wrote the sector there, to one of the superblocks that users opened last. What the collector
-    /// moved is cold.
-    pub(crate) fn is_young(&self, ppa: u32) -> bool {
-        let s = &self.space.superblocks[self.space.superblock_of(ppa)];
-        s.users > 0 && s.users + self.plan.young > self.space.users
+    /// The sector is in one of the superblocks that were opened last for what users write and for what the collector
+    /// moves out of such.
+    fn is_young(&self, ppa: u32) -> bool {
+        self.is_young_superblock(self.space.superblock_of(ppa))
+    }
+    pub(crate) fn is_young_superblock(&self, s: SuperblockId) -> bool {
+        let users = self.space.superblocks[s].users;
+        users > 0 && users + self.plan.young > self.space.users
+    }
+    /// Where a user's sector goes whose last copy is there.
+    pub(crate) fn stream_of(&self, ppa: u32) -> Stream {
+        if self.plan.young > 0 && self.is_young(ppa) { HOT } else { HOST }
+    }
+    /// Where what is moved out of a superblock goes.
+    pub(crate) fn stream_of_moved(&self, lpn: u32, from: SuperblockId) -> Stream {
+        match self.is_page(lpn) {
+            true => MAPS,
+            false if self.plan.young > 0 && self.is_young_superblock(from) => WARM,
+            false => GC,
+        }
     }
     /// A sector that was read from a victim enters the collector's buffer.
     pub(crate) fn put_moved(&mut self, lpn: u32, stamp: u32, from: SuperblockId) {
@@ -373,7 +400,7 @@ impl Firmware {
         }
         self.space.superblocks[from].moving += 1;
         self.slots[slot] = Slot { lpn, stamp, from, ..Slot::default() };
-        let stream = if self.is_page(lpn) { MAPS } else { GC };
+        let stream = self.stream_of_moved(lpn, from);
         self.streams[stream].queue.push_back(slot);
     }
     /// A page of the map enters the collector's buffer, since an erasure waits for it.
@@ -416,7 +443,7 @@ impl Firmware {
     pub(crate) fn program(&mut self) -> bool {
         let mut progress = false;
         // Entries wait for pages of the map that are to be read.
-        let streams = if self.is_late() { &[MAPS][..] } else { &[GC, MAPS, HOST, HOT] };
+        let streams = if self.is_late() { &[MAPS][..] } else { &[GC, WARM, MAPS, HOST, HOT] };
         for &stream in streams {
             while self.idle_luns > 0 {
                 let s = &mut self.streams[stream];
@@ -506,7 +533,7 @@ impl Firmware {
         self.counters.programmed_sectors += unit_sectors as u64;
         self.counters.pad_sectors += (unit_sectors - chosen) as u64;
         let class = match stream {
-            GC => Class::GcProgram,
+            GC | WARM => Class::GcProgram,
             MAPS => Class::MetaProgram,
             _ => Class::UserProgram,
         };
@@ -523,6 +550,9 @@ impl Firmware {
         }
         let own = self.next_lun(stream).map(|(s, lun)| (stream, s, lun));
         let none = |superblocks: &[Option<SuperblockId>]| superblocks.iter().all(Option::is_none);
+        if stream == WARM && none(&self.streams[WARM].superblocks) {
+            return self.next_lun(GC).map(|(s, lun)| (GC, s, lun));
+        }
         if own.is_some() || is_own(stream) || !none(&self.streams[stream].superblocks) {
             return own;
         }
@@ -566,7 +596,9 @@ impl Firmware {
     pub(crate) fn open_missing(&mut self, stream: Stream) {
         let open = &self.streams[stream].superblocks;
         if is_own(stream) {
-            if open.iter().any(Option::is_some) || self.space.free_count == 0 {
+            // All but one of those that are kept: what is moved finds place in that one.
+            let kept = if stream == WARM { self.plan.reserve - 1 } else { 0 };
+            if open.iter().any(Option::is_some) || self.space.free_count <= kept {
                 return;
             }
             let group = self.fullest_group();
@@ -614,7 +646,7 @@ impl Firmware {
         (borrowed + block) as f64 <= (room + borrowed - self.plan.start) as f64 * share
     }
     fn open_in(&mut self, stream: Stream, group: u32, mode: Mode) {
-        let opened = self.space.open(group, mode, !is_own(stream), self.config.wear_spread > 0);
+        let opened = self.space.open(group, mode, is_users(stream), self.config.wear_spread > 0);
         self.counters.lines_opened += u64::from(opened.is_some());
         opened.into_iter().for_each(|s| self.refresh.opened(s));
         if stream == MAPS

@@ -3,28 +3,13 @@
 
 mod common;
 
-use common::{Drive, Times, ctx, geometry, with_slc};
+use common::{Drive, Times, ctx, geometry, greedy, with_slc};
 use wordline_base::{Ctx, Lpn, Rng, Span, Time};
 use wordline_firmware::{Allocation, Firmware, FirmwareConfig, Victim};
 use wordline_nand::Geometry;
 use wordline_translation::{
     Piece, Place, Source, Translation, WindowLimits, steady_by_overwriting,
 };
-
-/// alpha is the space that is not free by users' sectors, b the sectors of a superblock.
-fn greedy(alpha: f64, b: u32) -> f64 {
-    let b_f = f64::from(b);
-    let mut sum = 0.0;
-    for k in (1..b).rev() {
-        sum += 1.0 / f64::from(k + 1);
-        let (k_f, slope) = (f64::from(k), 1.0 / f64::from(k) - alpha / b_f);
-        let p = (alpha * (b_f - k_f) / b_f - sum) / slope;
-        if slope > 0.0 && (0.0..1.0).contains(&p) && k_f < b_f / alpha {
-            return b_f / (b_f - k_f + p);
-        }
-    }
-    panic!("no solution");
-}
 
 const TIMES: Times = Times {
     read: Span::from_us(50),

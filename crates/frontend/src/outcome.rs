@@ -30,7 +30,8 @@ impl Origin {
     /// The origin of the drives of a run that was prepared so.
     pub fn of(run: &Run, settings: &Settings) -> Origin {
         let system = &run.plan().system;
-        let cut = system.scale.as_ref().map_or(String::new(), |(_, said)| format!(" ({said})"));
+        let cut =
+            system.scale.as_ref().map_or(String::new(), |scaled| format!(" ({})", scaled.said));
         let drive = match system.nodes.drives.is_empty() {
             true => {
                 let size = run.bytes() as f64 / 1e9;

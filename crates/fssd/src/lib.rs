@@ -32,16 +32,16 @@ use config::Plan;
 use gc::Gc;
 use held::Held;
 use log::Log;
-use space::{SegmentId, Space, Unit};
+use space::{SegmentId, Space, State, Unit};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use units::{Slot, Units};
 use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Slab, Stamps};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Commands, Counters, Digest, End, GcFloor, GcShape,
-    HostMemory, MOVE, MapWork, Memory, Newest, Order, Ordered, PLACE, Piece, Source, Translation,
-    split,
+    Action, AgeError, BlockState, Breach, ClosedLine, Commands, Counters, Digest, End, GcFloor,
+    GcShape, HostMemory, MOVE, MapWork, Memory, Newest, Order, Ordered, PLACE, Piece, Source,
+    Translation, split,
 };
 use write::{Point, Taken};
 
@@ -280,6 +280,15 @@ impl Fssd {
 impl Translation for Fssd {
     fn sectors(&self) -> u64 {
         self.plan.sectors
+    }
+    fn closed_lines(&self) -> Box<dyn Iterator<Item = ClosedLine> + '_> {
+        let closed = |s: &SegmentId| self.space.segments[*s].state == State::Closed;
+        Box::new((0..self.space.segments.count()).filter(closed).map(|s| {
+            let segment = &self.space.segments[s];
+            let all = self.space.size(s);
+            let stale = u64::from(all.saturating_sub(segment.valid));
+            ClosedLine { opened: segment.opened, stale }
+        }))
     }
     fn start(&mut self, ctx: &mut Ctx) {
         if ctx.stamps.is_on() {

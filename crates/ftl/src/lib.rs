@@ -59,10 +59,11 @@ pub use translator::{FtlKind, Translator};
 pub use wordline_firmware::{free_in_use, slc_buffer};
 pub use wordline_fssd::{KeptVersions, Side};
 pub use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Brings, Choose, Counters, End, FlashOp, FlashRead,
-    GcFloor, GcOrder, GcPolicy, GcReport, GcShape, HostMemory, MOVE, MapWork, Memory, Ordered,
-    Pace, Piece, Place, ReadEnd, Rebuilt, Source, Stage, Steady, StrideUse, Touch, Translation,
-    Turns, Wear, WindowLimits, Work, check_own_read, read_ended, send_data, steady_by_overwriting,
+    Action, AgeError, BlockState, Breach, Brings, Choose, ClosedLine, Counters, End, FlashOp,
+    FlashRead, GcFloor, GcOrder, GcPolicy, GcReport, GcShape, HostMemory, MOVE, MapWork, Memory,
+    Ordered, Pace, Piece, Place, ReadEnd, Rebuilt, Source, Stage, Steady, StrideUse, Touch,
+    Translation, Turns, Wear, WindowLimits, Work, check_own_read, read_ended, send_data,
+    steady_by_overwriting,
 };
 pub use wordline_translation::{LoadError, SavedIn, SavedOut};
 
@@ -347,6 +348,15 @@ impl Ftl {
     /// How often blocks were erased.
     pub fn wear(&self) -> Wear {
         Wear::of(self.media_state())
+    }
+    /// Lines that are full, and no victims.
+    pub fn closed_lines(&self) -> Box<dyn Iterator<Item = ClosedLine> + '_> {
+        let closed = |line: LineId| {
+            let l = &self.lines[line];
+            let stale = u64::from(l.data.saturating_sub(self.map.valid_in(line)));
+            (l.state == LineState::Closed).then_some(ClosedLine { opened: l.seq, stale })
+        };
+        Box::new((0..self.lines.lines.count()).filter_map(closed))
     }
     /// Space has to be made for writes.
     pub fn collects(&self) -> bool {

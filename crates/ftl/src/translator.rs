@@ -1,9 +1,9 @@
 //! Which FTL a drive has: one of ours, or one that somebody wrote outside.
 
 use crate::{
-    Action, AgeError, BlockState, Breach, Choose, Counters, Ftl, FtlConfig, GcFloor, GcShape,
-    HostMemory, InPlace, LoadError, MapWork, Memory, Ordered, Pace, Piece, Rebuilt, Source, Steady,
-    StrideUse, Translation, Wear,
+    Action, AgeError, BlockState, Breach, Choose, ClosedLine, Counters, Ftl, FtlConfig, GcFloor,
+    GcShape, HostMemory, InPlace, LoadError, MapWork, Memory, Ordered, Pace, Piece, Rebuilt,
+    Source, Steady, StrideUse, Translation, Wear,
 };
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -246,6 +246,7 @@ hand_on! {
     fn host_memory(&) -> HostMemory;
     fn take_map_work(&mut) -> MapWork;
     fn wear(&) -> Wear;
+    fn closed_lines(&) -> Box<dyn Iterator<Item = ClosedLine> + '_>;
     fn collects(&) -> bool;
     fn is_collecting(&) -> bool;
     fn hold_collection(&mut, ctx: &mut Ctx, hold: bool);

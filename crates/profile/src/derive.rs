@@ -245,6 +245,20 @@ pub fn rate_at_depth(depth: u32, stations: u32, held: f64, elsewhere: f64) -> f6
     rate
 }
 
+fn amplification(config: &Config, g: &Geometry, capacity: &Capacity) -> f64 {
+    if g.in_place {
+        return f64::from(g.sectors_per_unit);
+    }
+    let alpha = capacity.data_sectors() as f64 / capacity.user_sectors.max(1) as f64;
+    limited_write_amplification(config, capacity, alpha)
+}
+
+/// What [`Derived::uniform_wa`] is for a drive that is no bridge, without pages of its map.
+pub fn uniform_write_amplification(config: &Config) -> f64 {
+    let g = Geometry::new(&config.nand).expect("a Config is checked when it is assembled");
+    amplification(config, &g, &capacity(config, &g))
+}
+
 /// A command of a large sequential transfer.
 const LARGE: u64 = 128 << 10;
 
@@ -370,12 +384,8 @@ fn framed(sas: &SasConfig, bytes: u64) -> Span {
 fn derive_drive(config: &Config, sas: Option<&SasConfig>) -> Derived {
     let g = Geometry::new(&config.nand).expect("a Config is checked when it is assembled");
     let capacity = capacity(config, &g);
-    let alpha = capacity.data_sectors() as f64 / capacity.user_sectors.max(1) as f64;
     let link_rate = link_rate(config, sas);
-    let data_wa = match g.in_place {
-        true => f64::from(g.sectors_per_unit),
-        false => limited_write_amplification(config, &capacity, alpha),
-    };
+    let data_wa = amplification(config, &g, &capacity);
     let user_sectors = capacity.user_sectors;
     let rates = Rates { config, g: &g, user_sectors, link_rate, sas };
     let random_read = rates.read("random read, 4 KiB", SECTOR);

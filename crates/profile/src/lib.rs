@@ -24,7 +24,7 @@ pub use config::{ReadFile, Source, Sources};
 pub use config::{resolved_device, resolved_stack, resolved_toml};
 pub use derive::{
     AtDepth, Bound, Capacity, Derived, Peak, SlcBuffer, Stage, derive, fifo_write_amplification,
-    rate_at_depth,
+    rate_at_depth, uniform_write_amplification,
 };
 pub use document::Document;
 pub use error::{ConfigError, Problem};

@@ -356,8 +356,14 @@ impl Drive {
     /// The part of [`Precondition::Paced`] that has nothing of a job's own: uniform writes until lines
     /// are collected for some time, since more of them at full speed are no nearer to any pace.
     pub fn before_pace(&mut self, seed: Seed, look: &mut Look<'_>) -> Result<(), AgeError> {
-        let limits =
-            WindowLimits { windows: 3, within: 0.1, least: 0.0, ..WindowLimits::default() };
+        let limits = WindowLimits {
+            windows: 3,
+            within: 0.1,
+            span: 0.0,
+            kept: 1.0,
+            least: 0.0,
+            ..WindowLimits::default()
+        };
         self.steady_within(
             &mut WriteSampler::uniform(self.bytes(), self.nand.geometry.sector, seed),
             limits,

@@ -100,9 +100,17 @@ pub struct WindowLimits {
     pub window: f64,
     /// Windows whose mean write amplification is compared with that of as many before them.
     pub windows: usize,
-    /// Share by which the two means differ at most in the steady state. A single span can be level by chance
-    /// while a skewed distribution still climbs.
+    /// Share by which the two means differ at most in the steady state.
     pub within: f64,
+    /// The same is asked of two spans that grow with what was written, this share of it each, as far as they are
+    /// longer: a skewed distribution climbs slowly, and the further it is the more so.
+    pub span: f64,
+    /// Share by which the means of these differ at most.
+    pub span_within: f64,
+    /// Of what is stale in closed lines, the share that lies in lines as they were when ageing began at most. Where cold
+    /// data were never moved their lines gather what is stale until they are worth collecting: space that is spare then,
+    /// and is not yet.
+    pub kept: f64,
     /// Share of the capacity that is overwritten at least.
     pub least: f64,
     /// Give up after this many capacities.
@@ -111,7 +119,16 @@ pub struct WindowLimits {
 
 impl Default for WindowLimits {
     fn default() -> Self {
-        WindowLimits { window: 0.05, windows: 6, within: 0.01, least: 1.0, most: 8.0 }
+        WindowLimits {
+            window: 0.05,
+            windows: 6,
+            within: 0.01,
+            span: 0.25,
+            span_within: 0.02,
+            kept: 0.05,
+            least: 1.0,
+            most: 12.0,
+        }
     }
 }
 
@@ -135,6 +152,23 @@ impl Steady {
         let last = &self.windows[self.windows.len().saturating_sub(windows)..];
         last.iter().sum::<f64>() / last.len().max(1) as f64
     }
+    /// The means of the last windows and of as many before them differ by no more than this share.
+    fn is_level(&self, windows: usize, within: f64) -> bool {
+        let now = self.write_amplification(windows);
+        let both = self.write_amplification(2 * windows);
+        // The mean of two spans lies halfway between them.
+        2.0 * (now - both).abs() <= now * within
+    }
+}
+
+/// Of what is stale in closed lines, the share that lies in those that were opened up to this one in their order.
+fn kept<T: Translation + ?Sized>(ftl: &T, opened: Option<u64>) -> f64 {
+    let (mut old, mut all) = (0, 0);
+    for line in ftl.closed_lines() {
+        all += line.stale;
+        old += if Some(line.opened) <= opened { line.stale } else { 0 };
+    }
+    old as f64 / all.max(1) as f64
 }
 
 /// Overwrites sectors that `next` chooses until write amplification is steady. Who ages a drive settles it
@@ -149,6 +183,7 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
     let window = ((capacity * limits.window) as u64).max(1);
     let mut report = Steady { windows: Vec::new(), steady: false, sectors: 0 };
     let mut drawn = Default::default();
+    let begun = ftl.closed_lines().map(|line| line.opened).max();
     // Windows in a row in which space had to be made.
     let mut collecting = 0;
     while (report.sectors as f64) < capacity * limits.most {
@@ -166,15 +201,16 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
         }
         let freed = ftl.counters().lines_freed > before.lines_freed;
         collecting = if freed { collecting + 1 } else { 0 };
-        if collecting >= 2 * limits.windows && enough {
-            let n = limits.windows;
-            let now = report.write_amplification(n);
-            let both = report.write_amplification(2 * n);
-            // The mean of two spans lies halfway between them.
-            if 2.0 * (now - both).abs() <= now * limits.within {
-                report.steady = true;
-                break;
-            }
+        let n = limits.windows;
+        let span = ((report.windows.len() as f64 * limits.span) as usize).max(n);
+        let level = |n, within| collecting >= 2 * n && report.is_level(n, within);
+        if enough
+            && level(n, limits.within)
+            && (span == n || level(span, limits.span_within))
+            && kept(ftl, begun) <= limits.kept
+        {
+            report.steady = true;
+            break;
         }
     }
     Ok(report)

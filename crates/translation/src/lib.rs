@@ -322,6 +322,15 @@ pub struct BlockState {
     pub slc: bool,
 }
 
+/// A line that is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClosedLine {
+    /// Its place in the order of opening.
+    pub opened: u64,
+    /// Sectors of it that are in use no more.
+    pub stale: u64,
+}
+
 /// A flash translation layer.
 ///
 /// Sectors are of 4 KiB. A tag is the driver's name for a command, an op the FTL's name for a flash
@@ -490,6 +499,10 @@ pub trait Translation: Send {
     /// Erase counts of good blocks.
     fn wear(&self) -> Wear {
         Wear::of(self.media_state())
+    }
+    /// The lines that are full, and not being collected. None where there are no lines.
+    fn closed_lines(&self) -> Box<dyn Iterator<Item = ClosedLine> + '_> {
+        Box::new(std::iter::empty())
     }
     /// Whether space has to be made for writes: not where sectors are written in place.
     fn collects(&self) -> bool {

@@ -73,7 +73,7 @@ pub use error::{Error, Misaligned, StateError};
 pub use nodes::{HostNode, NetworkNode, Node, Nodes, SwitchNode};
 pub use plan::{Checked, Log, Logs, NoLogs, Plan, Prepared, Replay, Step, Watch, Workload, jobs};
 pub use run::{Expected, Run};
-pub use scale::{Scale, ScaleError};
+pub use scale::{Scale, ScaleError, Scaled};
 pub use system::System;
 pub use topology::{Common, Named, Presets, Profiles, Topology, with_options};
 

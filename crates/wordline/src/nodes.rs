@@ -1,6 +1,6 @@
 //! What a system has beside its first drive and its first host, and the machine that all of them are.
 
-use crate::System;
+use crate::{Scaled, System};
 use std::collections::BTreeMap;
 use wordline_device::{DriveConfig, SwitchConfig};
 use wordline_md::Level;
@@ -20,6 +20,8 @@ pub struct Node {
     pub host: usize,
     /// The number of the switch in front of it.
     pub switch: Option<usize>,
+    /// How it was cut.
+    pub(crate) scale: Option<Scaled>,
     pub(crate) places: Places,
 }
 
@@ -293,6 +295,7 @@ pub(crate) fn arrayed(system: &mut System, level: Level, drives: u32) {
         config: system.config.clone(),
         host: 0,
         switch: None,
+        scale: system.scale.clone(),
         places: system.places.clone(),
     };
     system.nodes.drives = (1..drives).map(like).collect();

@@ -141,6 +141,7 @@ impl Run {
             drive.device.clone_from(&config.device_name);
             name_members(drive, &config.members);
         }
+        result.warnings.splice(0..0, system.deviations());
         notes.extend(self.why);
         if self.by_user {
             result.stopped = StoppedBy::User;
@@ -220,7 +221,7 @@ impl Plan {
             workload,
             precondition: self.state.name().into(),
             seed: self.seed,
-            scale: scale.as_ref().map_or(String::new(), |(scale, _)| scale.to_string()),
+            scale: scale.as_ref().map_or(String::new(), |scaled| scaled.scale.to_string()),
             overrides: overrides.iter().chain(&self.system.nodes.set).cloned().collect(),
         }
     }

@@ -1,12 +1,20 @@
-//! `--scale`: a part of a drive that behaves as the whole does. Channels, LUNs, timing, rates and ratios
-//! stay; blocks, caches and the data of a program are cut alike.
+//! `--scale`: a part of a drive that behaves as the whole does. Channels, LUNs, rates, write amplification and
+//! what works in flight stay. Capacity is cut, and with it all that is counted in it: caches, marks of lines, what
+//! is done once in so much that is written or read, the data of a program.
+
+mod deviates;
+mod spare;
 
 use std::fmt;
 use std::str::FromStr;
 use wordline_app::AppConfig;
+use wordline_base::Span;
+use wordline_device::config::CacheConfig;
+use wordline_ftl::{FtlConfig, VictimPolicy};
+use wordline_nand::Geometry;
 use wordline_profile::{Config, ConfigError};
 
-/// A part of the whole: `1/16`, or `quick` for the same.
+/// A part of the whole: `1/16`, or `quick` for the same; `1` is the whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scale {
     part: u64,
@@ -17,7 +25,9 @@ pub struct Scale {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ScaleError {
     /// Not two numbers from 1 to 4096.
-    #[error("'{0}' is no part of a drive: write for example 1/16, or quick")]
+    #[error(
+        "'{0}' is no part of a drive: write for example 1/16, quick for the same, or 1 for the whole"
+    )]
     NoPart(String),
     /// A part above 1.
     #[error("'{0}' is more than the whole drive: write 1/1 or less")]
@@ -29,12 +39,20 @@ pub enum ScaleError {
 const LINES: u64 = 256;
 /// Pages that a block keeps at least: its metadata have to fit.
 const PAGES: u64 = 32;
+/// Units a LUN that a buffer keeps at least where it has as many: one that is programmed, and one that is filled.
+const UNITS_IN_FLIGHT: u64 = 2;
+/// The share of a page's program by which erasures of shorter blocks may slow writes down. Up to it an erasure takes as
+/// long as the whole's, so that a read waits for one as long; beyond it is shortened with the block, so that the rate
+/// stays. Chosen: as much as write amplification may be off.
+const SLOWER: f64 = 0.03;
 
 impl FromStr for Scale {
     type Err = ScaleError;
     fn from_str(text: &str) -> Result<Scale, ScaleError> {
-        if text == "quick" {
-            return Ok(Scale { part: 1, of: 16 });
+        match text.trim() {
+            "quick" => return Ok(Scale { part: 1, of: 16 }),
+            "1" => return Ok(Scale { part: 1, of: 1 }),
+            _ => {}
         }
         let bad = || ScaleError::NoPart(text.into());
         let (part, of) = text.split_once('/').ok_or_else(bad)?;
@@ -57,29 +75,123 @@ impl fmt::Display for Scale {
 /// The settings that cut a system to a scale.
 pub(crate) struct Cut {
     pub overrides: Vec<String>,
+    /// Those that go behind what the user set, which they are taken from.
+    pub last: Vec<String>,
     /// Options of each program beside others, to go before its own.
     pub with: Vec<String>,
     /// What was cut, in a line.
     pub said: String,
 }
 
+/// How a drive was cut.
+#[derive(Clone, Debug)]
+pub struct Scaled {
+    /// The part that is taken.
+    pub scale: Scale,
+    /// What was cut, in a line.
+    pub said: String,
+    /// In what the part is not as the whole, and by how much.
+    pub deviates: Vec<String>,
+}
+
+impl Scaled {
+    /// What is to be said of a system at this scale.
+    pub(crate) fn of(scale: Scale, cut: &str, whole: &Config, part: &Config) -> Scaled {
+        let said = format!("scale {scale}: {cut}");
+        Scaled { scale, said, deviates: deviates::found(scale, whole, part) }
+    }
+}
+
+/// What a part of a drive is set to, but for what the user set.
+struct Settings<'a> {
+    set: &'a [String],
+    overrides: Vec<String>,
+}
+
+impl Settings<'_> {
+    fn is_users(&self, key: &str) -> bool {
+        self.set.iter().any(|s| s.split_once('=').is_some_and(|(path, _)| path.trim() == key))
+    }
+    fn add(&mut self, key: &str, value: impl fmt::Display) -> bool {
+        let fits = !self.is_users(key);
+        if fits {
+            self.overrides.push(format!("{key}={value}"));
+        }
+        fits
+    }
+    fn add_some(&mut self, key: &str, value: u64) -> bool {
+        value > 0 && self.add(key, value)
+    }
+}
+
+/// Blocks and their pages, in the whole and in the part.
+#[derive(Clone, Copy)]
+struct Blocks {
+    whole: [u64; 2],
+    part: [u64; 2],
+}
+
+impl Blocks {
+    /// Marks of so many lines. A few are about room for the next ones, which a part needs as the whole does.
+    fn lines(&self, marks: u32, least: u64) -> u64 {
+        let marks = u64::from(marks);
+        (marks * self.part[0] / self.whole[0]).max(marks.min(least))
+    }
+    /// The marks of the flash software, as the part has them.
+    fn set_marks(&self, ftl: &mut FtlConfig) {
+        let lines = |marks: &mut Option<u32>, least| {
+            *marks = marks.map(|n| self.lines(n, least) as u32);
+        };
+        lines(&mut ftl.gc_start_lines, 3);
+        lines(&mut ftl.gc_reserve_lines, 2);
+        if let Some(firmware) = &mut ftl.firmware {
+            lines(&mut firmware.gc_start, 5);
+            lines(&mut firmware.gc_reserve, 2);
+        }
+        if let Some(fssd) = &mut ftl.fssd {
+            lines(&mut fssd.gc_start, 3);
+            lines(&mut fssd.gc_reserve, 2);
+        }
+    }
+    /// What is counted by block.
+    fn by_block(&self, whole: u64) -> u64 {
+        whole * self.part[1] / self.whole[1]
+    }
+    /// An erasure that is to be shorter, so that erasures take no more of a LUN's time than the whole's.
+    fn erasure(&self, t_erase: Span, t_program: Span) -> Option<Span> {
+        let [whole, part] = [self.whole[1], self.part[1]].map(|n| t_erase.0 as f64 / n as f64);
+        let slower = (part - whole) / (t_program.0 as f64 + whole);
+        (slower > SLOWER).then(|| Span(self.by_block(t_erase.0).max(1)))
+    }
+}
+
 impl Scale {
     fn of(self, whole: u64) -> u64 {
         (u128::from(whole) * u128::from(self.part) / u128::from(self.of)) as u64
     }
+    /// Each twice as large as the one before, up to the whole.
+    pub(crate) fn larger(self) -> impl Iterator<Item = Scale> {
+        let twice = |&Scale { part, of }: &Scale| {
+            (part < of).then(|| match of.is_multiple_of(2) {
+                true => Scale { part, of: of / 2 },
+                false => Scale { part: (2 * part).min(of), of },
+            })
+        };
+        std::iter::successors(twice(&self), twice)
+    }
+    /// The whole drive is a part, too.
+    pub fn is_whole(self) -> bool {
+        self.part == self.of
+    }
 
     /// What `config` needs to be set to. `set` is what the user set: it stays as it is.
     pub(crate) fn cut(self, config: &Config, set: &[String]) -> Result<Cut, ConfigError> {
-        let by_user = |key: &str| {
-            set.iter().any(|s| s.split_once('=').is_some_and(|(path, _)| path.trim() == key))
-        };
-        if let Some(key) = ["nand.blocks", "nand.pages_per_block"].into_iter().find(|k| by_user(k))
-        {
+        let mut settings = Settings { set, overrides: Vec::new() };
+        let own = ["nand.blocks", "nand.pages_per_block"];
+        if let Some(key) = own.into_iter().find(|key| settings.is_users(key)) {
             let message = format!("--scale sets the number of blocks: leave out --set {key}=...");
             return Err(ConfigError::plain(message));
         }
-        let (blocks, pages) =
-            (u64::from(config.nand.blocks), u64::from(config.nand.pages_per_block));
         if let Some(other) = config.members.iter().find(|inside| inside.nand != config.nand) {
             let message = format!(
                 "--scale cuts drives behind a bridge alike, and {} has other flash than the first: leave it \
@@ -88,60 +200,26 @@ impl Scale {
             );
             return Err(ConfigError::plain(message));
         }
-        // Fewer blocks; and where few lines would be left, more and shorter ones again.
-        let mut cut_pages = pages;
-        let cut_blocks = |pages_now: u64| self.of(blocks * pages) / pages_now;
-        while cut_blocks(cut_pages) < LINES.min(blocks)
-            && cut_pages.is_multiple_of(2)
-            && cut_pages / 2 >= PAGES
-        {
-            cut_pages /= 2;
+        let blocks = self.cut_blocks(config);
+        let (blocks, over_provisioning) = spare::fitted(self, config, blocks).ok_or_else(|| {
+            ConfigError::plain(
+                "so few lines leave no room to collect garbage as the whole drive does".into(),
+            )
+        })?;
+        let mut said = format!("{} of {} blocks a LUN", blocks.part[0], blocks.whole[0]);
+        settings.add("nand.blocks", blocks.part[0]);
+        if blocks.part[1] != blocks.whole[1] {
+            settings.add("nand.pages_per_block", blocks.part[1]);
+            said += &format!(", of {} of {} pages", blocks.part[1], blocks.whole[1]);
         }
-        let lines = cut_blocks(cut_pages).max(1);
-        let mut overrides = vec![format!("nand.blocks={lines}")];
-        let mut said = format!("{lines} of {blocks} blocks a LUN");
-        if cut_pages != pages {
-            overrides.push(format!("nand.pages_per_block={cut_pages}"));
-            said += &format!(", of {cut_pages} of {pages} pages");
-        }
-        let mut add = |key: &str, value: u64| {
-            let fits = value > 0 && !by_user(key);
-            if fits {
-                overrides.push(format!("{key}={value}"));
-            }
-            fits
-        };
-        let mut caches = false;
-        // All caches of drives behind a bridge are scaled alike.
-        let (mut device, mut prefix, mut inside) = (&config.device, String::new(), &config.members);
-        while let Some(first) = inside.first() {
-            prefix += "bridge.members.";
-            (device, inside) = (&first.device, &first.members);
-        }
-        if let Some(cache) = &device.cache {
-            let set = u64::from(cache.line_bytes) * u64::from(cache.ways);
-            let sets = (self.of(cache.bytes) / set).max(1);
-            caches |= add(&format!("{prefix}cache.bytes"), sets * set);
-        }
-        if let Some(firmware) = config.ftl.firmware.as_ref().filter(|f| f.map_bytes > 0) {
-            // Memory for two pages is the least.
-            let least = 2 * u64::from(config.nand.sector_bytes);
-            caches |= add("ftl.firmware.map_bytes", self.of(firmware.map_bytes).max(least));
-        }
+        self.cut_erasures(config, blocks, &mut settings);
+        let mut caches = self.cut_caches(config, &mut settings);
+        self.cut_ftl(config, blocks, &mut settings);
         if let Some(fs) = &config.stack.fs {
-            caches |= add("fs.memory", self.of(fs.memory) >> 12 << 12);
-        }
-        // Marks of a few lines are about room for the next ones, which a part needs as the whole does.
-        for (key, marks, least) in [
-            ("ftl.gc_start_lines", config.ftl.gc_start_lines, 3),
-            ("ftl.gc_reserve_lines", config.ftl.gc_reserve_lines, 2),
-        ] {
-            if let Some(marks) = marks.map(u64::from) {
-                add(key, (marks * lines / blocks).max(marks.min(least)));
-            }
+            caches |= settings.add_some("fs.memory", self.of(fs.memory) >> 12 << 12);
         }
         for (key, value) in config.app.iter().flat_map(data) {
-            add(&format!("app.{key}"), self.of(value));
+            settings.add_some(&format!("app.{key}"), self.of(value));
         }
         let of_beside = |app| {
             let cut = data(app).into_iter().map(|(key, value)| (key, self.of(value)));
@@ -154,8 +232,124 @@ impl Scale {
         } else if caches {
             said += "; caches alike";
         }
-        Ok(Cut { overrides, with, said })
+        let last = over_provisioning.map(|percent| format!("ftl.over_provisioning={percent:.9}"));
+        Ok(Cut { overrides: settings.overrides, last: last.into_iter().collect(), with, said })
     }
+    /// Fewer blocks; and where few lines would be left, more and shorter ones again.
+    fn cut_blocks(self, config: &Config) -> Blocks {
+        let (blocks, pages) =
+            (u64::from(config.nand.blocks), u64::from(config.nand.pages_per_block));
+        let mut cut_pages = pages;
+        let cut_blocks = |pages_now: u64| self.of(blocks * pages) / pages_now;
+        while cut_blocks(cut_pages) < LINES.min(blocks)
+            && cut_pages.is_multiple_of(2)
+            && cut_pages / 2 >= PAGES
+        {
+            cut_pages /= 2;
+        }
+        Blocks { whole: [blocks, pages], part: [cut_blocks(cut_pages).max(1), cut_pages] }
+    }
+    fn cut_erasures(self, config: &Config, blocks: Blocks, settings: &mut Settings<'_>) {
+        let nand = &config.nand;
+        if nand.in_place {
+            return;
+        }
+        if let Some(t_erase) = blocks.erasure(nand.t_erase, nand.t_program.mean()) {
+            settings.add("nand.t_erase", t_erase);
+        }
+        if let Some(slc) = &nand.slc {
+            // Such a block has the pages of a native one by the bits of a cell, in both drives.
+            let bits = nand.cell.bits() as u64;
+            let program = Span(slc.t_program.0 / bits.max(1));
+            if let Some(t_erase) = blocks.erasure(slc.t_erase, program) {
+                settings.add("nand.slc.t_erase", t_erase);
+            }
+        }
+    }
+    fn cut_caches(self, config: &Config, settings: &mut Settings<'_>) -> bool {
+        // All caches of drives behind a bridge are scaled alike.
+        let (mut device, mut prefix, mut inside) = (&config.device, String::new(), &config.members);
+        while let Some(first) = inside.first() {
+            prefix += "bridge.members.";
+            (device, inside) = (&first.device, &first.members);
+        }
+        let Some(cache) = &device.cache else { return false };
+        let unit = Geometry::new(&config.nand).map_or(0, |g| g.unit_bytes());
+        let set = u64::from(cache.line_bytes) * u64::from(cache.ways);
+        let sets = (self.of(cache.bytes) / set).max(in_flight(cache, unit).div_ceil(set)).max(1);
+        settings.add_some(&format!("{prefix}cache.bytes"), (sets * set).min(cache.bytes))
+    }
+    fn cut_ftl(self, config: &Config, blocks: Blocks, settings: &mut Settings<'_>) {
+        let (nand, ftl) = (&config.nand, &config.ftl);
+        let mut cut = ftl.clone();
+        blocks.set_marks(&mut cut);
+        let (of_firmware, of_fssd) = (cut.firmware.as_ref(), cut.fssd.as_ref());
+        for (key, marks) in [
+            ("gc_start_lines", cut.gc_start_lines),
+            ("gc_reserve_lines", cut.gc_reserve_lines),
+            ("firmware.gc_start", of_firmware.and_then(|f| f.gc_start)),
+            ("firmware.gc_reserve", of_firmware.and_then(|f| f.gc_reserve)),
+            ("fssd.gc_start", of_fssd.and_then(|f| f.gc_start)),
+            ("fssd.gc_reserve", of_fssd.and_then(|f| f.gc_reserve)),
+        ] {
+            if let Some(marks) = marks {
+                settings.add(&format!("ftl.{key}"), marks);
+            }
+        }
+        // Keys of pblk are no other layer's.
+        if ftl.firmware.is_none() && ftl.fssd.is_none() {
+            if ftl.victim == VictimPolicy::WindowedGreedy {
+                settings.add("ftl.victim_window", blocks.lines(ftl.victim_window, 1).max(1));
+            }
+            if ftl.hot_cold {
+                settings.add("ftl.partition_interval", self.of(ftl.partition_interval).max(1));
+            }
+        }
+        if let Some(firmware) = &ftl.firmware {
+            if firmware.map_bytes > 0 {
+                // Memory for two pages is the least.
+                let least = 2 * u64::from(nand.sector_bytes);
+                let bytes = self.of(firmware.map_bytes).max(least);
+                settings.add("ftl.firmware.map_bytes", bytes);
+            }
+            if let Some(sectors) = firmware.checkpoint_sectors {
+                settings.add("ftl.firmware.checkpoint_sectors", self.of(sectors).max(1));
+            }
+            if firmware.read_limit > 0 {
+                let reads = blocks.by_block(firmware.read_limit.into()).max(1);
+                settings.add("ftl.firmware.read_limit", reads);
+            }
+            if firmware.refresh_days > 0.0 {
+                let days = firmware.refresh_days * self.part as f64 / self.of as f64;
+                settings.add("ftl.firmware.refresh_days", format!("{days:?}"));
+            }
+        }
+        if let Some(fssd) = &ftl.fssd {
+            let unit = Geometry::new(nand)
+                .map_or(0, |g| UNITS_IN_FLIGHT * u64::from(g.luns) * g.unit_bytes());
+            let bytes = self.of(fssd.buffer_bytes).max(unit).min(fssd.buffer_bytes);
+            settings.add("ftl.fssd.buffer_bytes", bytes);
+            settings.add("ftl.fssd.places", self.of(fssd.places.into()).max(1));
+            if let Some(bytes) = fssd.host_memory {
+                settings.add("ftl.fssd.host_memory", self.of(bytes));
+            }
+            if let Some(sectors) = fssd.checkpoint_sectors {
+                settings.add("ftl.fssd.checkpoint_sectors", self.of(sectors).max(1));
+            }
+        }
+    }
+}
+
+/// Bytes of a cache that read-ahead works in, whatever the size of the drive: what is ahead of each stream, and as much
+/// that was asked for since, as the line used longest ago gives way. Dirty lines do not.
+fn in_flight(cache: &CacheConfig, unit: u64) -> u64 {
+    let Some(ahead) = &cache.read_ahead else { return 0 };
+    let degrees = ahead.ghosts.iter().flat_map(|ghosts| &ghosts.degrees);
+    let most = degrees.map(|&units| u64::from(units) * unit).max().unwrap_or(0);
+    let streams = 2 * u64::from(ahead.streams) * most.max(ahead.bytes);
+    // Without a bound of its own a writer is taken to leave half of it.
+    let dirty = if cache.dirty_max < 100 { cache.dirty_max } else { 50 };
+    streams * 100 / u64::from(100 - dirty)
 }
 
 /// A program's data and caches: keys below `app`. What follows the drive is cut with it.
@@ -182,7 +376,7 @@ fn data(app: &AppConfig) -> Vec<(&'static str, u64)> {
 mod tests {
     use super::*;
     use crate::System;
-    use wordline_profile::{Source, Sources, assemble};
+    use wordline_profile::{Source, Sources, assemble, derive};
 
     fn config(device: &str, app: Option<&str>, set: &[String]) -> Config {
         let app = app.map(Source::Preset);
@@ -192,7 +386,9 @@ mod tests {
 
     #[test]
     fn a_scale_is_a_part_of_the_drive() {
-        for (text, scale) in [("1/16", "1/16"), ("quick", "1/16"), ("3/4", "3/4"), ("1/1", "1/1")] {
+        for (text, scale) in
+            [("1/16", "1/16"), ("quick", "1/16"), ("3/4", "3/4"), ("1/1", "1/1"), ("1", "1/1")]
+        {
             assert_eq!(text.parse::<Scale>().expect(text).to_string(), scale);
         }
         for bad in ["", "16", "0/4", "4/0", "2/1", "1/", "a/b", "-1/4", "1/99999", "0.5"] {
@@ -200,32 +396,56 @@ mod tests {
         }
     }
 
-    /// The cut drive has its part of the capacity, within a block, and everything else as it was.
+    const DRIVES: [&str; 7] = [
+        "cnex-westlake",
+        "z-ssd-800g",
+        "z-ssd-flashshare",
+        "intel-750-400g",
+        "pm9a3-1920g",
+        "p41-plus-1tb",
+        "bssd-controller",
+    ];
+
+    fn part(device: &str, of: u64, set: &[String]) -> (Config, Config, Cut) {
+        let whole = config(device, None, set);
+        let cut = Scale { part: 1, of }.cut(&whole, set).expect("no setting is in the way");
+        let all: Vec<String> = cut.overrides.iter().chain(set).chain(&cut.last).cloned().collect();
+        let part = config(device, None, &all);
+        (whole, part, cut)
+    }
+
+    /// The cut drive has its part of the capacity, within a line, the write amplification that the whole has, and all
+    /// that works in flight as it was.
     #[test]
     fn a_cut_drive_is_a_part_of_the_whole() {
-        for device in ["cnex-westlake", "z-ssd-800g", "intel-750-400g"] {
+        for device in DRIVES {
             for of in [2u64, 4, 16, 64] {
-                let whole = config(device, None, &[]);
-                let scale = Scale { part: 1, of };
-                let cut = scale.cut(&whole, &[]).expect("no setting is in the way");
-                let part = config(device, None, &cut.overrides);
-                let pages =
-                    |c: &Config| u64::from(c.nand.blocks) * u64::from(c.nand.pages_per_block);
-                let lost = pages(&whole) - pages(&part) * of;
-                assert!(
-                    lost < u64::from(part.nand.pages_per_block) * of,
-                    "{device} 1/{of}: {lost}"
+                let (whole, part, _) = part(device, of, &[]);
+                let (a, b) = (derive(&whole), derive(&part));
+                let users = a.capacity.user_sectors / of;
+                let more = b.capacity.user_sectors - users;
+                let line = u64::from(b.geometry.sectors_per_line);
+                println!(
+                    "{device} 1/{of}: {} blocks of {} pages, {} % spare, WA {:.3} of {:.3}",
+                    part.nand.blocks,
+                    part.nand.pages_per_block,
+                    part.ftl.over_provisioning,
+                    b.uniform_wa,
+                    a.uniform_wa
                 );
-                if let (Some(a), Some(b)) = (&whole.device.cache, &part.device.cache) {
-                    assert_eq!(a.bytes / of, b.bytes, "{device} 1/{of}");
-                }
+                assert!(more <= line, "{device} 1/{of}: {more} sectors more than {users}");
+                let off = (b.uniform_wa / a.uniform_wa - 1.0).abs();
+                assert!(off < 0.01, "{device} 1/{of}: {} {}", b.uniform_wa, a.uniform_wa);
                 let (mut a, mut b) = (whole.clone(), part.clone());
                 for c in [&mut a, &mut b] {
                     (c.nand.blocks, c.nand.pages_per_block) = (0, 0);
+                    c.ftl.over_provisioning = 0.0;
                     (c.ftl.gc_start_lines, c.ftl.gc_reserve_lines) = (None, None);
-                    if let Some(cache) = &mut c.device.cache {
-                        cache.bytes = 0;
-                    }
+                    c.nand.t_erase = Span::ZERO;
+                    c.nand.slc.iter_mut().for_each(|slc| slc.t_erase = Span::ZERO);
+                    c.device.cache.iter_mut().for_each(|cache| cache.bytes = 0);
+                    let firmware = c.ftl.firmware.iter_mut();
+                    firmware.for_each(|f| f.checkpoint_sectors = None);
                 }
                 assert_eq!(
                     format!("{:?}", (a.nand, a.device, a.ftl, a.stack)),
@@ -233,6 +453,64 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// What is done once in so much that is written, read or kept is done once in a part of it: the work beside
+    /// users' is the same share of theirs.
+    #[test]
+    fn what_is_counted_in_capacity_is_cut_with_it() {
+        let set = [
+            "ftl.firmware.checkpoint_sectors=1638400",
+            "ftl.firmware.refresh_days=90",
+            "ftl.firmware.read_limit=96000",
+            "ftl.firmware.map_bytes=64000000",
+        ];
+        // The user's are taken of a profile that says so: those of the command line stay.
+        let whole = config("pm9a3-1920g", None, &set.map(String::from));
+        let cut = Scale { part: 1, of: 16 }.cut(&whole, &[]).expect("a cut");
+        let part = config(
+            "pm9a3-1920g",
+            None,
+            &[set.map(String::from).to_vec(), cut.overrides, cut.last].concat(),
+        );
+        let firmware = part.ftl.firmware.expect("it has that layer");
+        assert_eq!(firmware.checkpoint_sectors, Some(102_400));
+        assert_eq!(firmware.refresh_days, 90.0 / 16.0);
+        let pages = part.nand.pages_per_block;
+        assert_eq!((pages, firmware.read_limit), (384, 96_000 / 4), "by reads of a page");
+        assert_eq!(firmware.map_bytes, 4_000_000);
+        let whole = config("fssd-430g", None, &["ftl.fssd.host_memory=16000000000".into()]);
+        let cut = Scale { part: 1, of: 16 }.cut(&whole, &[]).expect("a cut");
+        for wanted in ["places=65536", "buffer_bytes=67108864", "host_memory=1000000000"] {
+            let wanted = format!("ftl.fssd.{wanted}");
+            assert!(cut.overrides.contains(&wanted), "{wanted} of {:?}", cut.overrides);
+        }
+        let set = ["ftl.victim=\"windowed-greedy\"".into(), "ftl.hot_cold=true".into()];
+        let whole = config("cnex-westlake", None, &set);
+        let cut = Scale { part: 1, of: 16 }.cut(&whole, &[]).expect("a cut");
+        assert!(cut.overrides.contains(&"ftl.partition_interval=62500".to_string()));
+        assert!(cut.overrides.iter().any(|o| o.starts_with("ftl.victim_window=1")));
+    }
+
+    /// An erasure takes as long as the whole drive's while that costs little of the rate, and what is off is said.
+    #[test]
+    fn what_a_part_cannot_keep_is_told() {
+        let told = |device: &str, of| {
+            let (whole, part, cut) = part(device, of, &[]);
+            let scaled = Scaled::of(Scale { part: 1, of }, &cut.said, &whole, &part);
+            (whole.nand.t_erase, part.nand.t_erase, scaled.deviates)
+        };
+        let (whole, part, told_of) = told("cnex-westlake", 16);
+        assert_eq!(whole, part);
+        assert!(told_of.len() == 1 && told_of[0].contains("4 times as often"), "{told_of:?}");
+        let (whole, part, told_of) = told("p41-plus-1tb", 64);
+        assert_eq!(whole.0 / 8, part.0);
+        let words = |words: &str| told_of.iter().any(|told| told.contains(words));
+        assert!(words("takes 1.25ms in place of 10ms"), "{told_of:?}");
+        assert!(!told_of.iter().any(|told| told.contains("write amplification")), "{told_of:?}");
+        let (.., told_of) = told("intel-750-400g", 64);
+        assert!(told_of.iter().any(|told| told.contains("cache has 5.5 MiB")), "{told_of:?}");
+        assert!(told("cnex-westlake", 2).2.is_empty());
     }
 
     #[test]

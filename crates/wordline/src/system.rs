@@ -2,7 +2,7 @@
 
 use crate::nodes::{Nodes, Written, arrayed, drive_of};
 use crate::topology::misfit;
-use crate::{Error, Scale, StateError};
+use crate::{Error, Scale, Scaled, StateError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wordline_base::BadValue;
@@ -29,8 +29,8 @@ pub struct System {
     pub config: Config,
     /// What was set over the profiles, as `key=value`.
     pub overrides: Vec<String>,
-    /// The part of the drive that is taken, and what was cut for it, in a line.
-    pub scale: Option<(Scale, String)>,
+    /// The part of the drive that is taken.
+    pub scale: Option<Scaled>,
     /// The FTL, if it is none of ours.
     pub ftl: Option<Arc<dyn FtlKind>>,
     pub(crate) places: Places,
@@ -88,22 +88,31 @@ impl System {
     ) -> Result<System, Error> {
         let all: Vec<String> = chosen.iter().chain(set).cloned().collect();
         let whole = System::assemble(sources, &all)?;
-        let cut = scale.cut(&whole.config, set)?;
-        let overrides: Vec<String> =
-            chosen.iter().cloned().chain(cut.overrides).chain(set.iter().cloned()).collect();
-        let options: Vec<String> = sources
-            .with
-            .iter()
-            .zip(&cut.with)
-            .map(|((_, own), cut)| [cut.as_str(), own].join(","))
-            .collect();
-        let with: Vec<_> =
-            sources.with.iter().zip(&options).map(|(&(source, _), own)| (source, &**own)).collect();
-        let sources = Sources { with: &with, ..sources };
-        let part = System::assemble(sources, &overrides)
-            .map_err(|e| ConfigError::plain(format!("at --scale {scale}: {e}")))?;
-        let said = format!("scale {scale}: {}", cut.said);
-        Ok(System { scale: Some((scale, said)), overrides: all, ..part })
+        if scale.is_whole() {
+            return Ok(whole);
+        }
+        let part = |scale| part_of(&whole.config, sources, scale, chosen, set);
+        let failed = match part(scale) {
+            Ok(part) => return Ok(System { overrides: all, ..part }),
+            Err(error) => error,
+        };
+        // What the drive cannot be cut to at all has its own reason.
+        let larger = scale.larger().find(|&scale| !scale.is_whole() && part(scale).is_ok());
+        let remedy =
+            larger.map_or(String::new(), |least| format!(". Take --scale {least} or more"));
+        Err(ConfigError::plain(format!("at --scale {scale}: {failed}{remedy}")).into())
+    }
+
+    /// In what drives that were cut are not as the whole ones, each once.
+    pub(crate) fn deviations(&self) -> Vec<String> {
+        let more = self.nodes.drives.iter().filter_map(|node| node.scale.as_ref());
+        let mut all: Vec<String> = Vec::new();
+        for told in self.scale.iter().chain(more).flat_map(|scaled| &scaled.deviates) {
+            if !all.contains(told) {
+                all.push(told.clone());
+            }
+        }
+        all
     }
 
     /// A configuration that was assembled before.
@@ -225,4 +234,29 @@ impl System {
         let of = |side: &BTreeMap<String, String>| side.get(&key).cloned().unwrap_or("none".into());
         Err(StateError::OtherDrive { drive: of(&there), plan: of(&here), key })
     }
+}
+
+/// A part of a drive of this configuration.
+fn part_of(
+    whole: &Config,
+    sources: Sources,
+    scale: Scale,
+    chosen: &[String],
+    set: &[String],
+) -> Result<System, Error> {
+    let cut = scale.cut(whole, set)?;
+    let user = set.iter().cloned();
+    let overrides: Vec<String> =
+        chosen.iter().cloned().chain(cut.overrides).chain(user).chain(cut.last).collect();
+    let options: Vec<String> = sources
+        .with
+        .iter()
+        .zip(&cut.with)
+        .map(|((_, own), cut)| [cut.as_str(), own].join(","))
+        .collect();
+    let with: Vec<_> =
+        sources.with.iter().zip(&options).map(|(&(source, _), own)| (source, &**own)).collect();
+    let part = System::assemble(Sources { with: &with, ..sources }, &overrides)?;
+    let scaled = Scaled::of(scale, &cut.said, whole, &part.config);
+    Ok(System { scale: Some(scaled), ..part })
 }

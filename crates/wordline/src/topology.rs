@@ -527,8 +527,8 @@ impl Topology {
             switch,
             drives: drives
                 .map(|(name, of, host, switch)| {
-                    let places = of.places;
-                    Node { name, config: of.config, host, switch, places }
+                    let System { config, scale, places, .. } = of;
+                    Node { name, config, host, switch, scale, places }
                 })
                 .collect(),
             hosts: of_hosts.split_off(1),

@@ -67,8 +67,9 @@ pub struct PartArgs {
     /// Override a configuration value, as in --set nand.t_read=3us (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// Take a part of the drive, as in 1/16 (quick is the same): its channels, LUNs, rates and ratios
-    /// stay, its blocks and caches are cut, and so are the data of a program
+    /// Take a part of the drive, as in 1/16 (quick is the same; 1 is the whole): its channels, LUNs, rates
+    /// and write amplification stay, its blocks and caches are cut, and so are the data of a program. What
+    /// cannot stay is told above the numbers
     #[arg(long, value_name = "PART")]
     pub scale: Option<Scale>,
 }

@@ -131,7 +131,7 @@ fn a_part_of_the_default_drive_behaves_as_the_whole() {
     assert_eq!(part["wordline"]["provenance"]["scale"], "1/16");
     let prepared = part["wordline"]["prepared"].as_str().expect("a line");
     assert!(
-        prepared.contains("scale 1/16: 266 of 1067 blocks a LUN, of 64 of 256 pages"),
+        prepared.contains("scale 1/16: 269 of 1067 blocks a LUN, of 64 of 256 pages"),
         "{prepared}"
     );
     let luns = |result: &Value| result["wordline"]["machine"]["luns"].as_array().map(Vec::len);
@@ -145,8 +145,50 @@ fn a_part_of_the_default_drive_behaves_as_the_whole() {
     place
         .run(&format!("run {READS} --scale 1/4 --set nand.blocks=99"))
         .fails(2, &["--scale sets the number of blocks"]);
-    // What the drive cannot be cut to is said with the reason.
+    let warnings = texts(&part, "warnings").join(" ");
+    assert!(warnings.contains("an erasure comes 4 times as often"), "{warnings}");
+    let all = place.json(&format!("{READS} --number_ios=20000 --scale 1"));
+    assert_eq!(mean(&all), mean(&whole), "the whole is a part, too");
+    // What the drive cannot be cut to is said with the reason, and what it can be.
     place
         .run(&format!("run {READS} --device cnex-small --scale 1/512"))
-        .fails(2, &["at --scale 1/512", "lines spare"]);
+        .fails(2, &["at --scale 1/512", "Take --scale 1/"]);
+}
+
+/// The promise of `--scale`: reads in order and at random, of as many streams as the drive reads ahead of, have the rate
+/// of the whole, and random writes the amplification of a larger part.
+#[test]
+fn a_part_has_the_rates_and_the_amplification_of_more() {
+    let place = Place::new();
+    let rate = |result: &Value| {
+        let jobs = result["jobs"].as_array().expect("jobs");
+        jobs.iter().map(|job| float(job, "/read/bw_bytes")).sum::<f64>()
+    };
+    for device in ["intel-750-400g", "z-ssd-800g", "p41-plus-1tb"] {
+        for job in [
+            "--rw=read --bs=128k --iodepth=16 --number_ios=2000",
+            "--rw=read --bs=64k --iodepth=2 --numjobs=8 --offset_increment=512m --number_ios=400",
+            "--rw=randread --bs=4k --iodepth=64 --number_ios=10000 --norandommap",
+        ] {
+            let of = |scale: &str| {
+                rate(&place.json(&format!(
+                    "--name=a --ioengine=libaio {job} --device {device} --scale {scale}"
+                )))
+            };
+            let (whole, part) = (of("1"), of("1/64"));
+            let off = (part / whole - 1.0).abs();
+            assert!(off < 0.02, "{device} {job}: {part} of {whole}");
+        }
+    }
+    for device in ["intel-750-400g", "z-ssd-800g"] {
+        let of = |scale: &str| {
+            let result = place.json(&format!(
+                "--name=a --ioengine=libaio --rw=randwrite --bs=4k --iodepth=32 --number_ios=60000 --norandommap \
+                 --device {device} --scale {scale} --precondition steady"
+            ));
+            float(&result, "/wordline/machine/write_amplification/factor")
+        };
+        let (more, part) = (of("1/16"), of("1/64"));
+        assert!((part / more - 1.0).abs() < 0.05, "{device}: {part} of {more}");
+    }
 }
