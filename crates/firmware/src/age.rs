@@ -15,7 +15,7 @@ use wordline_translation::AgeError;
 const AHEAD: u32 = 4;
 
 impl Firmware {
-    fn age_begin(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+    pub(crate) fn age_begin(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         if !self.is_quiet() || !self.gc_rests() {
             return Err(AgeError::Busy);
         }
@@ -352,7 +352,7 @@ impl Firmware {
         self.age_fold()
     }
     /// Moves what is in superblocks with a bit a cell, as an idle drive does.
-    fn age_fold(&mut self) -> Result<(), AgeError> {
+    pub(crate) fn age_fold(&mut self) -> Result<(), AgeError> {
         if !self.plan.has_slc() {
             return Ok(());
         }

@@ -506,6 +506,10 @@ impl Translation for Firmware {
     fn rest(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         self.age_rest(stamps)
     }
+    fn fold(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+        self.age_begin(stamps)?;
+        self.age_fold()
+    }
     fn settle(&mut self) {
         self.age_end();
     }

@@ -192,6 +192,13 @@ macro_rules! hand_on {
                     }
                 }
             )*
+            // pblk has no buffer in SLC mode.
+            fn fold(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
+                match self {
+                    Translator::Pblk(_) => Ok(()),
+                    Translator::Other(ftl) => ftl.fold(stamps),
+                }
+            }
             fn boxed(&self) -> Box<dyn Translation> {
                 Box::new(self.clone())
             }

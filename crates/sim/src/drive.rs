@@ -419,7 +419,7 @@ impl Drive {
     }
 
     /// Writes runs of sectors in order, as the load of a program does. With `rest` the collector is
-    /// left alone until it rests.
+    /// left alone until it rests. A drive that was filled is left alone until its buffer is empty again.
     pub fn lay(&mut self, runs: &[Extent], rest: bool) -> Result<(), AgeError> {
         let mut lpns = Vec::with_capacity(1 << 16);
         for run in runs {
@@ -434,6 +434,8 @@ impl Drive {
         }
         if rest {
             self.ftl.rest(&mut self.stamps)?;
+        } else if self.prepared == Some(Precondition::Fill) {
+            self.ftl.fold(&mut self.stamps)?;
         }
         self.settle();
         Ok(())

@@ -437,6 +437,11 @@ pub trait Translation: Send {
     fn rest(&mut self, _stamps: &mut Stamps) -> Result<(), AgeError> {
         Ok(())
     }
+    /// Empties the buffer in SLC mode, as a drive does between users, without time. One that has none has nothing
+    /// to do.
+    fn fold(&mut self, _stamps: &mut Stamps) -> Result<(), AgeError> {
+        Ok(())
+    }
     /// Overwrites sectors that `next` chooses at the pace of users until the collector keeps pace. `next` may be
     /// asked for some that are not written any more. An
     /// FTL that does not know how fast it collects ages as with users at full speed.

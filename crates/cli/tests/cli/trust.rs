@@ -192,3 +192,19 @@ fn a_part_has_the_rates_and_the_amplification_of_more() {
         assert!((part / more - 1.0).abs() < 0.05, "{device}: {part} of {more}");
     }
 }
+
+/// A program's files were written before the run, and the drive had its time since: what a commit costs does not
+/// depend on how much they filled of the buffer in SLC mode.
+#[test]
+fn a_programs_files_leave_the_buffer_empty() {
+    let place = Place::new();
+    let update = |records: u32| {
+        let result = place.json(&format!(
+            "--app kv-update --device p41-plus-1tb --scale 1/64 --set app.kv.load=2000.0 --set app.kv.records={records} \
+             --set app.runtime=200ms"
+        ));
+        float(&result, "/wordline/app/operations/update/lat_ns/percentile/50.000000")
+    };
+    let (few, many) = (update(2_000), update(80_000));
+    assert!((many / few - 1.0).abs() < 0.1, "{few} and {many} ns");
+}
