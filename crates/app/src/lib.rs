@@ -25,7 +25,7 @@ pub use config::{
 pub use lru::Lru;
 pub use lsm::Lsm;
 pub use lsm::tree::{Entry, Shape, Tree};
-pub use ops::{OpReport, Report};
+pub use ops::{Load, OpReport, Report};
 pub use pagerank::PagerankConfig;
 pub use server::{KvConfig, WebConfig};
 pub use shell::{App, Doing, ThreadShape};

@@ -47,6 +47,21 @@ impl Report {
     }
 }
 
+/// Requests that arrive on their own, and how they were taken up.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Load {
+    /// The section of the program that says it (`kv`).
+    pub section: &'static str,
+    /// Requests a second that arrive.
+    pub asked: f64,
+    /// Requests that a thread took up.
+    pub begun: u64,
+    /// When it took up the last of them.
+    pub last: Time,
+    /// From the arrival of that one to then.
+    pub behind: Span,
+}
+
 /// Counts operations that finish after the ramp.
 #[derive(Clone, Debug)]
 pub(crate) struct Ops {

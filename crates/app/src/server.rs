@@ -3,7 +3,7 @@
 //! records of a key-value store.
 
 use crate::config::AppConfig;
-use crate::ops::Report;
+use crate::ops::{Load, Report};
 use crate::shell::{Model, Shell, Step, Then, ThreadId};
 use crate::space::Extent;
 use crate::ycsb::{Scrambled, Zipfian};
@@ -239,6 +239,10 @@ pub(crate) struct Server {
     arrivals: Arrivals,
     rng: Rng,
     threads: IdVec<ThreadId, State>,
+    /// Requests that were taken up.
+    begun: u64,
+    /// When the last of them arrived and was taken up.
+    last: (Time, Time),
     stats: Stats,
 }
 
@@ -326,6 +330,8 @@ impl Server {
             arrivals: Arrivals::new(seed.stream("app/arrivals"), load),
             rng: seed.stream("app/requests"),
             threads: IdVec::filled(State::Free, threads),
+            begun: 0,
+            last: Default::default(),
             stats: Stats::default(),
         };
         (shell, server)
@@ -382,6 +388,8 @@ impl Server {
 
     fn serve(&mut self, shell: &mut Shell, t: u32, arrived: Time, now: Time) -> Then {
         shell.begin(t);
+        self.begun += 1;
+        self.last = (arrived, now);
         let kind = self.plan(shell, t);
         self.threads[t] = State::Serves { kind, arrived, begun: now };
         Then::Go
@@ -436,6 +444,15 @@ impl Model for Server {
                 ("flushes", s.flushes),
             ]);
         }
+    }
+
+    fn arrivals(&self) -> Option<Load> {
+        let (section, asked) = match &self.kind {
+            Kind::Web { c, .. } => ("web", c.load),
+            Kind::Kv { c, .. } => ("kv", c.load),
+        };
+        let (arrived, last) = self.last;
+        Some(Load { section, asked, begun: self.begun, last, behind: last.since(arrived) })
     }
 
     fn check(&self) {

@@ -5,7 +5,7 @@ use crate::btree::Btree;
 use crate::config::AppConfig;
 use crate::lru::Lru;
 use crate::lsm::Lsm;
-use crate::ops::{Ops, Report};
+use crate::ops::{Load, Ops, Report};
 use crate::pagerank::Pagerank;
 use crate::server::Server;
 use crate::sort::Sort;
@@ -320,6 +320,14 @@ pub(crate) trait Model: Debug {
     /// What holds data before the run, from the start of the program's part of the drive.
     fn layout(&self) -> Vec<Extent>;
     fn report(&self, report: &mut Report);
+    /// None where requests do not arrive on their own.
+    fn arrivals(&self) -> Option<Load> {
+        None
+    }
+    /// What the numbers leave out.
+    fn note(&self) -> Option<String> {
+        None
+    }
     /// Panics unless what must hold at any time does.
     fn check(&self);
 }
@@ -466,6 +474,15 @@ impl App {
         }
         self.program.report(&mut report);
         report
+    }
+
+    /// The load that it is under, if its requests arrive on their own.
+    pub fn arrivals(&self) -> Option<Load> {
+        self.program.arrivals()
+    }
+    /// What a reader of its report should know.
+    pub fn note(&self) -> Option<String> {
+        Some(format!("'{}': {}", self.name, self.program.note()?))
     }
 
     /// Where the time of its operations went, by kind of operation, and of all together.

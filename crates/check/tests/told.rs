@@ -210,3 +210,152 @@ fn writes_that_stay_in_the_page_cache_are_told() {
     assert_eq!(of("direct=1\n"), None);
     assert_eq!(of("direct=0\nend_fsync=1\n"), None);
 }
+
+/// fio cuts each drawn pause to whole microseconds.
+#[test]
+fn a_rate_that_is_exceeded_is_told() {
+    let words = "went above its rate";
+    let of = |options: &str| {
+        let job = format!(
+            "[a]\nrw=randread\nbs=4k\nnorandommap\nioengine=libaio\niodepth=64\nnumber_ios=20000\n"
+        );
+        warned(&run(&format!("{job}{options}")), words)
+    };
+    let told = of("rate_iops=300000\nrate_process=poisson\n").expect("a third more by the sum");
+    assert!(told.contains("pauses of 3 us in the mean"), "{told}");
+    assert_eq!(of("rate_iops=300000\n"), None);
+    assert_eq!(of("rate_iops=20000\nrate_process=poisson\n"), None);
+}
+
+/// What arrives faster than it is served has the latency of the run's length.
+#[test]
+fn a_program_that_does_not_serve_its_load_is_told() {
+    let words = "did not keep up with its load";
+    let of = |load: u32, beside: bool| {
+        let (load, end) = (format!("app.kv.load={load}"), "app.runtime=50ms");
+        let case = match beside {
+            false => Case::new("z-ssd-small", "").app("kv-read").set(&load).set(end),
+            true => {
+                let job = "[a]\nrw=randread\nnorandommap\ntime_based\nruntime=50ms\n";
+                let options = load.replace("app.kv.", "kv.").leak();
+                Case::new("z-ssd-small", job).with("kv-read", options)
+            }
+        };
+        warned(&case.age(Age::Filled).run().unwrap(), words)
+    };
+    for beside in [false, true] {
+        assert_eq!(of(2_000, beside), None);
+        let told = of(2_000_000, beside).expect("no drive gives two millions");
+        let key = if beside { "--with kv-read:load" } else { "app.kv.load" };
+        assert!(told.contains(&format!("2000000 requests a second arrive ({key})")), "{told}");
+    }
+}
+
+#[test]
+fn writes_that_all_went_into_the_slc_buffer_are_told() {
+    let words = "went into the SLC buffer";
+    let of = |ios: u32, set: &[&str]| {
+        let job = format!(
+            "[a]\nrw=randwrite\nbs=64k\nnorandommap\niodepth=8\nioengine=libaio\nnumber_ios={ios}\n"
+        );
+        let case = Case::new("intel-750-small", &job)
+            .set("cache=none")
+            .set("ftl.over_provisioning=40")
+            .set("ftl.firmware.slc_static=7")
+            .set("ftl.firmware.slc_dynamic=20")
+            .set("nand.slc.t_read=20us")
+            .set("nand.slc.t_program=200us")
+            .set("nand.slc.t_erase=2ms")
+            .set("nand.slc.endurance=30000")
+            .set("nand.slc.read_mw=40")
+            .set("nand.slc.program_mw=50")
+            .set("nand.slc.erase_mw=30")
+            .set("nand.slc.errors=mlc-2y-nm");
+        let case = set.iter().fold(case, |case, pair| case.set(pair));
+        warned(&case.age(Age::Filled).run().unwrap(), words)
+    };
+    let told = of(200, &[]).expect("the buffer has room");
+    assert!(told.contains("nothing was folded"), "{told}");
+    assert_eq!(of(20_000, &[]), None, "it was folded");
+    let without = ["ftl.firmware.slc_static=0", "ftl.firmware.slc_dynamic=0"];
+    assert_eq!(of(200, &without), None);
+}
+
+/// nbd-server without -F, or a client that was not told: fio's fsync comes back, and nothing was flushed.
+#[test]
+fn syncs_that_a_server_does_not_take_are_told() {
+    let words = " did nothing: the server";
+    let of = |stack: &'static str, options: &str, flush: &str| {
+        let job = format!("[a]\nrw=write\nbs=4k\nnumber_ios=20\n{options}");
+        let case = Case::new("z-ssd-small", &job).stack(stack).age(Age::Filled);
+        let case = if stack.starts_with("nbd") { case.set(flush) } else { case };
+        warned(&case.run().unwrap(), words)
+    };
+    let (off, on) = ("stack.nbd.flush=false", "stack.nbd.flush=true");
+    for stack in ["nbd-kernel", "nbd-spdk"] {
+        let told = of(stack, "fsync=5\n", off).expect("none reaches the drive");
+        assert!(told.starts_with("3 syncs did nothing"), "{told}");
+        assert!(of(stack, "end_fsync=1\n", off).is_some_and(|told| told.starts_with("1 sync did")));
+        assert_eq!(of(stack, "fsync=5\n", on), None);
+        assert_eq!(of(stack, "", off), None, "none was asked for");
+    }
+    assert_eq!(of("linux-libaio", "fsync=5\n", off), None);
+}
+
+#[test]
+fn syncs_of_files_that_fallocate_laid_out_are_told() {
+    let words = "laid out with fallocate";
+    let of = |fs: &'static str, options: &str| {
+        let job = format!("[a]\nrw=write\nbs=8k\nsize=1m\nnumber_ios=20\n{options}");
+        warned(&Case::new("z-ssd-small", &job).age(Age::Filled).fs(fs).run().unwrap(), words)
+    };
+    for fs in ["ext4", "xfs"] {
+        let told = of(fs, "fdatasync=1\nnumjobs=2\n").expect("fio's default");
+        assert!(told.starts_with("job 'a': ") && told.contains("2.1 MB"), "{told}");
+        assert_eq!(of(fs, "fdatasync=1\nfallocate=none\n"), None);
+        assert_eq!(of(fs, "fdatasync=1\noverwrite=1\n"), None, "fio wrote it before");
+        assert_eq!(of(fs, ""), None, "it does not sync");
+    }
+    assert_eq!(of("bdev", "fdatasync=1\n"), None);
+}
+
+#[test]
+fn a_log_that_stays_in_the_page_cache_is_told() {
+    let words = "none of its log reached the drive";
+    let of = |set: &[&str]| {
+        let case = Case::new("z-ssd-small", "").app("rocksdb-fillrandom").age(Age::Filled);
+        let small =
+            ["app.lsm.keys=50000", "app.lsm.readers=0", "app.operations=2000", "app.runtime=0s"];
+        let case = small.iter().chain(set).fold(case, |case, pair| case.set(pair));
+        let notes = case.run().unwrap().result.notes;
+        notes.into_iter().find(|note| note.contains(words))
+    };
+    let told =
+        of(&["app.lsm.wal=buffered", "app.lsm.wal_bytes_per_sync=0"]).expect("no byte of it");
+    assert!(told.starts_with("'rocksdb-fillrandom': "), "{told}");
+    assert_eq!(of(&["app.lsm.wal=none"]), None);
+    assert_eq!(of(&["app.lsm.wal=synced"]), None);
+    assert_eq!(of(&["app.lsm.wal=buffered", "app.lsm.wal_bytes_per_sync=4096"]), None);
+}
+
+/// A size beyond the drive is cut to the drive's, which a file system never has room for.
+#[test]
+fn files_without_room_are_refused_in_the_jobs_words() {
+    let of = |fs: &'static str, options: &str| {
+        let job = format!("[a]\nrw=randread\nbs=4k\nnumber_ios=20\n{options}");
+        Case::new("z-ssd-small", &job).fs(fs).run().err().map(|e| e.to_string())
+    };
+    for fs in ["ext4", "xfs"] {
+        for (options, words) in [
+            ("size=100g\n", "job 'a': its files do not fit the file system: size=100g, and of the"),
+            ("filesize=7g\n", "filesize=7g, and"),
+            ("", "no size is given, so that it is the whole drive's, and"),
+        ] {
+            let told = of(fs, options).expect("it does not fit");
+            assert!(told.contains(words), "{words}: {told}");
+            let (_, room) = told.split_once("Give it a size of ").expect("a remedy");
+            let room = room.split_once(' ').expect("a number").0;
+            assert_eq!(of(fs, &format!("size={room}\n")), None, "{fs}: it fits");
+        }
+    }
+}

@@ -53,6 +53,9 @@ pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
     let bare = format!("{{\"repeats\": [\n{}]}}\n", runs.join(","));
     let outcome = wordline_page::read("", &bare).map_err(WorkError::DefectOf)?;
     let text = text(&bare, &outcome, formats);
+    if !formats.contains(&Format::Normal) || common.output.is_some() {
+        said.extend(wordline_page::agreement(&outcome).map(|words| ("warning", words)));
+    }
     let mut failures = Vec::new();
     if let Some(path) = &common.report {
         output::note(&mut failures, report::write_page(path, &[outcome]));
@@ -79,7 +82,9 @@ fn text(bare: &str, outcome: &Outcome, formats: &[Format]) -> String {
     }
     if formats.iter().any(|f| matches!(f, Format::Json | Format::JsonPlus)) {
         let body = bare.trim_end().trim_end_matches('}');
-        text += &format!("{body},\n\"summary\": {:#}}}\n", wordline_page::summary(outcome));
+        let (warnings, summary) =
+            (wordline_page::warnings(outcome), wordline_page::summary(outcome));
+        text += &format!("{body},\n\"warnings\": {warnings},\n\"summary\": {summary:#}}}\n");
     }
     text
 }

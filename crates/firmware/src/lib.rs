@@ -35,7 +35,7 @@ use wordline_base::{BadValue, BitMap, Ctx, IdVec, Kind, Lpn, PageData, Slab, Sta
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
     Action, AgeError, BlockState, Breach, ClosedLine, Commands, Counters, Digest, Memory, Newest,
-    Order, Piece, Source, Translation, split,
+    Order, Piece, SlcUse, Source, Translation, split,
 };
 use write::{Slot, Stream};
 
@@ -575,6 +575,14 @@ impl Translation for Firmware {
     }
     fn is_collecting(&self) -> bool {
         self.gc.is_at_work()
+    }
+    fn slc_use(&self) -> Option<SlcUse> {
+        self.plan.has_slc().then(|| {
+            let (units, taken) = (u64::from(self.g.sectors_per_unit), self.space.slc_taken());
+            let each = u64::from(self.space.luns * self.g.slc_pages);
+            let room = self.space.slc_room + u64::from(self.may_borrow_more()) * each;
+            SlcUse { taken: taken * units, room: room * units }
+        })
     }
     fn hold_collection(&mut self, ctx: &mut Ctx, hold: bool) {
         self.gc.held = hold;

@@ -192,6 +192,12 @@ impl Space {
     pub fn is_static(&self, s: SuperblockId) -> bool {
         s / self.groups >= self.slc_from
     }
+    /// Units that were given out of superblocks with a bit a cell.
+    pub fn slc_taken(&self) -> u64 {
+        let all = (0..).zip(&self.superblocks);
+        let in_use = all.filter(|(_, b)| b.slc && matches!(b.state, State::Open | State::Closed));
+        in_use.map(|(s, b)| u64::from(self.units_of(s).saturating_sub(b.left))).sum()
+    }
     /// Pages of its blocks, as they are written.
     #[inline]
     pub fn pages_of(&self, s: SuperblockId) -> u32 {

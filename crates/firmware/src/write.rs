@@ -645,6 +645,14 @@ impl Firmware {
         let share = self.config.slc_dynamic / 100.0;
         (borrowed + block) as f64 <= (room + borrowed - self.plan.start) as f64 * share
     }
+    /// So many superblocks more.
+    pub(crate) fn may_borrow_more(&self) -> u32 {
+        let block = u64::from(self.space.places());
+        let free = self.space.room.saturating_sub(self.plan.start);
+        let all = free + u64::from(self.space.borrowed) * block;
+        let most = (all as f64 * self.config.slc_dynamic / 100.0 / block as f64) as u32;
+        most.saturating_sub(self.space.borrowed).min((free / block) as u32)
+    }
     fn open_in(&mut self, stream: Stream, group: u32, mode: Mode) {
         let opened = self.space.open(group, mode, is_users(stream), self.config.wear_spread > 0);
         self.counters.lines_opened += u64::from(opened.is_some());

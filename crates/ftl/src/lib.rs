@@ -61,7 +61,7 @@ pub use wordline_fssd::{KeptVersions, Side};
 pub use wordline_translation::{
     Action, AgeError, BlockState, Breach, Brings, Choose, ClosedLine, Counters, End, FlashOp,
     FlashRead, GcFloor, GcOrder, GcPolicy, GcReport, GcShape, HostMemory, MOVE, MapWork, Memory,
-    Ordered, Pace, Piece, Place, ReadEnd, Rebuilt, Source, Stage, Steady, StrideUse, Touch,
+    Ordered, Pace, Piece, Place, ReadEnd, Rebuilt, SlcUse, Source, Stage, Steady, StrideUse, Touch,
     Translation, Turns, Wear, WindowLimits, Work, check_own_read, read_ended, send_data,
     steady_by_overwriting,
 };

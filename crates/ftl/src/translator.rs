@@ -3,7 +3,7 @@
 use crate::{
     Action, AgeError, BlockState, Breach, Choose, ClosedLine, Counters, Ftl, FtlConfig, GcFloor,
     GcShape, HostMemory, InPlace, LoadError, MapWork, Memory, Ordered, Pace, Piece, Rebuilt,
-    Source, Steady, StrideUse, Translation, Wear,
+    SlcUse, Source, Steady, StrideUse, Translation, Wear,
 };
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -157,6 +157,9 @@ impl Ftl {
     fn gc_floor(&self) -> GcFloor {
         GcFloor::default()
     }
+    fn slc_use(&self) -> Option<SlcUse> {
+        None
+    }
     fn lies_at(&self, _: Lpn) -> Option<(Ppa, bool)> {
         None
     }
@@ -260,6 +263,7 @@ hand_on! {
     fn ordered(&mut) -> Option<&mut dyn Ordered>;
     fn gc_shape(&) -> Option<GcShape>;
     fn gc_floor(&) -> GcFloor;
+    fn slc_use(&) -> Option<SlcUse>;
     fn lies_at(&, lpn: Lpn) -> Option<(Ppa, bool)>;
     fn strides(&) -> Option<StrideUse>;
     fn check_invariants(&) -> Result<(), Breach>;

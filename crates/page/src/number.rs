@@ -272,17 +272,16 @@ impl Spread {
         if n == 0 {
             return None;
         }
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if least == most {
+            // Their sum may be rounded.
+            return Some(Spread { n, mean: least, variance: 0.0, least, most });
+        }
         let mean = values.iter().sum::<f64>() / n as f64;
         let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
-        let variance = if n > 1 { squares / (n - 1) as f64 } else { 0.0 };
-        let (least, most) = (f64::INFINITY, f64::NEG_INFINITY);
-        Some(Spread {
-            n,
-            mean,
-            variance,
-            least: values.iter().copied().fold(least, f64::min),
-            most: values.iter().copied().fold(most, f64::max),
-        })
+        let variance = squares / (n - 1) as f64;
+        Some(Spread { n, mean, variance, least, most })
     }
     /// Half of the 95 % confidence interval of the mean; none of one value.
     pub fn half(&self) -> Option<f64> {
@@ -338,6 +337,15 @@ mod tests {
         }
         assert_eq!(grouped("-1234567.5"), "\u{2212}1,234,567.5");
         assert_eq!(digits(123_456.0, 3), "123,456");
+    }
+
+    #[test]
+    fn equal_values_have_no_spread_of_rounding() {
+        // A third of their sum is another number.
+        let watts = 0.1;
+        assert_ne!((watts + watts + watts) / 3.0, watts);
+        let s = Spread::of(&[watts; 3]).unwrap();
+        assert_eq!((s.mean, s.variance, s.half()), (watts, 0.0, Some(0.0)));
     }
 
     #[test]

@@ -25,12 +25,37 @@ pub fn summary(outcome: &Outcome) -> Value {
     each.collect()
 }
 
-/// The same in lines.
+/// What is to be said of an interval of 0: no number of the runs differs. None of a single run, or where one does.
+pub fn agreement(outcome: &Outcome) -> Option<String> {
+    let runs: Vec<&Value> = outcome.runs.iter().collect();
+    let same = |key: &crate::number::Key| {
+        let first = value(runs[0], &key.id);
+        runs.iter().all(|run| value(run, &key.id) == first)
+    };
+    (runs.len() > 1 && keys(&runs).iter().all(same)).then(|| {
+        format!(
+            "all {} runs agree to the last digit: nothing that is drawn from the seed changes a number of theirs. An \
+             interval of 0 says that, and nothing of how far another drive or another day would differ. \
+             nand.variation, rate_process=poisson, and random offsets at a depth where they meet are drawn from it",
+            runs.len()
+        )
+    })
+}
+
+/// What may mislead about the runs together, for JSON.
+pub fn warnings(outcome: &Outcome) -> Value {
+    agreement(outcome).into_iter().collect()
+}
+
+/// The numbers in lines.
 pub fn summary_text(outcome: &Outcome) -> String {
     let runs: Vec<&Value> = outcome.runs.iter().collect();
     let seeds: Vec<String> =
         runs.iter().map(|run| run["wordline"]["provenance"]["seed"].to_string()).collect();
     let mut out = format!("{} runs, seeds {}\n", runs.len(), seeds.join(", "));
+    if let Some(words) = agreement(outcome) {
+        out += &format!("warning: {words}\n");
+    }
     out += &format!("{:30} {:>14} {:>14} {:>14} {:>14}\n", "", "mean", "+- 95 %", "least", "most");
     for key in keys(&runs) {
         let Some(s) = spread(outcome, &key.id) else { continue };

@@ -599,7 +599,7 @@ fn tail(result: &RunResult) -> Vec<String> {
 fn of_array(a: &wordline_sim::ArrayResult) -> Vec<String> {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let mut items = vec![
-        format!("{} of {} members", a.level, a.members),
+        format!("{} of {} member{}", a.level, a.members, if a.members == 1 { "" } else { "s" }),
         format!("{} requests", a.requests),
         format!("{} of them met a member that made room for writes", share_text(a.met_share)),
     ];

@@ -3,6 +3,7 @@
 
 use crate::Precondition;
 use crate::result::{ArrayResult, Trend};
+use wordline_ftl::SlcUse;
 use wordline_md::Collect;
 
 /// What a run shows of this.
@@ -220,6 +221,52 @@ pub(crate) fn half_protected() -> String {
         .into()
 }
 
+/// Sectors of users' that were programmed, all of them into the buffer: nothing was folded out of it, and it never
+/// took the place of data twice.
+pub(crate) fn in_slc(to_flash: u64, folded: u64, slc: SlcUse, sector: u64) -> Option<String> {
+    let lasts = to_flash == 0 || folded > 0 || to_flash > slc.taken || slc.room == 0;
+    (!lasts).then(|| {
+        let mb = |sectors: u64| (sectors * sector) as f64 / 1e6;
+        let (taken, room) = (mb(slc.taken), mb(slc.room));
+        format!(
+            "all {:.1} MB that reached the flash went into the SLC buffer, which has {taken:.1} MB and room for \
+             {room:.1} MB more ({:.0}% full), and nothing was folded out of it: writes were as fast as the buffer. A \
+             run that fills it shows how fast they are after that. ftl.firmware.slc_static=0 and slc_dynamic=0 leave \
+             it out",
+            mb(to_flash),
+            100.0 * taken / (taken + room)
+        )
+    })
+}
+
+fn counted(syncs: u64) -> String {
+    format!("{syncs} sync{}", if syncs == 1 { "" } else { "s" })
+}
+
+/// Syncs of a client whose server says that it takes no flushes.
+pub(crate) fn unflushed(syncs: u64) -> Option<String> {
+    (syncs > 0).then(|| {
+        format!(
+            "{} did nothing: the server says that it takes no flushes (stack.nbd.flush=false), so that the \
+             client sends none, and what was written may be in memory alone. --set stack.nbd.flush=true makes them \
+             reach the drive",
+            counted(syncs)
+        )
+    })
+}
+
+/// Syncs of a job and the bytes of its files that fio lays out with fallocate.
+pub(crate) fn reserved(job: &str, syncs: u64, bytes: u64) -> String {
+    format!(
+        "job '{job}': {}, and {:.1} MB of its files are laid out with fallocate. Linux holds such blocks for \
+         unwritten, so that a sync after the first write to each waits for the journal. Here they count as written, \
+         and its syncs are as fast as in files that were written before. --fallocate=none shows the other bound: \
+         each first write allocates",
+        counted(syncs),
+        bytes as f64 / 1e6
+    )
+}
+
 /// What a host FTL reads to rebuild sectors goes over the link as well: `users` and `rebuilding` reads in so
 /// many nanoseconds are more than the drive's `limit` a second, which counts users' alone.
 pub(crate) fn beyond_limit(users: u64, rebuilding: u64, ns: u64, limit: u64) -> Option<String> {
@@ -287,6 +334,18 @@ mod tests {
         assert_eq!(beyond_limit(381, 9, second, 0), None, "there is no limit");
         let words = beyond_limit(350_000, 60_000, second, 380_000).expect("above the limit");
         assert!(words.contains("410 k reads a second, 60 k of them"), "{words}");
+    }
+
+    #[test]
+    fn a_buffer_in_slc_mode_that_took_all_is_told() {
+        let slc = SlcUse { taken: 3_000, room: 9_000 };
+        let told = in_slc(2_000, 0, slc, 4096).expect("the buffer has room");
+        assert!(told.starts_with("all 8.2 MB that reached the flash"), "{told}");
+        assert!(told.contains("12.3 MB and room for 36.9 MB more (25% full)"), "{told}");
+        assert_eq!(in_slc(0, 0, slc, 4096), None, "nothing was written");
+        assert_eq!(in_slc(2_000, 1, slc, 4096), None, "it was folded");
+        assert_eq!(in_slc(3_001, 0, slc, 4096), None, "its blocks were erased and written again");
+        assert_eq!(in_slc(2_000, 0, SlcUse { room: 0, ..slc }, 4096), None, "it is full");
     }
 
     #[test]

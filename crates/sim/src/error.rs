@@ -27,10 +27,20 @@ pub enum BuildError {
     NoFiles,
     #[allow(missing_docs, reason = "the message names the fields")]
     #[error(
-        "the files of the jobs do not fit the drive: '{file}' of {bytes} bytes is one too many: lower \
-         size, filesize or nrfiles, or take a larger drive"
+        "job '{job}': its files do not fit the file system: {asked}, and of the drive's {drive} MiB {room} are free for \
+         '{file}'. Give it a size of {room}m or less{fewer}, or take a larger drive"
     )]
-    FilesDoNotFit { file: String, bytes: u64 },
+    FilesDoNotFit {
+        job: String,
+        /// In the job's words.
+        asked: String,
+        file: String,
+        /// MiB without those of the file system and of files before this one.
+        room: u64,
+        drive: u64,
+        /// A remedy of jobs with several files.
+        fewer: &'static str,
+    },
 }
 
 impl BuildError {

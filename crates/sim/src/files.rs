@@ -5,7 +5,7 @@ use crate::error::{BuildError, JobError, JobFault};
 use std::collections::BTreeSet;
 use wordline_base::{Ddir, IdVec, IoClass};
 use wordline_fio::job::{Engine, Fadvise, SyncMode};
-use wordline_fio::{Generator, Io, Job, Thread};
+use wordline_fio::{Generator, Io, Job, Size, Thread};
 use wordline_fs::{Advice, Fs, FsKind, Op};
 use wordline_host::source::Next;
 
@@ -55,6 +55,29 @@ pub struct Files {
     device: bool,
     /// The file that filecreate and its like made the last call for.
     called: Option<u32>,
+    /// Blocks are there only because fallocate reserved them.
+    reserves: bool,
+    /// Bytes of files that were laid out so.
+    reserved: u64,
+    /// The job, and what it says of its size, for an error.
+    asked: (String, String),
+    /// The job makes more than one.
+    several: bool,
+}
+
+/// What a job says of its size. A size beyond the drive is cut to it.
+fn asked(job: &Job) -> String {
+    let bytes = |bytes: u64| match (bytes >> 30, bytes % (1 << 30)) {
+        (gib @ 1.., 0) => format!("{gib}g"),
+        _ => bytes.to_string(),
+    };
+    match (job.filesize, job.size) {
+        (Some((least, most)), _) if least == most => format!("filesize={}", bytes(most)),
+        (Some((least, most)), _) => format!("filesize={}-{}", bytes(least), bytes(most)),
+        (None, Some(Size::Bytes(size))) => format!("size={}", bytes(size)),
+        (None, Some(Size::Percent(percent))) => format!("size={percent}%"),
+        (None, None) => "no size is given, so that it is the whole drive's".into(),
+    }
 }
 
 impl Files {
@@ -83,6 +106,7 @@ impl Files {
             _ if job.rw.reads() || job.overwrite || job.fallocate => Layout::Full,
             _ => Layout::Empty,
         };
+        let written = job.rw.reads() || job.overwrite || job.ioengine.is_by_name();
         let advice = match (job.fadvise, job.rw.is_random()) {
             (Fadvise::None, _) => Advice::Normal,
             (Fadvise::Random, _) | (Fadvise::Workload, true) => Advice::Random,
@@ -101,6 +125,10 @@ impl Files {
             writes: job.rw.writes(),
             device,
             called: None,
+            reserves: layout == Layout::Full && !written,
+            reserved: 0,
+            asked: (job.name.clone(), asked(job)),
+            several: job.file_count() > 1 || job.numjobs > 1,
         })
     }
 
@@ -114,14 +142,21 @@ impl Files {
             self.files.iter_mut().for_each(|f| (f.id, f.base, f.size) = (id, 0, size));
             return Ok(());
         }
+        self.reserved = 0;
         for file in &mut self.files {
             let (dir, name) = file.name.rsplit_once('/').unwrap_or(("", &file.name));
             let (id, new) = names.file(fs, dir, name);
             file.id = id;
             let size = if self.layout == Layout::Full { file.size } else { 0 };
+            // Less what its directory and the tree of its extents may take.
+            let room = (fs.free_bytes() >> 20).saturating_sub(1);
             if new && self.layout != Layout::Missing && !fs.lay_out(id, size) {
-                return Err(BuildError::FilesDoNotFit { file: name.into(), bytes: size });
+                let (job, asked) = self.asked.clone();
+                let (drive, file) = (fs.bytes() >> 20, name.into());
+                let fewer = if self.several { " in all, or fewer files" } else { "" };
+                return Err(BuildError::FilesDoNotFit { job, asked, file, room, drive, fewer });
             }
+            self.reserved += if new && self.reserves { size } else { 0 };
         }
         Ok(())
     }
@@ -174,6 +209,11 @@ impl Files {
             Ddir::DataSync => Op::Fsync { file: id, data_only: true },
             Ddir::Sync | Ddir::Trim => Op::Fsync { file: id, data_only: false },
         })
+    }
+
+    /// Bytes of its files that are laid out by fallocate alone.
+    pub fn reserved(&self) -> u64 {
+        self.reserved
     }
 
     /// At the job's end: one of its files that is still open.

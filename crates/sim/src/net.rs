@@ -23,6 +23,11 @@ impl Network {
         }
     }
 
+    /// The server says that it takes flushes.
+    pub fn takes_flushes(&self) -> bool {
+        self.config.flush
+    }
+
     /// A message that is there at once; on an Ethernet it comes with an event.
     pub fn send(&mut self, ctx: &mut Ctx, message: Message) -> Option<Message> {
         if self.config.transport != Transport::Ethernet {

@@ -4,6 +4,7 @@
 use crate::result::{DirResult, Lateness, ThreadResult};
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
+use wordline_app::Load;
 use wordline_base::hist::midpoint;
 use wordline_base::{Ddir, Histogram, Span, Time};
 use wordline_fio::Job;
@@ -98,14 +99,82 @@ pub(crate) fn late(thread: &ThreadResult) -> Option<String> {
     ))
 }
 
+/// A part of this is missing, or too much, before it is told: 5 %, and what few draws may be off by chance.
+fn apart(drawn: bool, draws: u64) -> f64 {
+    0.05 + if drawn { 3.0 / (draws as f64).sqrt() } else { 0.0 }
+}
+
+/// Requests that arrive faster than they are served wait for a thread, each longer than the one before.
+pub(crate) fn overloaded(program: &str, beside: bool, load: &Load) -> Option<String> {
+    let served = load.begun as f64 / load.last.since(Time::ZERO).as_secs_f64();
+    let less = load.begun > 0 && served < load.asked * (1.0 - apart(true, load.begun));
+    less.then(|| {
+        let asked = load.asked;
+        let key = match beside {
+            true => format!("--with {program}:load"),
+            false => format!("app.{}.load", load.section),
+        };
+        format!(
+            "'{program}' did not keep up with its load: {asked} requests a second arrive ({key}), and \
+             {served:.0} were taken up. The last one had waited {} for a thread: the longer the run, the longer its \
+             latencies. A lower {key} shows those of a load that is served",
+            told(load.behind.0 as f64)
+        )
+    })
+}
+
+/// A direction of a job: what it asked for and reached.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct RatedDir {
+    /// A second.
+    asked: f64,
+    /// A second, with the first I/O of each thread, which no pause comes before.
+    reached: f64,
+    /// The same without.
+    paced: f64,
+    ios: u64,
+    /// Both are bytes.
+    bytes: bool,
+}
+
 /// What a job asked for, in bytes and I/Os a second of a direction, and what its threads reached.
 #[derive(Clone, Debug)]
 pub(crate) struct Rated {
     pub name: String,
-    /// Pauses are drawn: so few I/Os may be slower by chance.
+    /// Pauses are drawn: so few I/Os may be slower or faster by chance.
     drawn: bool,
-    /// By direction: asked, reached, I/Os, and whether they are bytes.
-    dirs: [Option<(f64, f64, u64, bool)>; 3],
+    /// Why a direction is faster than asked, if that is known.
+    why: [Option<String>; 3],
+    dirs: [Option<RatedDir>; 3],
+}
+
+/// fio's pause between two I/Os is whole microseconds, and so is each that it draws.
+fn why_faster(job: &Job, d: usize) -> Option<String> {
+    let poisson = job.rate_process == RateProcess::Poisson;
+    let by_count = job.rate[d] == 0 && !job.bssplit[d].is_empty();
+    if !poisson && !by_count {
+        return None;
+    }
+    // As the pacer has it: blocks count as the smallest.
+    let least = job.min_bs[d].max(1);
+    let bps = if job.rate[d] > 0 { job.rate[d] } else { job.rate_iops[d].saturating_mul(least) };
+    let exact = 1e6 * least as f64 / bps.max(1) as f64;
+    let mean = 1_000_000 / (bps / least).max(1);
+    let blocks = match job.rate[d] > 0 && job.max_bs[d] > least {
+        true => format!(" for blocks of {least} bytes, as which all count"),
+        false => String::new(),
+    };
+    if !poisson {
+        return Some(format!(
+            "fio cuts the pause between two I/Os to whole microseconds, from {exact:.2} to {mean}{blocks}"
+        ));
+    }
+    // The mean of an exponential distribution whose values are cut to whole numbers.
+    let drawn = if mean == 0 { 0.0 } else { 1.0 / libm::expm1(1.0 / mean as f64) };
+    Some(format!(
+        "fio draws pauses of {mean} us in the mean, where the rate asks for {exact:.2} us{blocks}, and cuts each to \
+         whole microseconds, {drawn:.2} in the mean. rate_process=linear keeps the rate"
+    ))
 }
 
 impl Rated {
@@ -120,52 +189,85 @@ impl Rated {
             };
             // The last one need not be back for the rate to be kept.
             let time = dir.runtime.0 as f64 - dir.lat.mean();
-            (dir.total_ios > 0 && time > 0.0)
-                .then(|| (asked as f64, amount as f64 * 1e9 / time, dir.total_ios, bytes))
+            let ios = dir.total_ios;
+            (ios > 0 && time > 0.0).then(|| {
+                let reached = amount as f64 * 1e9 / time;
+                let paced = reached * (ios - 1) as f64 / ios as f64;
+                RatedDir { asked: asked as f64, reached, paced, ios, bytes }
+            })
         };
         let dirs = [of(0), of(1), of(2)];
         let drawn = job.rate_process == RateProcess::Poisson;
+        let why = std::array::from_fn(|d| dirs[d].and_then(|_| why_faster(job, d)));
         let name = job.name.clone();
-        dirs.iter().any(Option::is_some).then_some(Rated { name, drawn, dirs })
+        dirs.iter().any(Option::is_some).then_some(Rated { name, drawn, why, dirs })
     }
     /// With another thread of the job.
     pub fn add(&mut self, other: &Rated) {
         for (to, from) in self.dirs.iter_mut().zip(&other.dirs) {
             match (to.as_mut(), from) {
                 (Some(to), Some(from)) => {
-                    (to.0, to.1, to.2) = (to.0 + from.0, to.1 + from.1, to.2 + from.2);
+                    to.asked += from.asked;
+                    to.reached += from.reached;
+                    to.paced += from.paced;
+                    to.ios += from.ios;
                 }
                 (None, Some(_)) => *to = *from,
                 _ => {}
             }
         }
+        for (to, from) in self.why.iter_mut().zip(&other.why) {
+            if to.is_none() {
+                to.clone_from(from);
+            }
+        }
+    }
+    /// What is to be done in a direction, and what was.
+    fn told(&self, d: usize, dir: &RatedDir, reached: f64) -> String {
+        let (by, unit) = if dir.bytes { (1e6, "MB/s") } else { (1.0, "I/Os a second") };
+        format!(
+            "{:.*} {unit} are to be {}, and {:.*} were",
+            usize::from(dir.bytes),
+            dir.asked / by,
+            ["read", "written", "trimmed"][d],
+            usize::from(dir.bytes),
+            reached / by
+        )
+    }
+    /// Too slow or too fast.
+    pub fn warning(&self) -> Option<String> {
+        self.slower().or_else(|| self.faster())
     }
     /// A job is as slow as its rate if one of its directions is: the mix holds the others back.
-    pub fn warning(&self) -> Option<String> {
+    fn slower(&self) -> Option<String> {
         let mut told: Option<(f64, String)> = None;
         for (d, dir) in self.dirs.iter().enumerate() {
-            let Some((asked, reached, ios, bytes)) = *dir else { continue };
-            let chance = if self.drawn { 3.0 / (ios as f64).sqrt() } else { 0.0 };
-            let share = reached / asked;
-            if share >= 0.95 - chance {
+            let Some(dir) = dir else { continue };
+            let share = dir.reached / dir.asked;
+            if share >= 1.0 - apart(self.drawn, dir.ios) {
                 return None;
             }
             if told.as_ref().is_none_or(|(best, _)| share > *best) {
-                let (by, unit) = if bytes { (1e6, "MB/s") } else { (1.0, "I/Os a second") };
-                let name = ["read", "written", "trimmed"][d];
                 let text = format!(
-                    "job '{}' did not reach its rate: {:.*} {unit} are to be {name}, and {:.*} were. Its latency is \
-                     that of as many I/Os in flight as it may have, not of the rate asked for",
+                    "job '{}' did not reach its rate: {}. Its latency is that of as many I/Os in flight as it may \
+                     have, not of the rate asked for",
                     self.name,
-                    usize::from(bytes),
-                    asked / by,
-                    usize::from(bytes),
-                    reached / by
+                    self.told(d, dir, dir.reached)
                 );
                 told = Some((share, text));
             }
         }
         told.map(|(_, text)| text)
+    }
+    fn faster(&self) -> Option<String> {
+        let above = |dir: &RatedDir| dir.paced > dir.asked * (1.0 + apart(self.drawn, dir.ios));
+        let mut all = self.dirs.iter().enumerate().filter_map(|(d, dir)| Some((d, dir.as_ref()?)));
+        let (d, dir) = all.find(|(_, dir)| above(dir))?;
+        let why = self.why[d].as_ref().map_or(String::new(), |why| format!(": {why}"));
+        let (name, what) = (&self.name, self.told(d, dir, dir.paced));
+        Some(format!(
+            "job '{name}' went above its rate: {what}. Its latency is that of the higher rate{why}"
+        ))
     }
 }
 
@@ -217,12 +319,66 @@ mod tests {
 
     #[test]
     fn a_rate_counts_as_reached_by_one_direction() {
-        let rated = |dirs, drawn| Rated { name: "a".into(), drawn, dirs };
-        let (slow, kept) = (Some((1e3, 900.0, 400, false)), Some((1e3, 960.0, 400, false)));
+        let rated = |dirs, drawn| Rated { name: "a".into(), drawn, why: Default::default(), dirs };
+        let at = |reached| {
+            Some(RatedDir { asked: 1e3, reached, paced: reached, ios: 400, bytes: false })
+        };
+        let (slow, kept) = (at(900.0), at(960.0));
         let text = rated([slow, None, None], false).warning().expect("a tenth is missing");
         assert!(text.contains("1000 I/Os a second are to be read, and 900 were"), "{text}");
         assert_eq!(rated([kept, None, None], false).warning(), None);
         assert_eq!(rated([slow, kept, None], false).warning(), None, "the mix held the reads back");
         assert_eq!(rated([slow, None, None], true).warning(), None, "by chance");
+    }
+    #[test]
+    fn a_rate_that_is_exceeded_is_told_with_the_reason() {
+        let job = |options: &str| {
+            let args: Vec<String> = options.split(' ').map(String::from).collect();
+            let options = wordline_fio::ParseOptions::default();
+            let plan = wordline_fio::parse_args(&args, &options, &mut wordline_fio::NoEnv);
+            plan.expect("a plan").jobs[0].clone()
+        };
+        let run = |job: &Job, ios: u64, ns: u64| {
+            let mut thread = ThreadStats::new(1, &ThreadPlan::default()).result;
+            let dir = &mut thread.dirs[0];
+            (dir.total_ios, dir.io_bytes, dir.runtime) = (ios, ios * 4096, Span(ns));
+            Rated::new(job, &thread).expect("a rate").warning()
+        };
+        let poisson = "--name=a --rw=randread --rate_iops=300000 --rate_process=poisson";
+        let told = run(&job(poisson), 37_501, 100_000_000).expect("a quarter more");
+        for words in [
+            "300000 I/Os a second are to be read, and 375000 were",
+            "pauses of 3 us in the mean, where the rate asks for 3.33 us",
+            "2.53 in the mean. rate_process=linear",
+        ] {
+            assert!(told.contains(words), "{words}: {told}");
+        }
+        assert_eq!(run(&job(poisson), 31_000, 100_000_000), None, "3 % above");
+        assert_eq!(run(&job(poisson), 33, 100_000), None, "a tenth above, by chance");
+        // Eleven I/Os have ten pauses.
+        let linear = job("--name=a --rw=randread --rate_iops=1000");
+        assert_eq!(run(&linear, 11, 10_000_000), None);
+        let told = run(&linear, 12, 10_000_000).expect("a tenth above, not by chance");
+        assert!(told.ends_with("that of the higher rate"), "{told}");
+    }
+
+    #[test]
+    fn a_load_that_is_not_served_is_told() {
+        let load = |begun, ms: u64, behind| Load {
+            section: "kv",
+            asked: 1e4,
+            begun,
+            last: Time(ms * 1_000_000),
+            behind: Span::from_ms(behind),
+        };
+        let told = overloaded("kv-update", false, &load(5_000, 1_000, 500)).expect("half of it");
+        assert!(
+            told.contains("10000 requests a second arrive (app.kv.load), and 5000 were"),
+            "{told}"
+        );
+        assert!(told.contains("had waited 500"), "{told}");
+        assert_eq!(overloaded("kv", true, &load(9_800, 1_000, 1)), None);
+        assert_eq!(overloaded("kv", true, &load(90, 10, 1)), None, "by chance");
+        assert_eq!(overloaded("kv", true, &load(0, 0, 0)), None, "it has not begun");
     }
 }

@@ -51,7 +51,7 @@ pub use executor::{
 };
 pub use log::{BlockLog, BlockUse, LogFtl, LogPolicy};
 pub use order::Order;
-pub use orders::{GcFloor, GcOrder, GcPolicy, GcReport, GcShape, Ordered, PARTS, owed};
+pub use orders::{GcFloor, GcOrder, GcPolicy, GcReport, GcShape, Ordered, PARTS, SlcUse, owed};
 pub use saved::{LoadError, SavedIn, SavedOut, damaged};
 pub use split::{Newest, split};
 pub use turns::{Touch, Turns};
@@ -531,6 +531,10 @@ pub trait Translation: Send {
     /// What it collected against such a collector's orders.
     fn gc_floor(&self) -> GcFloor {
         GcFloor::default()
+    }
+    /// None without a buffer in SLC mode.
+    fn slc_use(&self) -> Option<SlcUse> {
+        None
     }
     /// Where a sector's newest copy is or will be, and whether that unit is full and not programmed yet.
     fn lies_at(&self, _lpn: Lpn) -> Option<(Ppa, bool)> {

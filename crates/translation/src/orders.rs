@@ -98,6 +98,15 @@ pub struct GcFloor {
     pub sectors: u64,
 }
 
+/// Sectors of a buffer written with a bit a cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SlcUse {
+    /// Programmed and not erased, whether they hold data or not.
+    pub taken: u64,
+    /// That it has room for, with what it may borrow.
+    pub room: u64,
+}
+
 /// An FTL in the drive whose collector takes orders.
 pub trait Ordered {
     /// From here on victims are chosen by orders; by the FTL only where users could get no space at all.

@@ -498,6 +498,20 @@ impl Model for Lsm {
         }
     }
 
+    fn note(&self) -> Option<String> {
+        let s = &self.stats;
+        let unwritten = self.c.wal == Wal::Buffered && s.groups > 0 && s.log_sectors == 0;
+        unwritten.then(|| {
+            format!(
+                "none of its log reached the drive, for {} groups of writes, {:.1} MB: with app.lsm.wal=buffered the \
+                 log stays in the page cache until its memtable is flushed, and is deleted then. It costs no more \
+                 I/O than wal=none. app.lsm.wal_bytes_per_sync writes it in steps, wal=synced before each answer",
+                s.groups,
+                s.user_bytes as f64 / 1e6
+            )
+        })
+    }
+
     fn check(&self) {
         let logs = self.full.iter().chain([&self.active]).filter_map(|m| m.log.map(|l| l.extent));
         let outputs = self.roles.iter().flat_map(|role| match role {

@@ -330,7 +330,9 @@ pub struct RunArgs {
     pub own: Vec<String>,
 }
 
+// A trace addresses the drive itself.
 #[derive(Args, Clone)]
+#[command(mut_arg("fs", |fs| fs.hide(true)))]
 pub struct ReplayArgs {
     /// A trace, or the per-processor files of one blktrace; - is standard input
     #[arg(value_name = "TRACE", required = true)]

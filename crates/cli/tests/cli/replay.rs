@@ -345,6 +345,9 @@ fn a_replay_runs_on_the_engine_of_its_stack() {
     }
     let help = place.run("replay --help").ok();
     assert!(help.out.contains("the engine of the stack"), "{}", help.out);
+    // What is always refused is not offered.
+    assert!(!help.out.contains("--fs"), "{}", help.out);
+    assert!(place.run("run --help").ok().out.contains("--fs <"));
 }
 
 /// A submitter that is slower than the drive has its I/Os back one by one: their latency does not grow.

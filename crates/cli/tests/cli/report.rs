@@ -94,6 +94,27 @@ fn a_run_without_series_has_a_page_that_says_so() {
     }
 }
 
+/// An interval of 0 is no evidence where nothing is drawn.
+#[test]
+fn repeats_that_agree_say_so() {
+    let place = Place::new();
+    let words = "all 3 runs agree to the last digit";
+    let job = |rw: &str| {
+        format!("run --name=a --rw={rw} --number_ios=60 --device z-ssd-small --repeat 3")
+    };
+    let same = place.run(&job("read")).ok();
+    assert!(same.out.contains(&format!("warning: {words}")), "{}", same.out);
+    let noise = same.out.lines().find(|l| l.contains("e-") || l.contains("0.0000"));
+    assert_eq!(noise, None, "{}", same.out);
+    assert!(!same.err.contains(words), "it is told once: {}", same.err);
+    let json = place.run(&format!("{} --output-format json", job("read"))).ok();
+    assert!(json.err.contains(words), "{}", json.err);
+    let told = json.json()["warnings"][0].as_str().map(str::to_owned);
+    assert!(told.is_some_and(|told| told.starts_with(words)));
+    let drawn = place.run(&format!("{} --iodepth=16 --ioengine=libaio", job("randrw"))).ok();
+    assert!(!drawn.out.contains(words), "{}", drawn.out);
+}
+
 #[test]
 fn repeats_tell_means_and_spreads() {
     let place = Place::new();

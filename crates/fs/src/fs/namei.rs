@@ -54,6 +54,15 @@ impl Fs {
         self.dirs.count() - 1
     }
 
+    /// Bytes of its drive.
+    pub fn bytes(&self) -> u64 {
+        self.disk.blocks * PAGE
+    }
+    /// Those that no file and no metadata has.
+    pub fn free_bytes(&self) -> u64 {
+        self.disk.space.free() * PAGE
+    }
+
     /// A name in a directory, of no file yet. `hash` decides its place in the directory.
     pub fn add_file(&mut self, dir: u32, name_len: u8, hash: u32) -> u32 {
         self.files.push(File { dir, hash, name_len, inode: 0 });

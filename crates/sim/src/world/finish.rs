@@ -1,6 +1,6 @@
 //! What a run has come to.
 
-use super::{AnySource, HostSeat, ThreadId, World};
+use super::{AnySource, HostSeat, NetworkSeat, ThreadId, World};
 use crate::caution::Seen;
 use crate::collect::{LatencySeries, Slowest};
 use crate::pace::{self, Rated};
@@ -75,7 +75,12 @@ impl World {
                 .flatten();
             let half = drive.keeps_buffer_alone && c.flushes > b.flushes;
             let half = half.then(caution::half_protected);
-            for text in of_drive.into_iter().chain(beyond).chain(half) {
+            let in_slc = self.ftl_of(d).slc_use().and_then(|slc| {
+                let folded = c.lines_folded - b.lines_folded + c.folded_sectors - b.folded_sectors;
+                let sector = drive.controller.nand().geometry.sector.bytes_of(1u32);
+                caution::in_slc(wa.user_sectors, folded, slc, sector)
+            });
+            for text in of_drive.into_iter().chain(beyond).chain(half).chain(in_slc) {
                 match all.iter_mut().find(|(same, _)| *same == text) {
                     Some((_, drives)) => drives.push(&drive.name),
                     None => all.push((text, vec![&drive.name])),
@@ -100,6 +105,38 @@ impl World {
             to_drive += (fs.stats().data_blocks + fs.stats().journal_blocks) * SECTOR;
         }
         caution::in_page_cache(written, to_drive)
+    }
+
+    /// Syncs that come to nothing, or to less than Linux makes of them.
+    fn syncs(&mut self) -> Vec<String> {
+        let mut unflushed = 0;
+        // By job: syncs and bytes.
+        let mut reserved: Vec<(String, u64, u64)> = Vec::new();
+        for t in 0..self.places.count() {
+            let (h, number) = self.places[t];
+            let result = &self.threads[t].result;
+            let wrote = result.dirs[Ddir::Write as usize].total_ios > 0;
+            let mut syncs = result.sync.len();
+            let off = |n: &NetworkSeat| n.client.0 == h && !n.network.takes_flushes();
+            let far = result.over_network && self.networks.iter().any(off);
+            if let Some(AnySource::Job(source)) = self.hosts[h].host.source_mut(number) {
+                // Those of the end are in no statistics.
+                let job = source.job();
+                if (job.end_fsync || job.fsync_on_close) && wrote && self.ended[t] {
+                    syncs += u64::from(job.file_count());
+                }
+                let name = job.name.clone();
+                let bytes = source.files_mut().map_or(0, |files| files.reserved());
+                match reserved.iter_mut().find(|(same, ..)| *same == name) {
+                    _ if syncs == 0 || bytes == 0 => {}
+                    Some((_, n, sum)) => (*n, *sum) = (*n + syncs, *sum + bytes),
+                    None => reserved.push((name, syncs, bytes)),
+                }
+            }
+            unflushed += if far { syncs } else { 0 };
+        }
+        let of_jobs = reserved.iter().map(|(job, n, bytes)| caution::reserved(job, *n, *bytes));
+        caution::unflushed(unflushed).into_iter().chain(of_jobs).collect()
     }
 
     pub(super) fn reads_in_order(&self, machine: &Machine) -> Option<String> {
@@ -205,6 +242,11 @@ impl World {
         let mut warnings: Vec<String> =
             self.threads.iter().filter_map(|t| pace::late(&t.result)).collect();
         warnings.extend(rated.iter().filter_map(Rated::warning));
+        warnings.extend(self.apps.iter().filter_map(|seat| {
+            let app = seat.app.borrow();
+            pace::overloaded(app.name(), seat.beside, &app.arrivals()?)
+        }));
+        warnings.extend(self.syncs());
         warnings.extend(self.in_page_cache());
         warnings.extend(self.warnings(&machine));
         for array in &machine.arrays {
@@ -257,6 +299,7 @@ impl World {
             }
         };
         let mut notes: Vec<String> = self.reads_in_order(&machine).into_iter().collect();
+        notes.extend(self.apps.iter().filter_map(|seat| seat.app.borrow().note()));
         notes.extend(self.drives.iter().enumerate().filter_map(|(number, d)| {
             let floor = self.ftl_of(number).gc_floor();
             (floor.victims > 0 || floor.sectors > 0).then(|| {
