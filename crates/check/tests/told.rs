@@ -216,9 +216,8 @@ fn writes_that_stay_in_the_page_cache_are_told() {
 fn a_rate_that_is_exceeded_is_told() {
     let words = "went above its rate";
     let of = |options: &str| {
-        let job = format!(
-            "[a]\nrw=randread\nbs=4k\nnorandommap\nioengine=libaio\niodepth=64\nnumber_ios=20000\n"
-        );
+        let job =
+            "[a]\nrw=randread\nbs=4k\nnorandommap\nioengine=libaio\niodepth=64\nnumber_ios=20000\n";
         warned(&run(&format!("{job}{options}")), words)
     };
     let told = of("rate_iops=300000\nrate_process=poisson\n").expect("a third more by the sum");
