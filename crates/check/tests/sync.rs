@@ -75,7 +75,7 @@ fn a_flush_into_a_protected_buffer_is_short_and_told() {
     let half = run("sync=1", "linux-pvsync2", &["cache.capacitor=false"]);
     let (least, flushes) = found(&half);
     assert!(least < PROGRAM && flushes == WRITES, "{least} {flushes}");
-    let told = |o: &Outcome| o.result.warnings.iter().any(|w| w.contains("do not keep the cache"));
+    let told = |o: &Outcome| o.result.warnings.iter().any(|w| w.contains("and not the cache"));
     assert!(told(&half), "{:?}", half.result.warnings);
     assert!(!told(&run("sync=1", "linux-pvsync2", &VOLATILE)));
     assert!(!told(&run("", "linux-pvsync2", &["cache.capacitor=false"])));

@@ -105,6 +105,17 @@ fn syncs_at_the_end_count_in_the_time_of_the_job() {
     }
 }
 
+/// What the sync at the end takes is no time in which a job could have kept its rate.
+#[test]
+fn a_sync_at_the_end_is_no_rate_that_was_not_reached() {
+    let job = "[a]\nrw=randwrite\nbs=4k\nsize=64m\nioengine=pvsync2\nrate_iops=100000\nnumber_ios=8000\nend_fsync=1\n";
+    let outcome = Case::new("z-ssd-small", job).fs("ext4").run().unwrap();
+    let of = json(&outcome, 0)["write"]["iops"].as_f64().unwrap();
+    assert!(of < 95_000.0, "{of} a second with the sync");
+    let told = outcome.result.warnings.iter().find(|text| text.contains("rate"));
+    assert_eq!(told, None);
+}
+
 /// fio 3.33: ten chunks of 50 ms in a second at half a load, reads of no bytes.
 #[test]
 fn a_job_that_computes_is_in_the_report() {
@@ -244,7 +255,7 @@ fn a_program_that_does_not_serve_its_load_is_told() {
     };
     for beside in [false, true] {
         assert_eq!(of(2_000, beside), None);
-        let told = of(2_000_000, beside).expect("no drive gives two millions");
+        let told = of(2_000_000, beside).expect("no drive gives two million");
         let key = if beside { "--with kv-read:load" } else { "app.kv.load" };
         assert!(told.contains(&format!("2000000 requests a second arrive ({key})")), "{told}");
     }

@@ -137,7 +137,7 @@ pub(crate) struct Plan {
     pub lag: u32,
     /// From one step of what is written anew for its age to the next; zero: there are none.
     pub tick: Span,
-    /// So many superblocks that users opened last are young.
+    /// So many superblocks that were opened last for users, or for hot data that are moved, are young.
     pub young: u64,
     /// Pages of the map on flash.
     pub pages: u32,

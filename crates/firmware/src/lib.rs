@@ -364,8 +364,8 @@ impl Translation for Firmware {
         ctx.stamps.prefetch(lpn);
     }
     fn closed_lines(&self) -> Box<dyn Iterator<Item = ClosedLine> + '_> {
-        // What is written with a bit a cell is a buffer.
-        let closed = |b: &&Superblock| b.state == State::Closed && !b.slc;
+        // What is written with a bit a cell is a buffer, and pages of the map are stale soon by nature.
+        let closed = |b: &&Superblock| b.state == State::Closed && !b.slc && !b.maps;
         let closed = self.space.superblocks.iter().filter(closed);
         Box::new(closed.map(|b| {
             let all = b.size * self.g.sectors_per_unit;

@@ -6,7 +6,7 @@
 
 use crate::map::Where;
 use crate::space::{State, SuperblockId};
-use crate::write::{GC, HOST, HOT, MAPS, SLC, Stream};
+use crate::write::{GC, HOST, HOT, MAPS, SLC, Stream, WARM};
 use crate::{Firmware, FirmwareConfig, Unit};
 use std::collections::BTreeSet;
 use wordline_base::{BadValue, IdVec, Lpn, Stamps};
@@ -212,11 +212,11 @@ impl Firmware {
                 SLC => slc && self.streams[SLC].superblocks[group].is_none(),
                 _ if slc => false,
                 GC | MAPS if (*stream == MAPS) != self.space.superblocks[s].maps => false,
-                GC | MAPS => self.streams[*stream].superblocks.iter().all(Option::is_none),
-                HOT if !hot => false,
+                HOT | WARM if !hot => false,
+                GC | MAPS | WARM => self.streams[*stream].superblocks.iter().all(Option::is_none),
                 stream => self.streams[stream].superblocks[group].is_none(),
             };
-            if let Some(stream) = [GC, MAPS, HOST, HOT, SLC].into_iter().find(free) {
+            if let Some(stream) = [GC, MAPS, HOST, HOT, WARM, SLC].into_iter().find(free) {
                 self.space.reopen(s, ![GC, MAPS].contains(&stream));
                 self.streams[stream].superblocks[group] = Some(s);
             }

@@ -310,10 +310,13 @@ impl Firmware {
         if self.space.free_count > 0 {
             return false;
         }
+        // What is moved of hot data goes through the collector's where it has none of its own.
+        let through = self.streams[WARM].queue.is_empty() || !none(WARM);
+        let unused = self.streams[GC].queue.is_empty() && through;
         for stream in [HOST, HOT, WARM, GC].into_iter().filter(|&stream| stream != own) {
             let open = self.streams[stream].open_group();
             if let Some(group) = open
-                && (stream != GC || self.streams[GC].queue.is_empty())
+                && (stream != GC || unused)
             {
                 self.streams[own].superblocks[group] =
                     self.streams[stream].superblocks[group].take();

@@ -32,10 +32,11 @@ pub fn agreement(outcome: &Outcome) -> Option<String> {
         let first = value(runs[0], &key.id);
         runs.iter().all(|run| value(run, &key.id) == first)
     };
-    (runs.len() > 1 && keys(&runs).iter().all(same)).then(|| {
+    let keys = keys(&runs);
+    (runs.len() > 1 && !keys.is_empty() && keys.iter().all(same)).then(|| {
         format!(
             "all {} runs agree to the last digit: nothing that is drawn from the seed changes a number of theirs. An \
-             interval of 0 says that, and nothing of how far another drive or another day would differ. \
+             interval of 0 says that, and is no measure of how far another drive or another day would differ. \
              nand.variation, rate_process=poisson, and random offsets at a depth where they meet are drawn from it",
             runs.len()
         )

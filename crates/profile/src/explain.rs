@@ -197,7 +197,7 @@ pub fn explain(config: &Config) -> String {
     if let Some(iops) = d.random_read_in_phase {
         let text =
             "where LUNs are never idle: a command waits for the data of its channel's others";
-        out.row("... down to", format!("{} {text}", si(iops, "IOPS")));
+        out.row("... in phase", format!("{} {text}", si(iops, "IOPS")));
     }
     out.peak(&d.sequential_read);
     out.peak(&d.sequential_write);

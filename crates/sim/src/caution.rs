@@ -215,14 +215,14 @@ pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
 
 /// Flushes of a cache without capacitors, in front of a buffer with them.
 pub(crate) fn half_protected() -> String {
-    "flushes ended once what the cache held was in the FTL's buffer, which capacitors keep although they do not keep \
-     the cache: ftl.firmware.protected=false (ftl.fssd.volatile=true) is a drive without any, whose flushes wait for \
+    "capacitors protect the FTL's buffer and not the cache, so each flush ended when what the cache held was in that \
+     buffer, not on flash: ftl.firmware.protected=false (ftl.fssd.volatile=true) is a drive without any, whose flushes wait for \
      programs"
         .into()
 }
 
-/// Sectors of users' that were programmed, all of them into the buffer: nothing was folded out of it, and it never
-/// took the place of data twice.
+/// Sectors of users' that were programmed, all of them into the buffer: nothing was folded out of it, and no block of
+/// it was erased and used again.
 pub(crate) fn in_slc(to_flash: u64, folded: u64, slc: SlcUse, sector: u64) -> Option<String> {
     let lasts = to_flash == 0 || folded > 0 || to_flash > slc.taken || slc.room == 0;
     (!lasts).then(|| {

@@ -28,14 +28,14 @@ pub enum BuildError {
     #[allow(missing_docs, reason = "the message names the fields")]
     #[error(
         "job '{job}': its files do not fit the file system: {asked}, and of the drive's {drive} MiB {room} are free for \
-         '{file}'. Give it a size of {room}m or less{fewer}, or take a larger drive"
+         them ('{file}' is one too many). Give it a size of {room}m or less{fewer}, or take a larger drive"
     )]
     FilesDoNotFit {
         job: String,
         /// In the job's words.
         asked: String,
         file: String,
-        /// MiB without those of the file system and of files before this one.
+        /// MiB without those of the file system and of other jobs' files.
         room: u64,
         drive: u64,
         /// A remedy of jobs with several files.

@@ -143,19 +143,21 @@ impl Files {
             return Ok(());
         }
         self.reserved = 0;
+        let mut laid = 0;
         for file in &mut self.files {
             let (dir, name) = file.name.rsplit_once('/').unwrap_or(("", &file.name));
             let (id, new) = names.file(fs, dir, name);
             file.id = id;
             let size = if self.layout == Layout::Full { file.size } else { 0 };
             // Less what its directory and the tree of its extents may take.
-            let room = (fs.free_bytes() >> 20).saturating_sub(1);
+            let room = ((fs.free_bytes() + laid) >> 20).saturating_sub(1);
             if new && self.layout != Layout::Missing && !fs.lay_out(id, size) {
                 let (job, asked) = self.asked.clone();
                 let (drive, file) = (fs.bytes() >> 20, name.into());
                 let fewer = if self.several { " in all, or fewer files" } else { "" };
                 return Err(BuildError::FilesDoNotFit { job, asked, file, room, drive, fewer });
             }
+            laid += if new { size } else { 0 };
             self.reserved += if new && self.reserves { size } else { 0 };
         }
         Ok(())

@@ -54,7 +54,7 @@ pub struct JobSource {
     in_flight: u32,
     /// I/Os issued.
     issued: u64,
-    /// Whose each sync in flight is, in order of issue.
+    /// Who wants each sync in flight, in order of issue.
     syncs: VecDeque<SyncOf>,
     /// On a file system: the job's files.
     files: Option<Files>,
@@ -165,7 +165,7 @@ impl JobSource {
     pub fn take_restart(&mut self) -> bool {
         std::mem::take(&mut self.restart_stats)
     }
-    /// Whose the sync is that came back now. Syncs are made one at a time; where they are not, which is
+    /// Who wanted the sync that came back now. Syncs are made one at a time; where they are not, which is
     /// which makes no difference.
     pub fn take_sync(&mut self) -> SyncOf {
         self.syncs.pop_front().unwrap_or(SyncOf::Job)

@@ -135,9 +135,13 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
                 Engine::Spdk => {
                     Some("SPDK's plugin opens no file, so nothing has O_SYNC: use fsync=1")
                 }
-                _ if !volatile => Some(
-                    "the drive has no volatile cache, and Linux sends it neither FUA nor flushes",
+                _ if stack.nbd.as_ref().is_some_and(|nbd| !nbd.flush) => Some(
+                    "the server says that it takes no flushes (stack.nbd.flush=false), so the client sends it \
+                     none, and no FUA",
                 ),
+                _ if !volatile => {
+                    Some("the drive has no volatile cache, so that what it has taken is safe")
+                }
                 Engine::Libaio | Engine::IoUring if ftl_on_host => Some(
                     "pblk of Linux 4.14 does not heed FUA, so a write ends in its buffer: use fsync=1, or \
                      pvsync2, where a flush follows each write",
@@ -145,7 +149,7 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
                 _ => None,
             };
             if let Some(why) = why {
-                say(format!("sync has no effect here: {why}"));
+                say(format!("sync changes nothing at the drive here: {why}"));
             }
         }
         let scheduler = stack.nbd.as_ref().map_or(stack.scheduler, |nbd| nbd.scheduler);

@@ -130,7 +130,7 @@ struct RatedDir {
     asked: f64,
     /// A second, with the first I/O of each thread, which no pause comes before.
     reached: f64,
-    /// The same without.
+    /// A second at least, without that one.
     paced: f64,
     ios: u64,
     /// Both are bytes.
@@ -192,7 +192,9 @@ impl Rated {
             let ios = dir.total_ios;
             (ios > 0 && time > 0.0).then(|| {
                 let reached = amount as f64 * 1e9 / time;
-                let paced = reached * (ios - 1) as f64 / ios as f64;
+                // The last was paced by then, and came back at the end.
+                let amount = amount as f64 * (ios - 1) as f64 / ios as f64;
+                let paced = amount * 1e9 / dir.runtime.0 as f64;
                 RatedDir { asked: asked as f64, reached, paced, ios, bytes }
             })
         };

@@ -92,7 +92,7 @@ pub struct Sample {
     pub completed: Time,
     /// A Unix error number; 0: none.
     pub error: i32,
-    /// Whose it is, if it is a sync.
+    /// Who wants it, if it is a sync.
     pub sync: SyncOf,
     /// Class of the I/O.
     pub class: IoClass,
@@ -134,6 +134,8 @@ pub struct ThreadStats {
     per_job_logs: bool,
     /// Which of lat, clat, slat and bw are not measured.
     disable: [bool; 4],
+    /// Time of each direction up to the job's own sync of its files.
+    synced: [Span; 3],
     /// The ramp goes on, or no I/O has completed since.
     ramping: bool,
     /// What the host had counted when it was over.
@@ -202,6 +204,7 @@ impl ThreadStats {
             with_prio: plan.log_prio,
             per_job_logs: plan.per_job_logs,
             disable: [plan.disable_slat, plan.disable_clat, plan.disable_lat, plan.disable_bw],
+            synced: Default::default(),
             ramping: plan.ramp > Span::ZERO,
             before: HostCounts::default(),
         }
@@ -212,6 +215,7 @@ impl ThreadStats {
         self.ramp_end = now + ramp;
         self.result.started = self.ramp_end;
         self.result.finished = self.ramp_end;
+        self.synced = Default::default();
         for sampler in self.bw.iter_mut().chain(&mut self.iops) {
             sampler.start(self.ramp_end);
         }
@@ -286,15 +290,8 @@ impl ThreadStats {
         r.finished = r.finished.max(s.completed);
         let (slat, clat) = (s.submitted.since(s.issued).0, s.completed.since(s.submitted).0);
         if s.ddir.is_sync() {
-            match s.sync {
-                SyncOf::Job => r.sync.add(slat + clat),
-                // fio stops the clock of the job when its files are synced.
-                SyncOf::End => {
-                    let runtime =
-                        Span(s.completed.since(self.ramp_end).0.saturating_sub(s.elsewhere.0));
-                    r.dirs.iter_mut().filter(|d| d.total_ios > 0).for_each(|d| d.runtime = runtime);
-                }
-                SyncOf::File => {}
+            if s.sync == SyncOf::Job {
+                r.sync.add(slat + clat);
             }
             return;
         }
@@ -314,6 +311,15 @@ impl ThreadStats {
         }
         if !self.logs.is_empty() {
             self.log(s, slat, clat);
+        }
+    }
+
+    /// The job's files are synced: fio stops the clock of the directions that it has I/O in only then. `elsewhere`: their
+    /// times in phases without I/O of them.
+    pub fn synced(&mut self, now: Time, elsewhere: [Option<Span>; 3]) {
+        let time = now.0.saturating_sub(self.ramp_end.0);
+        for (synced, elsewhere) in self.synced.iter_mut().zip(elsewhere) {
+            *synced = elsewhere.map_or(*synced, |span| Span(time.saturating_sub(span.0)));
         }
     }
 
@@ -356,7 +362,10 @@ impl ThreadStats {
         let number = self.result.number;
         self.result.classes = classes::rows(std::slice::from_ref(&self.result));
         let [slat, clat, lat, bw] = self.disable;
-        for dir in &mut self.result.dirs {
+        for (dir, synced) in self.result.dirs.iter_mut().zip(self.synced) {
+            if dir.total_ios > 0 {
+                dir.runtime = dir.runtime.max(synced);
+            }
             // Too short for a sample: fio reports the whole run's rate as the one sample.
             let ns = dir.runtime.0;
             let rate = |n: u64| n as f64 * 1e9 / ns as f64;

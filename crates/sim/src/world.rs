@@ -579,11 +579,17 @@ impl World {
         self.served += 1;
         let error = if f.ok { 0 } else { self.error_of(h, f) };
         let seat = &mut self.hosts[h];
+        let mut synced = None;
         let (sync, elsewhere, restarts) = match seat.host.source_mut(f.thread) {
             Some(AnySource::Job(job)) => {
                 let sync = if f.ddir.is_sync() { job.take_sync() } else { SyncOf::Job };
-                let of = if sync == SyncOf::End { Ddir::Write } else { f.ddir };
-                (sync, job.time_without(of, f.completed), job.take_restart())
+                if sync == SyncOf::End && f.ok {
+                    let rw = job.job().rw;
+                    let has = [rw.reads(), rw.writes(), rw.trims()];
+                    let without = |d: Ddir| job.time_without(d, f.completed);
+                    synced = Some(Ddir::RW.map(|d| has[d as usize].then(|| without(d))));
+                }
+                (sync, job.time_without(f.ddir, f.completed), job.take_restart())
             }
             _ => (SyncOf::Job, Span::ZERO, false),
         };
@@ -605,6 +611,9 @@ impl World {
             class: f.class,
             elsewhere,
         });
+        if let Some(elsewhere) = synced.filter(|_| stats.counts(f.completed)) {
+            stats.synced(f.completed, elsewhere);
+        }
         if restarts {
             stats.restart(f.completed);
         }

@@ -107,7 +107,7 @@ pub struct WindowLimits {
     pub span: f64,
     /// Share by which the means of these differ at most.
     pub span_within: f64,
-    /// Of what is stale in closed lines, the share that lies in lines as they were when ageing began at most. Where cold
+    /// At most this share of what is stale in closed lines may lie in lines that were closed before ageing began. Where cold
     /// data were never moved their lines gather what is stale until they are worth collecting: space that is spare then,
     /// and is not yet.
     pub kept: f64,

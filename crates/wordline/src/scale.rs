@@ -137,20 +137,22 @@ impl Blocks {
         let marks = u64::from(marks);
         (marks * self.part[0] / self.whole[0]).max(marks.min(least))
     }
-    /// The marks of the flash software, as the part has them.
-    fn set_marks(&self, ftl: &mut FtlConfig) {
-        let lines = |marks: &mut Option<u32>, least| {
-            *marks = marks.map(|n| self.lines(n, least) as u32);
+    /// The marks of the flash software, as the part has them. Those that are the user's stay.
+    fn set_marks(&self, ftl: &mut FtlConfig, is_users: impl Fn(&str) -> bool) {
+        let lines = |key: &str, marks: &mut Option<u32>, least| {
+            if !is_users(key) {
+                *marks = marks.map(|n| self.lines(n, least) as u32);
+            }
         };
-        lines(&mut ftl.gc_start_lines, 3);
-        lines(&mut ftl.gc_reserve_lines, 2);
+        lines("ftl.gc_start_lines", &mut ftl.gc_start_lines, 3);
+        lines("ftl.gc_reserve_lines", &mut ftl.gc_reserve_lines, 2);
         if let Some(firmware) = &mut ftl.firmware {
-            lines(&mut firmware.gc_start, 5);
-            lines(&mut firmware.gc_reserve, 2);
+            lines("ftl.firmware.gc_start", &mut firmware.gc_start, 5);
+            lines("ftl.firmware.gc_reserve", &mut firmware.gc_reserve, 2);
         }
         if let Some(fssd) = &mut ftl.fssd {
-            lines(&mut fssd.gc_start, 3);
-            lines(&mut fssd.gc_reserve, 2);
+            lines("ftl.fssd.gc_start", &mut fssd.gc_start, 3);
+            lines("ftl.fssd.gc_reserve", &mut fssd.gc_reserve, 2);
         }
     }
     /// What is counted by block.
@@ -172,7 +174,7 @@ impl Scale {
     /// Each twice as large as the one before, up to the whole.
     pub(crate) fn larger(self) -> impl Iterator<Item = Scale> {
         let twice = |&Scale { part, of }: &Scale| {
-            (part < of).then(|| match of.is_multiple_of(2) {
+            (part < of).then(|| match of.is_multiple_of(2) && part <= of / 2 {
                 true => Scale { part, of: of / 2 },
                 false => Scale { part: (2 * part).min(of), of },
             })
@@ -201,11 +203,12 @@ impl Scale {
             return Err(ConfigError::plain(message));
         }
         let blocks = self.cut_blocks(config);
-        let (blocks, over_provisioning) = spare::fitted(self, config, blocks).ok_or_else(|| {
-            ConfigError::plain(
-                "so few lines leave no room to collect garbage as the whole drive does".into(),
-            )
-        })?;
+        let (blocks, over_provisioning) =
+            spare::fitted(self, config, blocks, |key| settings.is_users(key)).ok_or_else(|| {
+                ConfigError::plain(
+                    "so few lines leave no room to collect garbage as the whole drive does".into(),
+                )
+            })?;
         let mut said = format!("{} of {} blocks a LUN", blocks.part[0], blocks.whole[0]);
         settings.add("nand.blocks", blocks.part[0]);
         if blocks.part[1] != blocks.whole[1] {
@@ -282,7 +285,7 @@ impl Scale {
     fn cut_ftl(self, config: &Config, blocks: Blocks, settings: &mut Settings<'_>) {
         let (nand, ftl) = (&config.nand, &config.ftl);
         let mut cut = ftl.clone();
-        blocks.set_marks(&mut cut);
+        blocks.set_marks(&mut cut, |key| settings.is_users(key));
         let (of_firmware, of_fssd) = (cut.firmware.as_ref(), cut.fssd.as_ref());
         for (key, marks) in [
             ("gc_start_lines", cut.gc_start_lines),
@@ -391,6 +394,13 @@ mod tests {
         {
             assert_eq!(text.parse::<Scale>().expect(text).to_string(), scale);
         }
+        let larger = |text: &str| {
+            let scale: Scale = text.parse().expect(text);
+            scale.larger().map(|s| s.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(larger("1/8"), "1/4 1/2 1/1");
+        assert_eq!(larger("3/16"), "3/8 3/4 4/4");
+        assert_eq!(larger("2/5"), "4/5 5/5");
         for bad in ["", "16", "0/4", "4/0", "2/1", "1/", "a/b", "-1/4", "1/99999", "0.5"] {
             assert!(bad.parse::<Scale>().is_err(), "{bad}");
         }

@@ -9,6 +9,7 @@ use crate::steady::Steady;
 use crate::thread::ThreadStats;
 use crate::{caution, classes, host};
 use wordline_base::{Ddir, IdVec, SECTOR, Time, Workload};
+use wordline_fio::job::SyncMode;
 use wordline_ftl::Translation;
 use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::{ArrayStats, HostStats};
@@ -124,6 +125,10 @@ impl World {
                 let job = source.job();
                 if (job.end_fsync || job.fsync_on_close) && wrote && self.ended[t] {
                     syncs += u64::from(job.file_count());
+                }
+                if job.sync != SyncMode::None {
+                    // O_SYNC: each write ends with one.
+                    syncs += result.dirs[Ddir::Write as usize].total_ios;
                 }
                 let name = job.name.clone();
                 let bytes = source.files_mut().map_or(0, |files| files.reserved());

@@ -13,11 +13,16 @@ struct Candidate {
 
 impl Candidate {
     /// With so many blocks, and over-provisioning that leaves users these sectors. None: it has not as many.
-    fn new(config: &Config, blocks: Blocks, count: u64, users: u64) -> Option<Candidate> {
+    fn new(
+        config: &Config,
+        blocks: Blocks,
+        (count, users): (u64, u64),
+        is_users: impl Fn(&str) -> bool,
+    ) -> Option<Candidate> {
         let mut config = config.clone();
         config.nand.blocks = u32::try_from(count).ok()?;
         config.nand.pages_per_block = blocks.part[1] as u32;
-        Blocks { part: [count, blocks.part[1]], ..blocks }.set_marks(&mut config.ftl);
+        Blocks { part: [count, blocks.part[1]], ..blocks }.set_marks(&mut config.ftl, is_users);
         let data = capacity(&config)?.data_sectors();
         // Half a sector more, as the share is rounded down.
         let share = (users as f64 + 0.5) / data as f64;
@@ -46,6 +51,7 @@ pub(super) fn fitted(
     scale: Scale,
     config: &Config,
     blocks: Blocks,
+    is_users: impl Fn(&str) -> bool,
 ) -> Option<(Blocks, Option<f64>)> {
     if config.nand.in_place {
         return Some((blocks, None));
@@ -55,7 +61,7 @@ pub(super) fn fitted(
     let whole = capacity(&config)?;
     let target = uniform_write_amplification(&config);
     let users = scale.of(whole.user_sectors);
-    let at = |count, users| Candidate::new(&config, blocks, count, users);
+    let at = |count, users| Candidate::new(&config, blocks, (count, users), &is_users);
     let reaches =
         |count| at(count, users).and_then(|c| c.amplification()).is_some_and(|wa| wa <= target);
     // Amplification falls with each block.
