@@ -345,11 +345,13 @@ impl Bfq {
         self.waiting -= 1;
     }
 
-    /// bfq_symmetric_scenario: all busy queues weigh the same.
+    /// bfq_symmetric_scenario: all queues of the tree of weights weigh the same. One is in it until it has no request
+    /// left, at the drive neither (bfq_del_bfqq_busy, bfq_completed_request).
     fn symmetric(&self) -> bool {
-        let mut busy = (0..self.queues.len() as u32).filter(|&q| self.queues[q].busy);
-        let Some(first) = busy.next() else { return true };
-        busy.all(|q| {
+        let is_in = |&q: &u32| self.queues[q].busy || self.queues[q].dispatched > 0;
+        let mut active = (0..self.queues.len() as u32).filter(is_in);
+        let Some(first) = active.next() else { return true };
+        active.all(|q| {
             self.queues[q].class == self.queues[first].class && self.weight(q) == self.weight(first)
         })
     }
