@@ -99,6 +99,19 @@ impl<'a> Case<'a> {
         self.with.push((app, options));
         self
     }
+    /// With a buffer in SLC mode, a part of it always there and a part borrowed.
+    pub fn with_slc(self) -> Self {
+        self.set("ftl.firmware.slc_static=7")
+            .set("ftl.firmware.slc_dynamic=20")
+            .set("nand.slc.t_read=20us")
+            .set("nand.slc.t_program=200us")
+            .set("nand.slc.t_erase=2ms")
+            .set("nand.slc.endurance=30000")
+            .set("nand.slc.read_mw=40")
+            .set("nand.slc.program_mw=50")
+            .set("nand.slc.erase_mw=30")
+            .set("nand.slc.errors=mlc-2y-nm")
+    }
     /// With a file system.
     pub fn fs(mut self, fs: &'a str) -> Self {
         self.fs = Some(fs);

@@ -529,16 +529,7 @@ fsync=1
             .set("ftl.over_provisioning=40")
             .set("ftl.firmware.idle_after=2ms")
             .set("ftl.firmware.idle_free=30")
-            .set("ftl.firmware.slc_static=7")
-            .set("ftl.firmware.slc_dynamic=20")
-            .set("nand.slc.t_read=20us")
-            .set("nand.slc.t_program=200us")
-            .set("nand.slc.t_erase=2ms")
-            .set("nand.slc.endurance=30000")
-            .set("nand.slc.read_mw=40")
-            .set("nand.slc.program_mw=50")
-            .set("nand.slc.erase_mw=30")
-            .set("nand.slc.errors=mlc-2y-nm")
+            .with_slc()
             .set("nand.errors.cycles=2000")
             .set("nand.errors.age_days=200"),
         // A part of the map in memory, with what the layer has beside it.

@@ -271,16 +271,7 @@ fn writes_that_all_went_into_the_slc_buffer_are_told() {
         let case = Case::new("intel-750-small", &job)
             .set("cache=none")
             .set("ftl.over_provisioning=40")
-            .set("ftl.firmware.slc_static=7")
-            .set("ftl.firmware.slc_dynamic=20")
-            .set("nand.slc.t_read=20us")
-            .set("nand.slc.t_program=200us")
-            .set("nand.slc.t_erase=2ms")
-            .set("nand.slc.endurance=30000")
-            .set("nand.slc.read_mw=40")
-            .set("nand.slc.program_mw=50")
-            .set("nand.slc.erase_mw=30")
-            .set("nand.slc.errors=mlc-2y-nm");
+            .with_slc();
         let case = set.iter().fold(case, |case, pair| case.set(pair));
         warned(&case.age(Age::Filled).run().unwrap(), words)
     };

@@ -1,98 +1,42 @@
 //! Who has a channel next (`nand.channel_order`): a few LUNs on one channel against an obvious list of
 //! events, and sums that must come out in any order.
 
-use std::collections::{BTreeMap, VecDeque};
-use wordline_base::{Ctx, Ddir, IdVec, IoId, Kind, Rng, Seed, Span, Time};
-use wordline_nand::config::NandPower;
-use wordline_nand::{
-    Cell, ChannelOrder, Class, Nand, NandConfig, Op, OpKind, PerPage, Record, Suspend,
-};
+mod common;
 
-const PAGES: u32 = 32;
+use common::{Arrival, PAGES, run};
+use std::collections::{BTreeMap, VecDeque};
+use wordline_base::{Ctx, Ddir, IdVec, Rng, Span, Time};
+use wordline_nand::{ChannelOrder, Class, NandConfig, OpKind, PerPage, Suspend};
+
 const FIFO: ChannelOrder = ChannelOrder::Fifo;
 const COMMANDS: ChannelOrder = ChannelOrder::CommandsFirst;
 
 fn config(luns: u32, channel_order: ChannelOrder) -> NandConfig {
     NandConfig {
-        variation: Default::default(),
-        slc: None,
-        cell: Cell::Slc,
-        channels: 1,
-        gang: 1,
-        gang_skew: Span::ZERO,
-        remap: false,
         luns_per_channel: luns,
-        planes: 1,
-        blocks: 64,
-        pages_per_block: PAGES,
-        sector_bytes: 4096,
-        page_bytes: 4096,
         t_read: PerPage::One(Span(301)),
         t_program: PerPage::One(Span(1003)),
         t_erase: Span(2999),
-        in_place: false,
         // 41 ns for a page.
         channel_rate: 100_000_000_000,
-        t_command: Span(3),
-        transfer_bytes: 0,
         channel_order,
-        cache_register: false,
-        suspend: Suspend::default(),
-        endurance: 1000,
-        power: NandPower::default(),
-        faults: Default::default(),
-        errors: Default::default(),
-        decoder: None,
+        ..common::config()
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Arrival {
-    at: u64,
-    kind: OpKind,
-    lun: u32,
-    line: u32,
-    page: u32,
-}
-
-/// Runs them all; records by arrival.
-fn run(c: &NandConfig, arrivals: &[Arrival]) -> (Nand, Vec<Record>) {
-    let mut ctx = Ctx::new();
-    let mut nand = Nand::new(c, Seed(1)).unwrap();
-    let g = nand.geometry;
-    for (lun, line) in (0..g.luns).flat_map(|lun| (32..g.lines).map(move |line| (lun, line))) {
-        nand.set_block(lun, line, PAGES, 1, false);
+/// Classes tell users' reads from the collector's, which are equals here.
+fn class_of(kind: OpKind, number: usize) -> Class {
+    match kind {
+        OpKind::Read => [Class::UserRead, Class::GcRead][number % 2],
+        OpKind::Program => Class::UserProgram,
+        OpKind::Erase => Class::Erase,
     }
-    for (i, a) in arrivals.iter().enumerate() {
-        ctx.at(Time(a.at), Kind::Sample, i as u32);
-    }
-    let arrivals: IdVec<u32, Arrival> = arrivals.to_vec().into();
-    let mut records: IdVec<u32, Option<Record>> = IdVec::filled(None, arrivals.count());
-    while let Some((now, event)) = ctx.queue.pop() {
-        ctx.now = now;
-        if event.kind() == Kind::Sample {
-            let (owner, a) = (event.index(), arrivals[event.index()]);
-            let ppa = g.first_of_unit(g.unit_at(a.line, a.page, a.lun));
-            let class = match a.kind {
-                OpKind::Read => [Class::UserRead, Class::GcRead][owner as usize % 2],
-                OpKind::Program => Class::UserProgram,
-                OpKind::Erase => Class::Erase,
-            };
-            let (kind, io) = (a.kind, IoId::NONE);
-            nand.submit(&mut ctx, Op { kind, class, ppa, sectors: 1, slc: false, owner, io });
-        } else if let Some(key) = nand.on_event(&mut ctx, event.kind(), event.index()) {
-            let record = *nand.record(key);
-            records[record.op.owner] = Some(record);
-        }
-    }
-    assert_eq!(nand.in_flight(), 0, "every operation ends");
-    (nand, records.iter().map(|r| r.expect("every operation ends")).collect())
 }
 
 fn draw(rng: &mut Rng, n: usize, luns: u32, gap: u64) -> Vec<Arrival> {
     let mut at = 0;
     let mut next: IdVec<u32, u32> = IdVec::filled(0, luns);
-    let one = |_| {
+    let one = |number| {
         at += rng.below(gap);
         let lun = rng.below(u64::from(luns)) as u32;
         let (old, some) = (32 + rng.below(16) as u32, rng.below(u64::from(PAGES)) as u32);
@@ -105,7 +49,7 @@ fn draw(rng: &mut Rng, n: usize, luns: u32, gap: u64) -> Vec<Arrival> {
                 (OpKind::Program, n / PAGES, n % PAGES)
             }
         };
-        Arrival { at, kind, lun, line, page }
+        Arrival { at, kind, class: class_of(kind, number), lun, line, page }
     };
     (0..n).map(one).collect()
 }
@@ -377,8 +321,10 @@ fn a_channel_serves_in_the_order_of_a_list_of_events() {
 fn luns_that_are_read_all_the_time_lock_in_phase_unless_commands_go_first() {
     const READS: u32 = 400;
     for luns in [2, 4, 6] {
-        let read =
-            |i| Arrival { at: 0, kind: OpKind::Read, lun: i % luns, line: 40, page: i % PAGES };
+        let read = |i| {
+            let (kind, class) = (OpKind::Read, Class::UserRead);
+            Arrival { at: 0, kind, class, lun: i % luns, line: 40, page: i % PAGES }
+        };
         let arrivals: Vec<Arrival> = (0..luns * READS).map(read).collect();
         let time = |order| {
             let (_, records) = run(&config(luns, order), &arrivals);
@@ -397,7 +343,7 @@ fn luns_that_are_read_all_the_time_lock_in_phase_unless_commands_go_first() {
 fn commands_go_first_among_those_who_go_first() {
     let mut c = config(3, COMMANDS);
     c.suspend = Suspend { queue: true, dma: true, most: 9, ..Suspend::default() };
-    let at = |at, kind, lun| Arrival { at, kind, lun, line: 40, page: 0 };
+    let at = |at, kind, lun| Arrival { at, kind, class: class_of(kind, 0), lun, line: 40, page: 0 };
     // Two reads of users have their data at 304 and 307, and while the first one's leave a command comes.
     let reads = [
         at(0, OpKind::Read, 0),

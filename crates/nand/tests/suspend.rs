@@ -1,47 +1,16 @@
 //! Reads for users go first: against a LUN that is looked at every nanosecond, and against sums that
 //! must come out whatever happens.
 
-use wordline_base::{Ctx, Ddir, Event, IdVec, IoId, Kind, Rng, Seed, Span, Time};
-use wordline_nand::config::NandPower;
+mod common;
+
+use common::{Arrival, PAGES, run};
+use wordline_base::{Ctx, Ddir, IdVec, Rng, Span, Time};
 use wordline_nand::{
-    Cell, ChannelOrder, Class, LineId, LunId, Nand, NandConfig, Op, OpKind, PerClass, PerPage,
-    Record, Suspend,
+    ChannelOrder, Class, LineId, LunId, NandConfig, OpKind, PerClass, Record, Suspend,
 };
 
-const PAGES: u32 = 32;
-
 fn config(suspend: Suspend) -> NandConfig {
-    NandConfig {
-        variation: Default::default(),
-        slc: None,
-        cell: Cell::Slc,
-        channels: 1,
-        gang: 1,
-        gang_skew: Span::ZERO,
-        remap: false,
-        luns_per_channel: 1,
-        planes: 1,
-        blocks: 64,
-        pages_per_block: PAGES,
-        sector_bytes: 4096,
-        page_bytes: 4096,
-        t_read: PerPage::One(Span(30)),
-        t_program: PerPage::One(Span(400)),
-        t_erase: Span(1000),
-        in_place: false,
-        // 16 ns for a page.
-        channel_rate: 256_000_000_000,
-        t_command: Span(3),
-        transfer_bytes: 0,
-        channel_order: ChannelOrder::Fifo,
-        cache_register: false,
-        suspend,
-        endurance: 1000,
-        power: NandPower::default(),
-        faults: Default::default(),
-        errors: Default::default(),
-        decoder: None,
-    }
+    NandConfig { suspend, ..common::config() }
 }
 
 fn all(most: u32) -> Suspend {
@@ -57,47 +26,6 @@ fn all(most: u32) -> Suspend {
         interval: Span(25),
         most,
     }
-}
-
-/// One operation to come.
-#[derive(Clone, Copy, Debug)]
-struct Arrival {
-    at: u64,
-    kind: OpKind,
-    class: Class,
-    lun: u32,
-    line: u32,
-    page: u32,
-}
-
-/// Runs them all; records by arrival.
-fn run(c: &NandConfig, arrivals: &[Arrival]) -> (Nand, Vec<Record>) {
-    let mut ctx = Ctx::new();
-    let mut nand = Nand::new(c, Seed(1)).unwrap();
-    let g = nand.geometry;
-    // Lines from 32 on are written, for reads.
-    for (lun, line) in (0..g.luns).flat_map(|lun| (32..g.lines).map(move |line| (lun, line))) {
-        nand.set_block(lun, line, PAGES, 1, false);
-    }
-    for (i, a) in arrivals.iter().enumerate() {
-        ctx.at(Time(a.at), Kind::Sample, i as u32);
-    }
-    let arrivals: IdVec<u32, Arrival> = arrivals.to_vec().into();
-    let mut records: IdVec<u32, Option<Record>> = IdVec::filled(None, arrivals.count());
-    while let Some((now, event)) = ctx.queue.pop() {
-        ctx.now = now;
-        if Event::kind(event) == Kind::Sample {
-            let (owner, a) = (event.index(), arrivals[event.index()]);
-            let ppa = g.first_of_unit(g.unit_at(a.line, a.page, a.lun));
-            let (kind, class, io) = (a.kind, a.class, IoId::NONE);
-            nand.submit(&mut ctx, Op { kind, class, ppa, sectors: 1, slc: false, owner, io });
-        } else if let Some(key) = nand.on_event(&mut ctx, event.kind(), event.index()) {
-            let record = *nand.record(key);
-            records[record.op.owner] = Some(record);
-        }
-    }
-    assert_eq!(nand.in_flight(), 0, "every operation ends");
-    (nand, records.iter().map(|r| r.expect("every operation ends")).collect())
 }
 
 fn draw(rng: &mut Rng, n: usize, luns: u32, gap: u64) -> Vec<Arrival> {

@@ -579,16 +579,9 @@ impl World {
         self.served += 1;
         let error = if f.ok { 0 } else { self.error_of(h, f) };
         let seat = &mut self.hosts[h];
-        let mut synced = None;
         let (sync, elsewhere, restarts) = match seat.host.source_mut(f.thread) {
             Some(AnySource::Job(job)) => {
                 let sync = if f.ddir.is_sync() { job.take_sync() } else { SyncOf::Job };
-                if sync == SyncOf::End && f.ok {
-                    let rw = job.job().rw;
-                    let has = [rw.reads(), rw.writes(), rw.trims()];
-                    let without = |d: Ddir| job.time_without(d, f.completed);
-                    synced = Some(Ddir::RW.map(|d| has[d as usize].then(|| without(d))));
-                }
                 (sync, job.time_without(f.ddir, f.completed), job.take_restart())
             }
             _ => (SyncOf::Job, Span::ZERO, false),
@@ -611,8 +604,15 @@ impl World {
             class: f.class,
             elsewhere,
         });
-        if let Some(elsewhere) = synced.filter(|_| stats.counts(f.completed)) {
-            stats.synced(f.completed, elsewhere);
+        if sync == SyncOf::End
+            && f.ok
+            && stats.counts(f.completed)
+            && let Some(AnySource::Job(job)) = seat.host.source(f.thread)
+        {
+            let rw = job.job().rw;
+            let has = [rw.reads(), rw.writes(), rw.trims()];
+            let without = |d: Ddir| has[d as usize].then(|| job.time_without(d, f.completed));
+            stats.synced(f.completed, Ddir::RW.map(without));
         }
         if restarts {
             stats.restart(f.completed);

@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 use wordline_app::AppConfig;
 use wordline_base::Span;
-use wordline_device::config::CacheConfig;
+use wordline_device::config::{CacheConfig, DeviceConfig};
 use wordline_ftl::{FtlConfig, VictimPolicy};
 use wordline_nand::Geometry;
 use wordline_profile::{Config, ConfigError};
@@ -167,6 +167,16 @@ impl Blocks {
     }
 }
 
+/// The drive that has flash, and the path to its settings. All behind a bridge are cut alike.
+fn innermost(config: &Config) -> (&DeviceConfig, String) {
+    let (mut device, mut prefix, mut inside) = (&config.device, String::new(), &config.members);
+    while let Some(first) = inside.first() {
+        prefix += "bridge.members.";
+        (device, inside) = (&first.device, &first.members);
+    }
+    (device, prefix)
+}
+
 impl Scale {
     fn of(self, whole: u64) -> u64 {
         (u128::from(whole) * u128::from(self.part) / u128::from(self.of)) as u64
@@ -270,17 +280,12 @@ impl Scale {
         }
     }
     fn cut_caches(self, config: &Config, settings: &mut Settings<'_>) -> bool {
-        // All caches of drives behind a bridge are scaled alike.
-        let (mut device, mut prefix, mut inside) = (&config.device, String::new(), &config.members);
-        while let Some(first) = inside.first() {
-            prefix += "bridge.members.";
-            (device, inside) = (&first.device, &first.members);
-        }
+        let (device, prefix) = innermost(config);
         let Some(cache) = &device.cache else { return false };
         let unit = Geometry::new(&config.nand).map_or(0, |g| g.unit_bytes());
         let set = u64::from(cache.line_bytes) * u64::from(cache.ways);
         let sets = (self.of(cache.bytes) / set).max(in_flight(cache, unit).div_ceil(set)).max(1);
-        settings.add_some(&format!("{prefix}cache.bytes"), (sets * set).min(cache.bytes))
+        sets * set < cache.bytes && settings.add(&format!("{prefix}cache.bytes"), sets * set)
     }
     fn cut_ftl(self, config: &Config, blocks: Blocks, settings: &mut Settings<'_>) {
         let (nand, ftl) = (&config.nand, &config.ftl);

@@ -1,8 +1,7 @@
 //! In what a part of a drive is not as the whole, as its closed forms have it.
 
-use super::Scale;
+use super::{Scale, innermost};
 use wordline_base::Span;
-use wordline_device::config::CacheConfig;
 use wordline_nand::NandConfig;
 use wordline_profile::{Config, Derived, derive};
 
@@ -100,14 +99,8 @@ fn buffer(scale: Scale, before: &Derived, after: &Derived) -> Option<String> {
 }
 
 fn cache(scale: Scale, whole: &Config, part: &Config) -> Option<String> {
-    fn of(config: &Config) -> Option<&CacheConfig> {
-        let (mut device, mut inside) = (&config.device, &config.members);
-        while let Some(first) = inside.first() {
-            (device, inside) = (&first.device, &first.members);
-        }
-        device.cache.as_ref()
-    }
-    let (part, whole) = (of(part)?.bytes, scale.of(of(whole)?.bytes));
+    let bytes = |config| Some(innermost(config).0.cache.as_ref()?.bytes);
+    let (part, whole) = (bytes(part)?, scale.of(bytes(whole)?));
     apart(part as f64, whole as f64).then(|| {
         let [part, whole] = [part, whole].map(|n| n as f64 / (1 << 20) as f64);
         format!(

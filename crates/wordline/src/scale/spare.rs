@@ -6,37 +6,32 @@ use wordline_ftl::free_in_use;
 use wordline_nand::Geometry;
 use wordline_profile::{Capacity, Config, derive, uniform_write_amplification};
 
-/// The part with so many blocks of a LUN.
-struct Candidate {
-    config: Config,
+/// The part with so many blocks of a LUN, and over-provisioning that leaves users so many sectors. None: it has not
+/// as many.
+fn part_with(
+    config: &Config,
+    blocks: Blocks,
+    (count, users): (u64, u64),
+    is_users: impl Fn(&str) -> bool,
+) -> Option<Config> {
+    let mut config = config.clone();
+    config.nand.blocks = u32::try_from(count).ok()?;
+    config.nand.pages_per_block = blocks.part[1] as u32;
+    Blocks { part: [count, blocks.part[1]], ..blocks }.set_marks(&mut config.ftl, is_users);
+    let data = capacity(&config)?.data_sectors();
+    // Half a sector more, as the share is rounded down.
+    let share = (users as f64 + 0.5) / data as f64;
+    config.ftl.over_provisioning = 100.0 * (1.0 - share);
+    (share < 1.0).then_some(config)
 }
 
-impl Candidate {
-    /// With so many blocks, and over-provisioning that leaves users these sectors. None: it has not as many.
-    fn new(
-        config: &Config,
-        blocks: Blocks,
-        (count, users): (u64, u64),
-        is_users: impl Fn(&str) -> bool,
-    ) -> Option<Candidate> {
-        let mut config = config.clone();
-        config.nand.blocks = u32::try_from(count).ok()?;
-        config.nand.pages_per_block = blocks.part[1] as u32;
-        Blocks { part: [count, blocks.part[1]], ..blocks }.set_marks(&mut config.ftl, is_users);
-        let data = capacity(&config)?.data_sectors();
-        // Half a sector more, as the share is rounded down.
-        let share = (users as f64 + 0.5) / data as f64;
-        config.ftl.over_provisioning = 100.0 * (1.0 - share);
-        (share < 1.0).then_some(Candidate { config })
+/// What uniform writes are amplified by; none if the drive has no room to collect.
+fn amplification(config: &Config) -> Option<f64> {
+    if let Some(firmware) = &config.ftl.firmware {
+        let g = Geometry::new(&config.nand).ok()?;
+        free_in_use(&g, config.ftl.over_provisioning, firmware).ok()?;
     }
-    /// What uniform writes are amplified by; none if it has no room to collect.
-    fn amplification(&self) -> Option<f64> {
-        if let Some(firmware) = &self.config.ftl.firmware {
-            let g = Geometry::new(&self.config.nand).ok()?;
-            free_in_use(&g, self.config.ftl.over_provisioning, firmware).ok()?;
-        }
-        Some(uniform_write_amplification(&self.config))
-    }
+    Some(uniform_write_amplification(config))
 }
 
 fn capacity(config: &Config) -> Option<Capacity> {
@@ -61,9 +56,11 @@ pub(super) fn fitted(
     let whole = capacity(&config)?;
     let target = uniform_write_amplification(&config);
     let users = scale.of(whole.user_sectors);
-    let at = |count, users| Candidate::new(&config, blocks, (count, users), &is_users);
-    let reaches =
-        |count| at(count, users).and_then(|c| c.amplification()).is_some_and(|wa| wa <= target);
+    let at = |count, users| part_with(&config, blocks, (count, users), &is_users);
+    let does = |count, users| {
+        at(count, users).and_then(|part| amplification(&part)).is_some_and(|wa| wa <= target)
+    };
+    let reaches = |count| does(count, users);
     // Amplification falls with each block.
     let (mut low, mut high) = (blocks.part[0], 2 * blocks.part[0]);
     if !reaches(high) {
@@ -82,12 +79,12 @@ pub(super) fn fitted(
     let (mut least, mut most) = (users, users + line);
     while least + 1 < most {
         let middle = (least + most) / 2;
-        match at(low, middle).and_then(|c| c.amplification()).is_some_and(|wa| wa <= target) {
+        match does(low, middle) {
             true => least = middle,
             false => most = middle,
         }
     }
     let part = [low, blocks.part[1]];
-    let percent = at(low, least).map(|c| c.config.ftl.over_provisioning);
+    let percent = at(low, least).map(|part| part.ftl.over_provisioning);
     Some((Blocks { part, ..blocks }, percent))
 }

@@ -333,22 +333,27 @@ fn a_flush_leaves_nothing_dirty_of_before() {
     assert!(h.drive.stats(h.ctx.now).dirty_lines > 0);
 }
 
+/// How long a flush takes behind 20 writes, and then a FUA write.
+fn flush_and_fua(h: &mut Host) -> (Span, Span) {
+    for i in 0..20u64 {
+        h.one(Opcode::Write, i * SECTOR, 4096);
+    }
+    let (flush, _) = h.one(Opcode::Flush, 0, 0);
+    let begin = h.ctx.now;
+    h.submit_fua(0, 100 * SECTOR, 4096);
+    let n = h.done.len();
+    while h.done.len() == n {
+        h.step();
+    }
+    (flush, h.ctx.now.since(begin))
+}
+
 #[test]
 fn a_capacitor_makes_flush_and_fua_complete_at_once() {
     let latencies = |capacitor| {
         let cache = CacheConfig { capacitor, dirty_high: 100, ..cache_config(512, 8, 1) };
         let mut h = host(Some(cache), &ftl_config());
-        for i in 0..20u64 {
-            h.one(Opcode::Write, i * SECTOR, 4096);
-        }
-        let (flush, _) = h.one(Opcode::Flush, 0, 0);
-        let begin = h.ctx.now;
-        h.submit_fua(0, 100 * SECTOR, 4096);
-        let n = h.done.len();
-        while h.done.len() == n {
-            h.step();
-        }
-        (flush, h.ctx.now.since(begin))
+        flush_and_fua(&mut h)
     };
     let (flush, fua) = latencies(true);
     assert!(flush < Span::from_us(5) && fua < Span::from_us(8), "{flush} {fua}");
@@ -365,17 +370,7 @@ fn a_flush_goes_as_far_as_capacitors_do_not_reach() {
         let mut f = ftl_config();
         f.firmware = Some(wordline_ftl::config::FirmwareConfig { protected, ..Default::default() });
         let mut h = host(Some(cache), &f);
-        for i in 0..20u64 {
-            h.one(Opcode::Write, i * SECTOR, 4096);
-        }
-        let (flush, _) = h.one(Opcode::Flush, 0, 0);
-        let begin = h.ctx.now;
-        h.submit_fua(0, 100 * SECTOR, 4096);
-        let n = h.done.len();
-        while h.done.len() == n {
-            h.step();
-        }
-        let fua = h.ctx.now.since(begin);
+        let (flush, fua) = flush_and_fua(&mut h);
         (flush, fua, h.drive.stats(h.ctx.now).dirty_lines)
     };
     let (flush_cache, fua_cache, dirty) = flush(true, true);
