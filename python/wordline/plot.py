@@ -25,7 +25,7 @@ Backend = Literal["matplotlib", "plotly"]
 
 # One of matplotlib's own sets, in an order that people with a weak sense of colour tell apart.
 COLOURS = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#333333")
-DIRECTION_COLOURS = {"read": COLOURS[0], "write": COLOURS[1], "trim": COLOURS[2]}
+DIRECTION_COLOURS = {"read": COLOURS[0], "write": COLOURS[1], "trim": COLOURS[2], "sync": COLOURS[3]}
 CAUSES = (
     ("user_sectors", "users' data", "#1f77b4"),
     ("gc_sectors", "collector", "#d62728"),
@@ -252,7 +252,7 @@ class Plots:
 
     def _some(self, direction: str | None) -> list[str]:
         if direction is not None:
-            if self._result.direction(direction) is None:
+            if self._result.latency(direction) is None:
                 raise InputError(f"direction: the run has no {direction}s")
             return [direction]
         names = [one.name for one in self._result.directions]
@@ -267,16 +267,16 @@ class Plots:
         curves = []
         if by == "direction":
             for name in self._some(direction):
-                of = self._result.direction(name)
+                of = self._result.latency(name)
                 assert of is not None
-                curves.append((name, of.latency, DIRECTION_COLOURS[name]))
+                curves.append((name, of, DIRECTION_COLOURS[name]))
         elif by == "job":
             for job in dict.fromkeys(thread.name for thread in self._result.threads):
                 for name in self._some(direction):
-                    of = self._result.direction(name, job)
+                    of = self._result.latency(name, job)
                     if of is not None:
                         colour = COLOURS[len(curves) % len(COLOURS)]
-                        curves.append((f"{job}, {name}", of.latency, colour))
+                        curves.append((f"{job}, {name}", of, colour))
         else:
             raise InputError(f"by '{by}': use direction or job")
         lines, low, high = _lines(curves)
@@ -451,10 +451,10 @@ class Plots:
         curves, bars = [], []
         layers: tuple[str, ...] = ()
         for i, (label, result) in enumerate(zip(names, results)):
-            of = result.direction(name)
+            of = result.latency(name)
             if of is None:
                 raise InputError(f"direction: {label} has no {name}s")
-            curves.append((label, of.latency, COLOURS[i % len(COLOURS)]))
+            curves.append((label, of, COLOURS[i % len(COLOURS)]))
             parts = result.breakdown(name)
             if at not in parts.rows:
                 raise InputError(f"at '{at}': use {', '.join(parts.rows)}")

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .plot import Plots
 
 DIRECTIONS = ("read", "write", "trim")
+# Those whose latency is told: syncs have no bytes.
+TIMED = (*DIRECTIONS, "sync")
 # Of metrics() and summary(), in per cent.
 _PERCENTS = (50, 99, 99.9, 99.99, 99.999)
 _FORMATS = ("normal", "terse", "json", "json+")
@@ -276,6 +278,12 @@ def _direction(name: str) -> str:
     return name
 
 
+def _timed(name: str) -> str:
+    if name not in TIMED:
+        raise InputError(f"direction '{name}': use read, write, trim or sync")
+    return name
+
+
 _EMPTY = {"count": 0, "min_ns": 0, "max_ns": 0, "mean_ns": 0.0, "stddev_ns": 0.0}
 
 
@@ -435,6 +443,25 @@ class Result:
         """All trims."""
         return self.direction("trim")
 
+    @cached_property
+    def sync(self) -> Distribution | None:
+        """Latency of all fsyncs and fdatasyncs of the jobs; None without one."""
+        return self.latency("sync")
+
+    def latency(self, name: str, job: str | None = None) -> Distribution | None:
+        """Total latency of all reads, writes, trims or syncs, of all jobs or of one; None without one."""
+        if _timed(name) != "sync":
+            of = self.direction(name, job)
+            return None if of is None else of.latency
+        if job is not None:
+            self[job]
+        total: Distribution | None = None
+        for t, about in enumerate(self._document["threads"]):
+            if about["sync"]["count"] > 0 and job in (None, about["name"]):
+                one = self._distribution(f"threads/{t}/sync/lat", about["sync"])
+                total = one if total is None else total.merge(one)
+        return total
+
     @property
     def directions(self) -> list[Direction]:
         """Those that had any I/O."""
@@ -443,22 +470,22 @@ class Result:
     def _main(self, direction: str | None) -> str:
         """The direction meant where none is named: the first that had I/Os."""
         if direction is not None:
-            return _direction(direction)
+            return _timed(direction)
         if not self.directions:
             raise InputError("the run has no I/O: there is no latency to tell")
         return self.directions[0].name
 
     def percentiles(self, direction: str | None = None, job: str | None = None) -> Series:
         """Percentiles of total latency, as far as an I/O lies beyond them."""
-        of = self.direction(self._main(direction), job)
+        of = self.latency(self._main(direction), job)
         all_of_them = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 99.999)
-        told = [(p, None if of is None else of.latency.percentile_or_none(p)) for p in all_of_them]
+        told = [(p, None if of is None else of.percentile_or_none(p)) for p in all_of_them]
         there = [(p, ns) for p, ns in told if ns is not None]
         at = np.array([p for p, _ in there], dtype=float)
         return Series({"percentile": at, "latency_ns": np.array([ns for _, ns in there], dtype=np.int64)})
 
     def breakdown(self, direction: str | None = None) -> Breakdown:
-        """Where the time of reads, writes or trims went."""
+        """Where the time of reads, writes, trims or syncs went."""
         name = self._main(direction)
         for table in self._document["machine"]["layers"]:
             if table["ddir"] == name:
@@ -475,7 +502,7 @@ class Result:
 
     @cached_property
     def slowest(self) -> list[Life]:
-        """The slowest reads that were kept, then the slowest writes and trims; of each the slowest first."""
+        """The slowest reads that were kept, then the slowest writes, trims and syncs; of each the slowest first."""
         lives = []
         for life in self._document["slowest"]:
             lives.append(
@@ -514,10 +541,10 @@ class Result:
     def series(self, of: str = "read", percents: tuple[float, ...] = (50, 99, 99.9)) -> Series:
         """The run in intervals.
 
-        ``read``, ``write``, ``trim``: I/Os a second and percentiles of latency, nan where less than one of the
+        ``read``, ``write``, ``trim``, ``sync``: I/Os a second and percentiles of latency, nan where less than one of the
         interval's I/Os lies beyond. ``programs``: sectors programmed and why, without parity. ``host``: what cores did. ``energy``: joules by what they were for.
         """
-        if of in DIRECTIONS:
+        if of in TIMED:
             return self._latency_series(of, percents)
         if of == "programs":
             rows = self._document["machine"]["write_amplification"]["over_time"]
@@ -530,12 +557,12 @@ class Result:
             return _pairs(machine["energy_over_time"], names)
         if of == "host":
             return self._host_series()
-        raise InputError(f"series '{of}': use read, write, trim, programs, host or energy")
+        raise InputError(f"series '{of}': use read, write, trim, sync, programs, host or energy")
 
     def _latency_series(self, name: str, percents: tuple[float, ...]) -> Series:
         matrix, step = self.latency_counts(name), self.interval_ns
-        of = self.direction(name)
-        slowest = 0 if of is None else of.latency.max_ns
+        of = self.latency(name)
+        slowest = 0 if of is None else of.max_ns
         begin = np.arange(len(matrix), dtype=np.int64) * step
         end = np.minimum(begin + step, self.simulated_ns)
         ios = matrix.sum(axis=1)
@@ -610,6 +637,12 @@ class Result:
             for p in _PERCENTS:
                 row[f"{one.name}_{_column(p)}"] = one.latency.percentile_or_none(p)
             row[f"{one.name}_max_ns"] = one.latency.max_ns
+        if self.sync is not None:
+            row["syncs"] = self.sync.count
+            row["sync_mean_ns"] = self.sync.mean_ns
+            for p in _PERCENTS:
+                row[f"sync_{_column(p)}"] = self.sync.percentile_or_none(p)
+            row["sync_max_ns"] = self.sync.max_ns
         row["write_amplification"] = self.write_amplification
         row["simulated_s"] = self.simulated_ns / 1e9
         row["watts"] = self._document["machine"]["total_w"]

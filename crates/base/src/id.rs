@@ -91,6 +91,8 @@ impl Serialize for Ddir {
 impl Ddir {
     /// Those that move or free data.
     pub const RW: [Ddir; 3] = [Ddir::Read, Ddir::Write, Ddir::Trim];
+    /// Those that reports keep apart: fsync and fdatasync are one, as in fio.
+    pub const REPORTED: [Ddir; 4] = [Ddir::Read, Ddir::Write, Ddir::Trim, Ddir::Sync];
 
     /// As fio names it.
     pub fn name(self) -> &'static str {
@@ -101,6 +103,10 @@ impl Ddir {
             Ddir::Sync => "sync",
             Ddir::DataSync => "datasync",
         }
+    }
+    /// Its place in [`Ddir::REPORTED`].
+    pub fn reported(self) -> usize {
+        (self as usize).min(Ddir::Sync as usize)
     }
     /// fsync or fdatasync.
     pub fn is_sync(self) -> bool {

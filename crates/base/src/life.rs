@@ -76,6 +76,11 @@ impl Layer {
         Layer::Bridge,
         Layer::Sas,
     ];
+    /// On the host's cores.
+    fn is_of_host(self) -> bool {
+        use Layer::*;
+        matches!(self, Application | Syscall | Block | Driver | Completion)
+    }
     /// As reports name it.
     pub fn name(self) -> &'static str {
         match self {
@@ -301,7 +306,7 @@ fn why_name<S: Serializer>(why: &Why, s: S) -> Result<S::Ok, S::Error> {
 
 /// Steps kept one by one; what comes after is counted as dropped and kept only in the sums by
 /// layer.
-pub const MAX_STEPS: usize = 30;
+pub const MAX_STEPS: usize = 96;
 
 /// What became of an I/O, from the application's call to its return.
 #[derive(Clone, Debug)]
@@ -457,6 +462,34 @@ impl Lives {
             life.mark(step.layer, step.why, step.place, step.end);
         }
     }
+    /// The same of a life without end, whose time between its parts is the application's. Where there is no room for the
+    /// steps of `part` it forgets its oldest ones, whose time is the application's then, too.
+    pub fn go_on(&mut self, io: IoId, part: IoId) {
+        let (life, next) = self.two(io, part);
+        let (n, more) = (usize::from(life.n), usize::from(next.n) + 1);
+        if n + more > MAX_STEPS {
+            let gone = (n + more - MAX_STEPS).min(n - 1);
+            life.steps.copy_within(gone..n, 0);
+            life.n = (n - gone) as u8;
+            let first = &mut life.steps[0];
+            (first.layer, first.why, first.place) = (Layer::Application, Why::Work, 0);
+        }
+        life.mark(Layer::Application, Why::Work, 0, next.begin);
+        self.absorb(io, part);
+    }
+    /// Appends what `other` did while this I/O waited for it, and leaves `other` as it is. Its steps below the host are as
+    /// they were, those on the host are `wait`.
+    pub fn follow(&mut self, io: IoId, other: IoId, wait: (Layer, Why, u32)) {
+        let (life, other) = self.two(io, other);
+        let (layer, why, place) = wait;
+        for step in other.steps() {
+            if step.layer.is_of_host() {
+                life.mark(layer, why, place, step.end);
+            } else {
+                life.mark(step.layer, step.why, step.place, step.end);
+            }
+        }
+    }
     fn two(&mut self, io: IoId, part: IoId) -> (&mut Life, &Life) {
         let both = self.lives.disjoint([io, part]);
         let [life, part] = both.expect("an I/O is no part of itself");
@@ -475,15 +508,7 @@ impl Lives {
         let (life, part) = self.two(io, part);
         life.mark(Layer::Server, Why::WakeUp, first_core, part.begin);
         for step in part.steps() {
-            let of_host = matches!(
-                step.layer,
-                Layer::Application
-                    | Layer::Syscall
-                    | Layer::Block
-                    | Layer::Driver
-                    | Layer::Completion
-            );
-            if of_host {
+            if step.layer.is_of_host() {
                 life.mark(Layer::Server, step.why, first_core + step.place, step.end);
             } else {
                 life.mark(step.layer, step.why, step.place, step.end);
@@ -536,13 +561,58 @@ mod tests {
     fn a_long_life_keeps_its_sums() {
         let mut lives = Lives::default();
         let io = lives.begin(0, Ddir::Write, 0, 4096, Time(0));
-        for i in 1..=100u64 {
+        for i in 1..=2 * MAX_STEPS as u64 {
             let layer = if i % 2 == 0 { Layer::Nand } else { Layer::Transfer };
             lives.mark(io, layer, Why::Work, 0, Time(i * 10));
         }
         let life = lives.end(io);
         assert_eq!(life.steps().len(), MAX_STEPS);
-        assert_eq!(life.dropped, 70);
-        assert_eq!(life.spent().iter().sum::<u64>(), 1_000);
+        assert_eq!(usize::from(life.dropped), MAX_STEPS);
+        assert_eq!(life.spent().iter().sum::<u64>(), 20 * MAX_STEPS as u64);
+    }
+
+    fn told(life: &Life) -> Vec<(Layer, u64)> {
+        life.steps().iter().map(|s| (s.layer, s.end.0)).collect()
+    }
+
+    #[test]
+    fn who_follows_another_has_its_steps_below_the_host() {
+        let mut lives = Lives::default();
+        let other = lives.begin(0, Ddir::Write, 0, 4096, Time(0));
+        lives.mark(other, Layer::Link, Why::Data, 0, Time(10));
+        lives.mark(other, Layer::Nand, Why::Program, 1, Time(50));
+        lives.mark(other, Layer::Completion, Why::Interrupt, 2, Time(60));
+        let io = lives.begin(1, Ddir::Sync, 0, 0, Time(5));
+        lives.mark(io, Layer::Syscall, Why::Work, 3, Time(20));
+        lives.follow(io, other, (Layer::Syscall, Why::Journal, 3));
+        let all = [(Layer::Syscall, 20), (Layer::Nand, 50), (Layer::Syscall, 60)];
+        assert_eq!(told(lives.get(io)), all);
+        assert_eq!(lives.get(io).spent().iter().sum::<u64>(), 55);
+        assert_eq!(told(lives.get(other)).len(), 3, "the other is as it was");
+    }
+
+    #[test]
+    fn a_life_without_end_keeps_its_latest_steps() {
+        let mut lives = Lives::default();
+        let long = lives.begin(0, Ddir::Write, 0, 0, Time(0));
+        for i in 0..1_000u64 {
+            let at = i * 100;
+            let part = lives.begin(0, Ddir::Write, 0, 4096, Time(at + 50));
+            lives.mark(part, Layer::Link, Why::Data, 0, Time(at + 60));
+            lives.mark(part, Layer::Nand, Why::Program, 0, Time(at + 100));
+            lives.go_on(long, part);
+        }
+        let steps = told(lives.get(long));
+        assert!(steps.len() > MAX_STEPS - 4);
+        assert_eq!((steps[0].0, lives.get(long).dropped), (Layer::Application, 0));
+        for (step, before) in steps[1..].iter().zip(&steps) {
+            let (layer, ns) = match step.1 % 100 {
+                50 => (Layer::Application, 50),
+                60 => (Layer::Link, 10),
+                _ => (Layer::Nand, 40),
+            };
+            assert_eq!((step.0, step.1 - before.1), (layer, ns));
+        }
+        assert_eq!(steps[steps.len() - 1].1, 100_000);
     }
 }

@@ -55,7 +55,7 @@ fn observing_a_run_does_not_change_it() {
         watched.result.notes.retain(|note| !note.starts_with("the timeline"));
         // What was asked for is in the JSON.
         let slowest = std::mem::take(&mut watched.result.slowest);
-        assert_eq!(slowest.len(), 6, "three of each direction");
+        assert_eq!(slowest.len(), 9, "three of reads, writes and syncs");
         assert_eq!(plain.events, watched.events);
         assert_eq!(plain.text(), watched.text());
         assert!(watched.result.tracks.is_some_and(|t| !t.slices.is_empty()));

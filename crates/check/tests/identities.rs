@@ -5,7 +5,7 @@ use wordline_check::scenarios::{programs, scenarios};
 use wordline_check::{Age, Case, Outcome};
 use wordline_ftl::{Placement, Side};
 use wordline_profile::Config;
-use wordline_sim::{Machine, RunResult};
+use wordline_sim::{LogKind, Machine, RunResult};
 
 const MIXED: &str = "
 [global]
@@ -548,4 +548,61 @@ fn a_burst_is_in_the_interval_it_came_in() {
         }
         assert!(m.energy_over_time[17].1[2] > 1e-7, "{device}: energy of the read");
     }
+}
+
+/// pblk and what stands on it write users' and the collector's sectors into one unit. Its time is shared as its sectors are.
+#[test]
+fn programs_are_users_and_the_collectors_as_their_sectors_are() {
+    const JOB: &str = "[r]\nrw=randread\nbs=4k\niodepth=8\nnorandommap\nnumber_ios=8000\n\
+                       [w]\nrw=randwrite\nbs=4k\niodepth=4\nnorandommap\nnumber_ios=24000\n";
+    let on = |ftl: &str, seed| {
+        let mut case = Case::new("cnex-small", JOB).age(Age::Steady);
+        case = ftl.split_whitespace().fold(case, |case, set| case.set(set));
+        case.seed = seed;
+        let m = case.run().unwrap().result.machine;
+        let w = &m.totals.write_amplification;
+        let sectors = w.user_sectors as f64 / (w.user_sectors + w.gc_sectors) as f64;
+        let busy = |what: &str| -> f64 {
+            let of = m.flash[0].busy_by.iter().find(|(name, _)| name == what);
+            of.map_or(0.0, |(_, of_luns)| of_luns.iter().sum())
+        };
+        let waits = |what: &str| -> f64 {
+            let of = m.flash[0].read_wait_ns_by.iter().find(|(name, _)| name == what);
+            of.map_or(0.0, |(_, of_luns)| of_luns.iter().sum::<u64>() as f64)
+        };
+        let share =
+            |of: &dyn Fn(&str) -> f64| of("user_program") / (of("user_program") + of("gc_program"));
+        let (busy, waits) = (share(&busy), share(&waits));
+        let what =
+            format!("{ftl} seed {seed}: sectors {sectors:.3}, busy {busy:.3}, waits {waits:.3}");
+        assert!((busy - sectors).abs() < 0.03, "{what}");
+        // With strides no read waits behind a program.
+        assert!(waits.is_nan() || (waits - sectors).abs() < 0.06, "{what}");
+    };
+    for seed in [1, 2] {
+        on("", seed);
+        on("ftl.over_provisioning=40", seed);
+    }
+    on("ftl.stride=4 ftl.over_provisioning=30", 1);
+}
+
+/// fio's logs of bandwidth and I/Os a second have a line of each I/O where nothing is averaged: its bytes by its
+/// completion latency, and one.
+#[test]
+fn logs_of_rates_without_averages_are_of_each_io() {
+    const JOB: &str = "[r]\nrw=randread\nbs=4k\nnumber_ios=300\nrate_iops=2000\n\
+                       write_bw_log=l\nwrite_iops_log=l\nwrite_lat_log=l\n";
+    let result = Case::new("cnex-small", JOB).age(Age::Filled).run().unwrap().result;
+    let thread = &result.threads[0];
+    let values = |kind: LogKind| -> Vec<u64> {
+        let log = thread.logs.iter().find(|log| log.kind == kind);
+        log.map_or(Vec::new(), |log| log.lines.iter().map(|line| line.value).collect())
+    };
+    let (bw, clat) = (values(LogKind::Bw), values(LogKind::Clat));
+    assert_eq!(values(LogKind::Iops), vec![1; 300]);
+    assert_eq!(bw, clat.iter().map(|ns| 4096 * 1_000_000 / ns).collect::<Vec<_>>());
+    // fio's samples are the lines of such a log.
+    let read = &thread.dirs[0];
+    assert_eq!((read.bw_kib.n, read.iops.n), (300, 300));
+    assert_eq!((read.iops.min, read.iops.max), (1.0, 1.0));
 }

@@ -166,18 +166,23 @@ pub fn paragraph(outcome: &Outcome) -> String {
     let number = |id: &str, unit: Unit| spread(outcome, id).map(|s| unit.text(s.mean));
     for ddir in directions(run) {
         let id = |what: &str| format!("{ddir}.{what}");
-        let Some(rate) = number(&id("iops"), Unit::Rate) else { continue };
-        let bandwidth = number(&id("bw"), Unit::Bandwidth).unwrap_or_default();
-        put!(out, "{}: <b>{rate}</b> ({bandwidth})", capital(&plural(&ddir)));
+        let rate = number(&id("iops"), Unit::Rate).map(|rate| {
+            let bandwidth = number(&id("bw"), Unit::Bandwidth).unwrap_or_default();
+            format!("<b>{rate}</b> ({bandwidth})")
+        });
         let within: Vec<String> = [("p50", "half"), ("p99", "99 %"), ("p99_9", "99.9 %")]
             .iter()
             .filter_map(|(p, word)| {
                 Some(format!("{word} within <b>{}</b>", number(&id(p), Unit::Time)?))
             })
             .collect();
-        if !within.is_empty() {
-            put!(out, ", {}", and(&within));
+        // Of syncs fio has a latency and no rate.
+        let said: Vec<String> =
+            rate.into_iter().chain((!within.is_empty()).then(|| and(&within))).collect();
+        if said.is_empty() {
+            continue;
         }
+        put!(out, "{}: {}", capital(&plural(&ddir)), said.join(", "));
         let layers = of_layers(run, &ddir);
         if !layers.is_empty() {
             put!(out, "; {}", escape(&layers));
@@ -241,7 +246,12 @@ pub fn five(run: &Value) -> Vec<(String, String, Unit)> {
     let cores = other("cores", "host cores busy", Unit::Cores);
     let luns = other("luns", "LUNs busy, mean", Unit::Share);
     let median = ("p50", "50 %");
+    let sync = || [latency("sync", median), latency("sync", tail("sync"))];
     let list = match (has("read") && has("write"), all.first()) {
+        (true, _) if has("sync") => [rate("read"), latency("read", tail("read")), rate("write")]
+            .into_iter()
+            .chain(sync())
+            .collect(),
         (true, _) => vec![
             rate("read"),
             latency("read", median),
@@ -250,6 +260,10 @@ pub fn five(run: &Value) -> Vec<(String, String, Unit)> {
             amplified,
             latency("write", tail("write")),
         ],
+        (false, Some(d)) if has("sync") && d != "sync" => {
+            let of = [rate(d), latency(d, tail(d))].into_iter();
+            of.chain(sync()).chain([amplified, luns, cores]).collect()
+        }
         (false, Some(d)) => vec![
             rate(d),
             latency(d, median),

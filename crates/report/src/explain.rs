@@ -358,9 +358,16 @@ fn classes(m: &Machine) -> Vec<String> {
 }
 
 fn blocked(m: &Machine) -> Vec<String> {
-    let mut by = m.totals.reads_blocked.clone();
-    by.retain(|(_, n)| *n > 0);
-    by.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let mut by: Vec<(&str, u64)> = Vec::new();
+    for (name, of_luns) in m.flash.iter().flat_map(|flash| &flash.read_wait_ns_by) {
+        let ns: u64 = of_luns.iter().sum();
+        match by.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum += ns,
+            None => by.push((name, ns)),
+        }
+    }
+    by.retain(|(_, ns)| *ns > 0);
+    by.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     if m.totals.user_flash_reads == 0 && by.is_empty() {
         return Vec::new();
     }
@@ -370,7 +377,11 @@ fn blocked(m: &Machine) -> Vec<String> {
         of_reads(m.totals.user_reads_waited),
         m.totals.user_flash_reads
     )];
-    items.extend(by.iter().map(|(what, n)| format!("{what} {}", of_reads(*n))));
+    let all: u64 = by.iter().map(|(_, ns)| ns).sum();
+    items.extend(by.iter().enumerate().map(|(i, (what, ns))| {
+        let share = share_text(*ns as f64 / all as f64);
+        format!("{}{what} {share}", if i == 0 { "of their wait " } else { "" })
+    }));
     section("reads waited", &items)
 }
 
@@ -636,8 +647,7 @@ pub fn explain_text(result: &RunResult) -> String {
     let mut lines = vec![String::new()]; // apart from fio's output, as its own parts are
     lines.extend(head(result));
     let tail = tail(result);
-    let tables: Vec<&LayerTable> =
-        result.machine.layers.iter().filter(|t| t.count > 0).take(3).collect();
+    let tables: Vec<&LayerTable> = result.machine.layers.iter().filter(|t| t.count > 0).collect();
     // An empty line, a title and a sum a table; the heading; an empty line before the rest.
     let fixed = lines.len() + 3 * tables.len() + 1 + 1 + tail.len();
     let rows = EXPLAIN_LINES.saturating_sub(fixed) / tables.len().max(1);

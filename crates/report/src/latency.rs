@@ -86,6 +86,13 @@ pub fn latency_json(result: &RunResult, jobs: &[Job]) -> Value {
             by_job.push(distribution(ddir, "job", job.name, &dir.lat));
         }
     }
+    for job in jobs.iter().filter(|job| !job.sync.is_empty()) {
+        match all.iter_mut().find(|(known, _)| *known == "sync") {
+            Some((_, sum)) => sum.merge(&job.sync),
+            None => all.push(("sync", job.sync.clone())),
+        }
+        by_job.push(distribution("sync", "job", job.name, &job.sync));
+    }
     let mut list: Vec<Value> =
         all.iter().map(|(ddir, h)| distribution(ddir, "all", "", h)).collect();
     if jobs.len() > 1 {

@@ -110,7 +110,7 @@ pub(crate) fn slowest_json(result: &RunResult) -> Value {
 /// The `n` slowest I/Os of each direction: each with its steps, which abut and sum to the latency.
 pub fn slowest_text(result: &RunResult, n: usize) -> String {
     let mut told = Vec::new();
-    for of_direction in result.slowest.chunk_by(|a, b| a.ddir == b.ddir) {
+    for of_direction in result.slowest.chunk_by(|a, b| a.ddir.reported() == b.ddir.reported()) {
         for (i, one) in of_direction.iter().take(n).enumerate() {
             let mut out = String::new();
             life(&mut out, result, i + 1, one);

@@ -46,7 +46,7 @@ impl LayerSums {
         self.bytes
     }
 
-    /// Their mean by layer at each of [`SPLIT_AT`]; none without an I/O.
+    /// Their mean by layer at each of [`SPLIT_AT`] that an I/O lies beyond; none without an I/O.
     pub fn table(&self, ddir: Ddir) -> Option<LayerTable> {
         let count = self.latency.len();
         if count == 0 {
@@ -60,6 +60,10 @@ impl LayerSums {
             }
         }
         let row = |percentile: f64| {
+            // A part of 1e-9 is rounding.
+            if count as f64 * (100.0 - percentile) < 100.0 * (1.0 - 1e-9) {
+                return None;
+            }
             let bucket = self.latency.percentile_bucket(percentile)?;
             let n = counts.iter().find(|c| c.0 == bucket)?.1 as f64;
             let by_layer: Vec<f64> = self.sums[bucket].iter().map(|&s| s as f64 / n).collect();
@@ -104,7 +108,7 @@ impl LatencySeries {
         if row >= self.of.intervals.len() {
             self.of.intervals.resize_with(row + 1, Default::default);
         }
-        self.of.intervals[row][ddir as usize].add(latency.0);
+        self.of.intervals[row][ddir.reported()].add(latency.0);
     }
 
     fn halve(&mut self) {

@@ -65,7 +65,7 @@ impl Gained {
 #[derive(Clone)]
 struct Row {
     end_ns: u64,
-    dirs: [Gained; 3],
+    dirs: [Gained; 4],
     flash: Flash,
 }
 
@@ -94,13 +94,13 @@ impl Row {
 #[derive(Default)]
 pub struct Series {
     rows: Vec<Row>,
-    bytes: [u64; 3],
-    counts: [Vec<u64>; 3],
+    bytes: [u64; 4],
+    counts: [Vec<u64>; 4],
     flash: Flash,
 }
 
 impl Series {
-    pub fn add(&mut self, now_ns: u64, layers: &[LayerSums; 3], flash: Flash) {
+    pub fn add(&mut self, now_ns: u64, layers: &[LayerSums; 4], flash: Flash) {
         let dirs = std::array::from_fn(|d| self.gained(d, &layers[d]));
         let then = std::mem::replace(&mut self.flash, flash);
         let flash = Flash {
@@ -156,7 +156,7 @@ impl Series {
         });
         Intervals {
             end_ns: rows.iter().map(|row| row.end_ns).collect(),
-            latency: Ddir::RW.iter().filter_map(|&ddir| self.of_direction(ddir)).collect(),
+            latency: Ddir::REPORTED.iter().filter_map(|&ddir| self.of_direction(ddir)).collect(),
             flash_reads: flash().map(|f| f.reads).collect(),
             flash_reads_waited: flash().map(|f| f.waited).collect(),
             reads_blocked: blocked.filter(|(_, n)| n.iter().any(|&n| n > 0)).collect(),
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn rows_add_up_to_all_however_often_they_are_put_together() {
-        let (mut series, mut layers) = (Series::default(), <[LayerSums; 3]>::default());
+        let (mut series, mut layers) = (Series::default(), <[LayerSums; 4]>::default());
         let mut lives = Lives::default();
         for i in 0..1_000u64 {
             let io: IoId = lives.begin(0, Ddir::Read, 0, 4096, Time(i));

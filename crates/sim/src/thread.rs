@@ -102,8 +102,18 @@ pub struct Sample {
 
 enum OpenLog {
     Latency(LatLog),
-    Rate { lines: Vec<LogLine>, samplers: [Sampler; 3] },
+    Rate {
+        lines: Vec<LogLine>,
+        samplers: [Sampler; 3],
+    },
+    /// Of bandwidth or I/Os a second without averaging: a line of each I/O.
+    PerIo(Vec<LogLine>),
     Hist(HistLog),
+}
+
+/// What fio's log of bandwidth has for one I/O: bytes by its completion latency, in 1,000 bytes a second.
+fn rate_of_one(bytes: u32, clat: u64) -> u64 {
+    (u64::from(bytes) * 1_000_000).checked_div(clat).unwrap_or(0)
 }
 
 /// What fio reports of a thread, as it comes up.
@@ -134,6 +144,8 @@ pub struct ThreadStats {
     per_job_logs: bool,
     /// Which of lat, clat, slat and bw are not measured.
     disable: [bool; 4],
+    /// Logs of bandwidth and of I/Os a second have a line of each I/O.
+    per_io: [bool; 2],
     /// Time of each direction up to the job's own sync of its files.
     synced: [Span; 3],
     /// The ramp goes on, or no I/O has completed since.
@@ -146,6 +158,9 @@ impl ThreadStats {
     /// `number`: fio's number of the thread, from 1.
     pub fn new(number: u32, plan: &ThreadPlan) -> ThreadStats {
         let open = |kind: LogKind| match kind {
+            LogKind::Bw | LogKind::Iops if plan.log_average == Span::ZERO => {
+                OpenLog::PerIo(Vec::new())
+            }
             LogKind::Bw | LogKind::Iops => {
                 OpenLog::Rate { lines: Vec::new(), samplers: Default::default() }
             }
@@ -204,6 +219,9 @@ impl ThreadStats {
             with_prio: plan.log_prio,
             per_job_logs: plan.per_job_logs,
             disable: [plan.disable_slat, plan.disable_clat, plan.disable_lat, plan.disable_bw],
+            per_io: [LogKind::Bw, LogKind::Iops].map(|kind| {
+                plan.log_average == Span::ZERO && plan.logs.iter().any(|(k, _)| *k == kind)
+            }),
             synced: Default::default(),
             ramping: plan.ramp > Span::ZERO,
             before: HostCounts::default(),
@@ -303,10 +321,16 @@ impl ThreadStats {
         dir.add(u64::from(s.len), slat, clat);
         dir.runtime = Span(s.completed.since(self.ramp_end).0.saturating_sub(s.elsewhere.0));
         let len = u64::from(s.len);
-        if let Some((kib, _)) = self.bw[d].add(s.completed, len, self.bw_interval) {
+        // fio takes its samples from a log that has a line of each I/O.
+        let [of_bw, of_iops] = self.per_io;
+        if of_bw {
+            dir.bw_kib.add(rate_of_one(s.len, clat) as f64);
+        } else if let Some((kib, _)) = self.bw[d].add(s.completed, len, self.bw_interval) {
             dir.bw_kib.add(kib as f64);
         }
-        if let Some((_, ios)) = self.iops[d].add(s.completed, len, self.iops_interval) {
+        if of_iops {
+            dir.iops.add(1.0);
+        } else if let Some((_, ios)) = self.iops[d].add(s.completed, len, self.iops_interval) {
             dir.iops.add(ios as f64);
         }
         if !self.logs.is_empty() {
@@ -344,15 +368,17 @@ impl ThreadStats {
                     _ => slat + clat,
                 })),
                 OpenLog::Rate { lines, samplers } => {
-                    // Without averaging fio logs every completion at its own rate.
-                    let interval = self.log_average;
                     let sampler = &mut samplers[s.ddir as usize];
-                    if let Some((kib, ios)) = sampler.add(s.completed, u64::from(s.len), interval) {
+                    let sample = sampler.add(s.completed, u64::from(s.len), self.log_average);
+                    if let Some((kib, ios)) = sample {
                         let value = if *kind == LogKind::Bw { kib } else { ios };
-                        let bs = if interval == Span::ZERO { s.len } else { 0 };
-                        lines.push(LogLine { bs, ..line(value) });
+                        lines.push(LogLine { bs: 0, ..line(value) });
                     }
                 }
+                OpenLog::PerIo(lines) => lines.push(line(match kind {
+                    LogKind::Bw => rate_of_one(s.len, clat),
+                    _ => 1,
+                })),
             }
         }
     }
@@ -398,7 +424,7 @@ impl ThreadStats {
             .map(|(kind, prefix, log)| {
                 let (lines, hist) = match log {
                     OpenLog::Latency(log) => (log.lines, Vec::new()),
-                    OpenLog::Rate { lines, .. } => (lines, Vec::new()),
+                    OpenLog::Rate { lines, .. } | OpenLog::PerIo(lines) => (lines, Vec::new()),
                     OpenLog::Hist(log) => (Vec::new(), log.lines),
                 };
                 Log {

@@ -179,11 +179,11 @@ pub struct World {
     /// Threads that have not ended.
     running: usize,
     /// Sums by layer, by direction.
-    layers: [LayerSums; 3],
+    layers: [LayerSums; 4],
     /// Latencies of each interval.
     latencies: Option<LatencySeries>,
     /// By direction.
-    slowest: [Slowest; 3],
+    slowest: [Slowest; 4],
     /// Flash writes of each interval.
     series: Vec<Row>,
     /// Time between two of its rows.
@@ -619,12 +619,14 @@ impl World {
         }
         let life = self.ctx.lives.get(f.io);
         debug_assert_eq!(life.latency(), f.completed.since(f.issued), "a life is the latency");
-        if f.ok && stats.counts(f.completed) && !f.ddir.is_sync() {
-            self.layers[f.ddir as usize].add(life);
+        // A sync that fio counts in the time of the job alone has no row.
+        if f.ok && stats.counts(f.completed) && sync == SyncOf::Job {
+            let row = f.ddir.reported();
+            self.layers[row].add(life);
             if let Some(series) = &mut self.latencies {
                 series.add(f.completed, f.ddir, life.latency());
             }
-            self.slowest[f.ddir as usize].offer(life, thread);
+            self.slowest[row].offer(life, thread);
         }
         self.ctx.lives.release(f.io);
     }

@@ -243,7 +243,7 @@ pub struct CommonArgs {
     /// Write the result to a file, which appears when it is complete
     #[arg(long, short, value_name = "FILE", help_heading = "Results")]
     pub output: Option<PathBuf>,
-    /// Tell the lives of the N slowest reads, writes and trims, step by step: what each waited for, and how long
+    /// Tell the lives of the N slowest reads, writes, trims and syncs, step by step: what each waited for, and how long
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Results")]
     pub slowest: usize,
     /// Write a Chrome trace of queues, channels, LUNs and cores (opens in Perfetto)

@@ -10,7 +10,7 @@
 use crate::cache::{Fill, Wait, bits};
 use crate::controller::{Command, Controller, Stage, touch_of};
 use std::ops::Range;
-use wordline_base::{Ctx, Layer, Lpn, Why};
+use wordline_base::{Ctx, IoId, Layer, Lpn, Why};
 use wordline_ftl::{End, GcOrder, Ordered, Translation, check_own_read};
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
 use wordline_nvme::{Opcode, Sqe, Status};
@@ -222,6 +222,9 @@ impl Controller {
                 let ftl = self.ftl.as_mut().expect("the FTL asked for it");
                 check_own_read(ftl, ctx, number, op.ppa, op.sectors, held);
                 ftl.on_done(ctx, number, outcome);
+                if op.kind == OpKind::Program {
+                    self.programmed = Some(*record);
+                }
             }
         }
         // Last: what is submitted now may get the number of the record that was looked at.
@@ -344,8 +347,21 @@ impl Controller {
             Opcode::Deallocate if self.looks_up => Why::MapRead,
             _ => Why::Work,
         };
-        ctx.mark(command.sqe.io, Layer::Ftl, why, 0, ctx.now);
+        let io = command.sqe.io;
+        if why == Why::Flush {
+            self.waited_for_program(ctx, io);
+        }
+        ctx.mark(io, Layer::Ftl, why, 0, ctx.now);
         self.finish(ctx, cmd);
+    }
+
+    /// A command that was to be on the medium waited for the program that ended now, if one did: until that went to its
+    /// LUN for the FTL, and then as the program did.
+    pub(super) fn waited_for_program(&mut self, ctx: &mut Ctx, io: IoId) {
+        if let Some(record) = self.programmed.filter(|record| record.end == ctx.now) {
+            ctx.mark(io, Layer::Ftl, Why::Flush, 0, record.submitted);
+            record.mark(&mut ctx.lives, io);
+        }
     }
 }
 

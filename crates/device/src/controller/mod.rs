@@ -148,6 +148,8 @@ pub struct Controller {
     sums: Slab<Sum>,
     on_core: Slab<OnCore>,
     background: Background,
+    /// The FTL's program that ended last.
+    programmed: Option<Record>,
     turns: Turns,
     staging: Staging,
     write_backs: Slab<WriteBack>,
@@ -309,6 +311,7 @@ impl Controller {
             dram: Dram::new(device.cache.as_ref().and_then(|cache| cache.refresh.as_ref())),
             woken: VecDeque::new(),
             flushable: Vec::new(),
+            programmed: None,
             pieces: Vec::with_capacity(64),
             misses: Vec::with_capacity(64),
             touched: Vec::new(),

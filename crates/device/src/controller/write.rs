@@ -202,7 +202,11 @@ impl Controller {
             }
             (Stage::Insert, Wait::Retired(_)) => {
                 if command.pending == 1 {
-                    let why = if command.sqe.fua { Why::Flush } else { Why::WriteBuffer };
+                    let fua = command.sqe.fua;
+                    if fua {
+                        self.waited_for_program(ctx, io);
+                    }
+                    let why = if fua { Why::Flush } else { Why::WriteBuffer };
                     ctx.mark(io, Layer::Ftl, why, 0, now);
                 }
                 self.part_done(ctx, cmd, None);

@@ -24,6 +24,7 @@ use crate::ring::{DONE, GC, NO_STRIPE, STALE, USER};
 use crate::{Action, Ftl, Op};
 use std::collections::VecDeque;
 use wordline_base::IdVec;
+use wordline_base::rng::splitmix64;
 use wordline_nand::{Class, Geometry, LineId, LunId, Ppa};
 
 /// A unit mapped but not sent.
@@ -189,6 +190,13 @@ impl Writer {
     }
 }
 
+/// What a unit counts as where programs and waits for them are told: the collector's as often as the share of its
+/// entries is that the collector moved. Drawn from its place in the ring, so that it is nobody's turn.
+fn told_as(pos: u64, moved: u32, entries: u32) -> Class {
+    let drawn = splitmix64(pos) % u64::from(entries.max(1));
+    if drawn < u64::from(moved) { Class::GcProgram } else { Class::UserProgram }
+}
+
 impl Ftl {
     /// Runs until it has nothing to write or waits for something. True if it did anything.
     #[inline]
@@ -266,7 +274,7 @@ impl Ftl {
         }
     }
 
-    /// pblk's kind of a mixed unit is that of its first entry.
+    /// pblk's kind of a mixed unit is that of its first entry: what it has to hold goes by that.
     fn class_at(&self, side: usize, pos: u64) -> Class {
         let gc = self.rings[side].at(pos).flags & GC != 0;
         if gc { Class::GcProgram } else { Class::UserProgram }
@@ -389,12 +397,15 @@ impl Ftl {
         let stripe = self.in_stripe(side, line, unit / self.g.luns, class);
         let w = &mut self.writers[side];
         let (pos, n) = (w.pos, w.entries.min(size));
+        let mut moved = 0;
         for i in 0..n {
             let e = self.rings[side].at_mut(pos + u64::from(i));
             e.ppa = ppa + i;
             e.stripe = stripe;
+            moved += u32::from(e.flags & GC != 0);
             self.map.put_oob(ppa + i, e.lpn, e.stamp);
         }
+        let class = told_as(pos, moved, n);
         self.map.clear_oob(ppa + n, size - n);
         self.map.set_valid(ppa, n);
         if w.again {

@@ -42,6 +42,18 @@ struct Slot {
     in_flight: bool,
     /// What it slept for, until that is written down.
     slept: Option<Wait>,
+    /// Of a kernel thread: what became of its bios, of the last ones step by step.
+    life: IoId,
+}
+
+impl Slot {
+    /// A kernel thread's bio is over: its steps follow those of the bios before.
+    fn had(&mut self, ctx: &mut Ctx, bio: IoId) {
+        match self.life {
+            IoId::NONE => self.life = bio,
+            life => ctx.lives.go_on(life, bio),
+        }
+    }
 }
 
 /// A task of the file system; a bio that it submitted.
@@ -54,6 +66,8 @@ pub(crate) struct Vfs {
     /// The disk that it is on.
     disk: u16,
     slots: IdVec<TaskId, Slot>,
+    /// The first task of the kernel's threads.
+    kernel_from: u32,
     /// Unused tasks by thread.
     free: IdVec<ThreadId, Vec<TaskId>>,
     /// Task by bio.
@@ -139,6 +153,7 @@ impl Vfs {
             direct: false,
             in_flight: false,
             slept: None,
+            life: IoId::NONE,
         };
         for t in 0..jobs {
             let n = tasks_of(threads[t].spec());
@@ -146,6 +161,7 @@ impl Vfs {
             slots.extend((0..n).map(|_| slot(t)));
             free.push((first..first + n).rev().collect());
         }
+        let kernel_from = slots.count();
         let mut kernel = |name: &str, n: u32, task: u32| {
             let core = cores - 1 - n % cores;
             let mut thread =
@@ -165,6 +181,7 @@ impl Vfs {
             fs,
             disk,
             slots,
+            kernel_from,
             free,
             owners: IdVec::new(),
             timer: Time::NEVER,
@@ -348,7 +365,7 @@ impl<S: Source> Host<S> {
             let core = self.threads[t].core();
             ctx.mark(life, Layer::Syscall, reason(wait), core, ctx.now);
         }
-        self.pump_vfs(ctx, Some(self.threads[t].core()));
+        self.pump_vfs(ctx, Some(self.threads[t].core()), Some(task));
         match turn {
             Turn::Work(span) => {
                 self.threads[t].pend.entry += span.0;
@@ -558,6 +575,8 @@ impl<S: Source> Host<S> {
                 // A call's life is that of the bio it waited for last.
                 let life = self.begin_life(ctx, call);
                 ctx.lives.absorb(life, node.life);
+            } else if (vfs.kernel_from..vfs.slots.count()).contains(&task) {
+                vfs.slots[task].had(ctx, node.life);
             } else {
                 ctx.lives.release(node.life);
             }
@@ -572,15 +591,21 @@ impl<S: Source> Host<S> {
         if let Some(vfs) = &mut self.paths.vfs {
             vfs.fs.bio_done(ctx.now, node.bio, node.ok);
         }
-        self.pump_vfs(ctx, on);
+        self.pump_vfs(ctx, on, Some(task));
     }
 
-    /// Wakes whom the file system names, and keeps its clock.
-    pub(crate) fn pump_vfs(&mut self, ctx: &mut Ctx, on: Option<u32>) {
+    /// Wakes whom the file system names, and keeps its clock. They waited for what the task `by` did, if one did it.
+    fn pump_vfs(&mut self, ctx: &mut Ctx, on: Option<u32>, by: Option<u32>) {
         loop {
             let Some(vfs) = &mut self.paths.vfs else { return };
             let Some(task) = vfs.fs.poll_wake() else { break };
             let slot = vfs.slots[task];
+            if let (Some(by), Some(wait)) = (by, slot.slept)
+                && by != task
+                && slot.node != NONE
+            {
+                self.waited_for(ctx, (slot.node, wait), by);
+            }
             if slot.in_flight {
                 self.end_in_flight(ctx, task, on);
             } else {
@@ -598,6 +623,28 @@ impl<S: Source> Host<S> {
         {
             vfs.timer = at;
             ctx.at(at.max(ctx.now), Kind::HostTimer, 0);
+        }
+    }
+
+    /// A call that waited for the work of another task had the steps of that task's I/O.
+    fn waited_for(&mut self, ctx: &mut Ctx, (node, wait): (u32, Wait), by: u32) {
+        let life = self.begin_life(ctx, node);
+        let core = self.threads[self.block.nodes[node].thread].core();
+        let Some(vfs) = &mut self.paths.vfs else { return };
+        let of = &mut vfs.slots[by];
+        let other = if of.node == NONE { of.life } else { self.block.nodes[of.node].life };
+        if other == IoId::NONE {
+            return;
+        }
+        ctx.lives.follow(life, other, (Layer::Syscall, reason(wait), core));
+    }
+
+    /// The life of the call on a file that a thread is at; none of a kernel thread.
+    pub(crate) fn life_of_call(&mut self, ctx: &mut Ctx, t: u32) -> IoId {
+        let slot = self.paths.vfs.as_ref().and_then(|v| v.slots.get(self.threads[t].vfs.task));
+        match slot.map(|s| s.node) {
+            None | Some(NONE) => IoId::NONE,
+            Some(node) => self.begin_life(ctx, node),
         }
     }
 
@@ -665,7 +712,7 @@ impl<S: Source> Host<S> {
         if vfs.fs.deadline().is_some_and(|at| at <= ctx.now) {
             vfs.fs.on_timer(ctx.now);
         }
-        self.pump_vfs(ctx, None);
+        self.pump_vfs(ctx, None, None);
     }
 
     /// The file system of its jobs, if there is one.

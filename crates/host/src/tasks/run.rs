@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::source::Source;
 use crate::tasks::core::Segment;
 use crate::tasks::thread::{Asleep, Flow, NO_PLAN, Step};
-use wordline_base::{Ctx, IoId, Kind, Layer, Span, Time, Why};
+use wordline_base::{Ctx, IoId, Kind, Layer, Life, Span, Time, Why};
 
 impl<S: Source> Host<S> {
     /// Runs a thread that holds its core up to its next segment or sleep.
@@ -171,12 +171,23 @@ impl<S: Source> Host<S> {
                 life = self.begin_life(ctx, plan.node);
             }
             let ((layer, why), now) = (plan.waited, ctx.now);
-            if let Some(life) = ctx.lives.of(life) {
+            let spend = |life: &mut Life| {
                 life.mark(layer, why, core, entry);
                 life.mark(Layer::Syscall, Why::Work, core, block);
                 life.mark(Layer::Block, Why::Work, core, ftl);
                 life.mark(Layer::Ftl, Why::Work, core, driver);
+            };
+            if let Some(life) = ctx.lives.of(life) {
+                spend(life);
                 if plan.issue == NONE {
+                    life.mark(Layer::Driver, Why::Doorbell, core, now);
+                }
+            }
+            // What a call on a file does for its bio is its own time, whichever of its bios comes back last.
+            if node.bio != NONE {
+                let call = self.life_of_call(ctx, t);
+                if let Some(life) = ctx.lives.of(call) {
+                    spend(life);
                     life.mark(Layer::Driver, Why::Doorbell, core, now);
                 }
             }

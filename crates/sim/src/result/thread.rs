@@ -136,8 +136,8 @@ pub struct DepthSearch {
 pub struct LatencyOverTime {
     /// The length of each interval; the first begins when the machine is switched on.
     pub interval_ns: u64,
-    /// By `Ddir::Read`, `Write`, `Trim`; intervals with no I/O at the end are left out.
-    pub intervals: Vec<[Histogram; 3]>,
+    /// By `Ddir::REPORTED`; intervals with no I/O at the end are left out.
+    pub intervals: Vec<[Histogram; 4]>,
 }
 
 /// What one thread of a job did.

@@ -387,7 +387,10 @@ impl World {
                 counters,
                 ..sum.totals
             },
-            layers: Ddir::RW.iter().filter_map(|&d| self.layers[d as usize].table(d)).collect(),
+            layers: Ddir::REPORTED
+                .iter()
+                .filter_map(|&d| self.layers[d as usize].table(d))
+                .collect(),
             classes: classes::rows(self.threads.iter().map(|t| &t.result)),
             drive_classes: sum.classes,
             cores: host
