@@ -228,6 +228,22 @@ def test_logs_that_jobs_ask_for(tmp_path):
     assert result.logs["here_clat_hist.1.log"]["counts"].shape[1] == 1856
 
 
+def test_syncs_are_told_as_reads_and_writes_are():
+    job = "[db]\nrw=write\nbs=4k\nsize=8m\nfdatasync=4\nnumber_ios=2000\ndirectory=/mnt\nfallocate=none\n"
+    result = wl.run(job, device="z-ssd-small", fs="ext4", slowest=3, progress=False)
+    assert result.sync.count == 499
+    parts = result.breakdown("sync")
+    assert parts.by_layer_ns[0].sum() == pytest.approx(result.sync.mean_ns) == parts.latency_ns[0]
+    assert [life.direction for life in result.slowest] == ["write"] * 3 + ["datasync"] * 3
+    assert result.slowest[3].latency_ns == result.sync.max_ns
+    assert result.latency_counts("sync").sum() == 499 == result.series("sync")["ios"].sum()
+    assert result.percentiles("sync")["latency_ns"][-1] <= result.sync.max_ns
+    metrics = result.metrics()
+    assert (metrics["syncs"], metrics["sync_mean_ns"]) == (499, result.sync.mean_ns)
+    assert result.plot.cdf("sync") and result.plot.breakdown("sync") and result.plot.heatmap("sync")
+    assert wl.run(rw="randread", number_ios=50, device="z-ssd-small", progress=False).sync is None
+
+
 def test_a_timeline_is_written(tmp_path):
     result = wl.run(rw="randread", number_ios=50, device="z-ssd-small", timeline=1000, progress=False)
     result.write_timeline(tmp_path / "t.json")

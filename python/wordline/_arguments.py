@@ -94,6 +94,15 @@ def _checked(name: str, value: Any) -> Any:
         if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(v, str) for v in value):
             raise InputError(f"{name}: {a(value)}: give a list of names, as in {name}=['{_NAMES[name]}']")
         return list(value)
-    if name in _TABLES and not isinstance(value, Mapping):
-        raise InputError(f"{name}: {a(value)}: give a mapping, as in {name}={_TABLES[name]}")
+    if name in _TABLES:
+        table(name, value)
     return value
+
+
+def table(name: str, value: object) -> dict[str, Any]:
+    """An argument that is a mapping, as one of its own; None is an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"{name}: {a(value)}: give a mapping, as in {name}={_TABLES[name]}")
+    return dict(value)

@@ -48,6 +48,8 @@ METRICS = (
         for direction in DIRECTIONS
         for what in ("ios", "iops", "bytes_per_s", "mean_ns", *map(_column, _PERCENTS), "max_ns")
     ),
+    "syncs",
+    *(f"sync_{what}" for what in ("mean_ns", *map(_column, _PERCENTS), "max_ns")),
     "write_amplification",
     "simulated_s",
     "watts",

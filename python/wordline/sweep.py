@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _build, _points, _wordline
-from ._arguments import native_number
+from ._arguments import native_number, table
 from ._html import told
 from ._points import Measure, Point, Row
 from ._progress import Line
@@ -61,14 +61,14 @@ def arguments(point: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, 
     job's text, or an option of the job where there is no text.
     """
     found = dict(common)
-    settings = dict(found.get("set") or {})
-    variables = dict(found.get("variables") or {})
+    settings = table("set", found.get("set"))
+    variables = table("variables", found.get("variables"))
     texts = isinstance(point.get("job", found.get("job")), (str, os.PathLike))
     for key, value in point.items():
         if key == "set":
-            settings.update(value)
+            settings.update(table(key, value))
         elif key == "variables":
-            variables.update(value)
+            variables.update(table(key, value))
         elif key in _ARGUMENTS:
             found[key] = value
         elif "." in key:

@@ -244,6 +244,8 @@ pub struct Spread {
     pub mean: f64,
     /// Sample variance.
     pub variance: f64,
+    /// A value may be off by so much: a percentile is the middle of its bucket.
+    pub known_to: f64,
     pub least: f64,
     pub most: f64,
 }
@@ -276,17 +278,17 @@ impl Spread {
         let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if least == most {
             // Their sum may be rounded.
-            return Some(Spread { n, mean: least, variance: 0.0, least, most });
+            return Some(Spread { n, mean: least, variance: 0.0, known_to: 0.0, least, most });
         }
         let mean = values.iter().sum::<f64>() / n as f64;
         let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
         let variance = squares / (n - 1) as f64;
-        Some(Spread { n, mean, variance, least, most })
+        Some(Spread { n, mean, variance, known_to: 0.0, least, most })
     }
-    /// Half of the 95 % confidence interval of the mean; none of one value.
+    /// Half of the 95 % confidence interval of the mean, and no less than what a value is known to; none of one value.
     pub fn half(&self) -> Option<f64> {
         let n = self.n as f64;
-        (self.n > 1).then(|| t95(n - 1.0) * (self.variance / n).sqrt())
+        (self.n > 1).then(|| (t95(n - 1.0) * (self.variance / n).sqrt()).max(self.known_to))
     }
     /// Half of the 95 % confidence interval of the difference of two means (Welch).
     pub fn half_of_difference(&self, other: &Spread) -> Option<f64> {
@@ -294,23 +296,32 @@ impl Spread {
             return None;
         }
         let (a, b) = (self.variance / self.n as f64, other.variance / other.n as f64);
+        let known_to = self.known_to + other.known_to;
         if a + b == 0.0 {
-            return Some(0.0);
+            return Some(known_to);
         }
         let parts = a * a / (self.n - 1) as f64 + b * b / (other.n - 1) as f64;
-        Some(t95((a + b) * (a + b) / parts) * (a + b).sqrt())
+        Some((t95((a + b) * (a + b) / parts) * (a + b).sqrt()).max(known_to))
     }
 }
 
 /// A number over the seeds of an outcome; none where one of them lacks it.
 pub fn spread(outcome: &Outcome, id: &str) -> Option<Spread> {
     let all: Option<Vec<f64>> = outcome.runs.iter().map(|run| value(run, id)).collect();
-    Spread::of(&all?)
+    let is_percentile = |what: &str| PERCENTILES.iter().any(|(name, _)| *name == what);
+    let spread = Spread::of(&all?)?;
+    // A bucket of a histogram is at most 1/64 of its values wide.
+    let known_to = match id.split_once('.') {
+        Some((_, what)) if is_percentile(what) => spread.mean / 128.0,
+        _ => 0.0,
+    };
+    Some(Spread { known_to, ..spread })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn numbers_are_written_with_their_units() {
@@ -346,6 +357,22 @@ mod tests {
         assert_ne!((watts + watts + watts) / 3.0, watts);
         let s = Spread::of(&[watts; 3]).unwrap();
         assert_eq!((s.mean, s.variance, s.half()), (watts, 0.0, Some(0.0)));
+    }
+
+    /// A percentile is the middle of a bucket: that all seeds are in one does not make it exact.
+    #[test]
+    fn percentiles_are_known_to_their_bucket() {
+        let run = |mean: f64| {
+            let percentile = json!({ "99.000000": 3_686_400 });
+            let of = json!({ "ddir": "read", "of": "all", "N": 10_000, "mean_ns": mean, "percentile": percentile });
+            json!({ "wordline": { "latency": [of] } })
+        };
+        let outcome = Outcome { name: String::new(), runs: vec![run(1e6), run(1e6)] };
+        let half = |id: &str| spread(&outcome, id).unwrap().half().unwrap();
+        assert_eq!(half("read.p99"), 3_686_400.0 / 128.0);
+        assert_eq!(half("read.mean"), 0.0);
+        let p99 = spread(&outcome, "read.p99").unwrap();
+        assert_eq!(p99.half_of_difference(&p99), Some(3_686_400.0 / 64.0));
     }
 
     #[test]

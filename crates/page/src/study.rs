@@ -33,6 +33,8 @@ pub struct Study {
     pub statements: Vec<[String; 6]>,
     /// Points without a result, and why.
     pub failed: Vec<String>,
+    /// Warnings of points.
+    pub warnings: Vec<String>,
     /// Of the folder's README, as Markdown.
     pub text: String,
     /// The study as written.
@@ -48,6 +50,10 @@ pub fn study(study: &Study, number: &dyn Fn(f64) -> String) -> String {
     }
     if !study.failed.is_empty() {
         let each = study.failed.iter().map(|f| format!("<p><b>No result.</b> {}</p>", escape(f)));
+        put!(body, "<div class=\"warnings\">{}</div>\n", each.collect::<String>());
+    }
+    if !study.warnings.is_empty() {
+        let each = study.warnings.iter().map(|w| format!("<p><b>Warning.</b> {}</p>", escape(w)));
         put!(body, "<div class=\"warnings\">{}</div>\n", each.collect::<String>());
     }
     let mut sections: Vec<(&str, &str)> = Vec::new();

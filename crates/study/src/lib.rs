@@ -60,7 +60,14 @@ pub fn tabulate<'a>(
     let metrics = metric::extract(study, &plan.points, &results)?;
     let comparisons = compare::compare(study, plan, &metrics);
     let failed = failed.iter().map(|f| (f.point, f.why.clone())).collect();
-    Ok(Table { study, plan, metrics, comparisons, failed })
+    let warnings = results.iter().map(|r| r.as_ref().map_or(Vec::new(), warnings_of)).collect();
+    Ok(Table { study, plan, metrics, comparisons, failed, warnings })
+}
+
+/// What may mislead a reader of a result's numbers.
+fn warnings_of(result: &serde_json::Value) -> Vec<String> {
+    let all = result["wordline"]["warnings"].as_array().into_iter().flatten();
+    all.filter_map(|w| w.as_str().map(str::to_owned)).collect()
 }
 
 /// Writes `<out>/<study>.csv`, `.json` and, if the study has a chart, `.svg`. A quick scale, a part of the points or

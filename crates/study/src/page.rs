@@ -73,6 +73,7 @@ pub fn page(table: &Table<'_>, store: &Store, toml: &str) -> Result<String, Stor
             .iter()
             .map(|(i, why)| format!("{}: {why}", table.plan.points[*i].label()))
             .collect(),
+        warnings: table.told(),
         text: micro(text_of(&table.study.name)),
         toml: toml.into(),
     };

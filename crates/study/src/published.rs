@@ -436,6 +436,7 @@ panels = ["pattern"]
             metrics,
             comparisons: Vec::new(),
             failed: Vec::new(),
+            warnings: Vec::new(),
         };
         let folder = tempfile::tempdir().unwrap();
         let store = Store::look(folder.path(), "t", "");

@@ -5,6 +5,7 @@ use crate::metric::formula;
 use crate::plan::Plan;
 use crate::spec::{Metric, Study, words};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// A number as tables have it: four digits, or all before the point.
 pub fn number(x: f64) -> String {
@@ -43,6 +44,16 @@ pub struct Table<'a> {
     pub comparisons: Vec<Comparison>,
     /// Points without a result, and why.
     pub failed: Vec<(usize, String)>,
+    /// By point: what may mislead a reader of its numbers.
+    pub warnings: Vec<Vec<String>>,
+}
+
+/// A warning that several points have, but for the numbers in it.
+struct Told<'a> {
+    points: usize,
+    /// The first of the points, and the warning as that has it.
+    first: usize,
+    text: &'a str,
 }
 
 impl Table<'_> {
@@ -63,6 +74,28 @@ impl Table<'_> {
         };
         let form = self.study.spec.form.iter().find(applies)?;
         formula(self.study, &form.formula, p, &self.metrics[point])
+    }
+
+    /// Warnings of the points, each in a line: those that differ in numbers alone are one.
+    pub fn told(&self) -> Vec<String> {
+        let mut all: BTreeMap<String, Told<'_>> = BTreeMap::new();
+        for (first, of) in self.warnings.iter().enumerate() {
+            let kinds: BTreeMap<String, &str> =
+                of.iter().map(|text| (without_numbers(text), text.as_str())).collect();
+            for (kind, text) in kinds {
+                all.entry(kind).or_insert(Told { points: 0, first, text }).points += 1;
+            }
+        }
+        let mut all: Vec<Told<'_>> = all.into_values().collect();
+        all.sort_by_key(|t| (std::cmp::Reverse(t.points), t.first));
+        let line = |t: Told<'_>| {
+            let (of, at) = (self.plan.points.len(), self.plan.points[t.first].label());
+            match t.points {
+                1 => format!("{at}: {}", t.text),
+                n => format!("{n} of {of} points, the first {at}: {}", t.text),
+            }
+        };
+        all.into_iter().map(line).collect()
     }
 
     /// Whether a point has a number.
@@ -137,7 +170,13 @@ impl Table<'_> {
                 forms.iter().map(|m| (m.to_string(), json!(self.form(i, m)))).collect();
             let values: Map<_, _> =
                 point.values.iter().map(|(n, v)| (n.clone(), json!(v))).collect();
-            json!({ "key": point.key, "at": values, "metrics": metrics, "closed_forms": forms })
+            json!({
+                "key": point.key,
+                "at": values,
+                "metrics": metrics,
+                "closed_forms": forms,
+                "warnings": self.warnings[i],
+            })
         });
         let failed: Vec<Value> = self
             .failed
@@ -219,11 +258,28 @@ impl Table<'_> {
             out.push('\n');
             out += &aligned(&rows, |_| false);
         }
+        for warning in self.told() {
+            out += &format!("\nwarning: {warning}\n");
+        }
         for (i, why) in &self.failed {
             out += &format!("\n{}: no result: {why}\n", self.plan.points[*i].label());
         }
         out
     }
+}
+
+/// A text with a mark in place of each number.
+fn without_numbers(text: &str) -> String {
+    let number = |c: char| c.is_ascii_digit() || c == '.';
+    let mut out = String::new();
+    for c in text.chars() {
+        if !number(c) || c == '.' && !out.ends_with('#') {
+            out.push(c);
+        } else if !out.ends_with('#') {
+            out.push('#');
+        }
+    }
+    out
 }
 
 pub(crate) fn aligned(rows: &[Vec<String>], right: impl Fn(usize) -> bool) -> String {
@@ -249,6 +305,14 @@ pub(crate) fn aligned(rows: &[Vec<String>], right: impl Fn(usize) -> bool) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn warnings_that_differ_in_numbers_alone_are_of_one_kind() {
+        let of = |text| without_numbers(text);
+        assert_eq!(of("4000 of 1.5 s."), of("12 of 0.25 s."));
+        assert_eq!(of("4000 of 1.5 s."), "# of # s.");
+        assert_ne!(of("reads: 5"), of("writes: 5"));
+    }
 
     #[test]
     fn numbers_have_four_digits() {

@@ -140,6 +140,14 @@ fn ours_stands_beside_theirs() {
     assert!(row("writes rise").ends_with("holds"), "{}", done.out);
     assert!(row("an unlikely tail").ends_with("does not"), "{}", done.out);
     assert!(row("a ratio").ends_with("holds"), "{}", done.out);
+    // What may mislead about points stands under their table, each kind once.
+    let warned =
+        "4 of 4 points, the first drive=tight, kiops=1: the drive had been filled in order";
+    assert_eq!(done.out.matches(&format!("\nwarning: {warned}")).count(), 1, "{}", done.out);
+    let json: serde_json::Value =
+        serde_json::from_str(&place.text("a/s.quick.json")).expect("JSON");
+    let points = json["points"].as_array().expect("points");
+    assert!(points.iter().all(|p| p["warnings"][0].is_string()), "{points:?}");
     let csv = place.text("a/s.quick.csv");
     assert!(csv.starts_with("drive,kiops,p99 (us),writes (IOPS),share,share (form)\n"), "{csv}");
     assert_eq!(csv.lines().count(), 5);
@@ -149,6 +157,7 @@ fn ours_stands_beside_theirs() {
     let report = "study report s.toml --out a -o s.html";
     place.run(report).fails(2, &["results of the quick scale", "--out a --scale quick -o s.html"]);
     place.run(&format!("{report} --scale quick")).ok();
+    assert!(place.text("s.html").contains(warned));
     place
         .run("study report s.toml --out b -o s.html --scale quick")
         .fails(2, &["study run s.toml --out b --scale quick"]);
