@@ -1,5 +1,6 @@
 //! What the machine costs. One section a table; `make bench` runs all of them.
 
+mod client;
 mod generator;
 mod live;
 mod machine;
@@ -30,6 +31,13 @@ fn main() {
                 std::process::exit(2);
             }
         }
+        Some("client") => {
+            let [socket, requests] = [2, 3].map(|n| std::env::args().nth(n).unwrap_or_default());
+            if let Err(e) = client::run(&socket, requests.parse().unwrap_or(0)) {
+                eprintln!("client SOCKET REQUESTS: {e}");
+                std::process::exit(1);
+            }
+        }
         // One case, and how many I/Os of it: for a profiler.
         Some(number) if number.parse::<usize>().is_ok_and(|n| n < 5) => {
             let ios = std::env::args().nth(2).and_then(|ios| ios.parse().ok());
@@ -38,7 +46,9 @@ fn main() {
         Some(name) => match sections.iter().find(|(n, _)| *n == name) {
             Some((_, run)) => run(),
             None => {
-                eprintln!("no section '{name}': queue, generator, speed, scale, warm or counted");
+                eprintln!(
+                    "no section '{name}': queue, generator, speed, scale, warm, counted or client"
+                );
                 std::process::exit(2);
             }
         },

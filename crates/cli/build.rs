@@ -24,5 +24,8 @@ fn main() {
     let of = |key: &str| std::env::var(key).unwrap_or_default();
     let rustc = say(&of("RUSTC"), &["--version"]).unwrap_or_else(|| "rustc".into());
     from += &format!("{rustc}, {}, opt-level {}", of("TARGET"), of("OPT_LEVEL"));
+    if of("CARGO_ENCODED_RUSTFLAGS").contains("profile-use=") {
+        from += ", with a profile of its runs";
+    }
     println!("cargo::rustc-env=WORDLINE_BUILT_FROM={from}");
 }

@@ -141,7 +141,9 @@ impl Event {
     /// Of this host, drive or network. `index` must fit its bits.
     #[inline]
     pub fn at(node: u8, kind: Kind, index: u32) -> Event {
-        assert!(index < 1 << Event::INDEX_BITS, "event index {index} does not fit 27 bits");
+        if index >= 1 << Event::INDEX_BITS {
+            no_event_for(index);
+        }
         let word = (kind as u32) << Event::INDEX_BITS | index;
         Event(u64::from(node) << NODE_SHIFT | u64::from(word))
     }
@@ -157,6 +159,12 @@ impl Event {
     pub fn node(self) -> u8 {
         (self.0 >> NODE_SHIFT) as u8
     }
+}
+
+#[cold]
+#[inline(never)]
+fn no_event_for(index: u32) -> ! {
+    panic!("event index {index} does not fit {} bits", Event::INDEX_BITS)
 }
 
 impl std::fmt::Debug for Event {

@@ -398,12 +398,19 @@ impl Life {
         self.spent[layer as usize] += until.0 - self.end.0;
         self.end = until;
         let (n, of) = (usize::from(self.n), about(layer, why, place));
-        if self.last == of {
-            // More of the same.
-            self.steps[n - 1].end = until;
-        } else if n < MAX_STEPS {
+        if self.last != of && n < MAX_STEPS {
             self.steps[n] = Step { end: until, layer, why, place };
             (self.n, self.last) = (self.n + 1, of);
+        } else {
+            self.mark_without_step(of, until);
+        }
+    }
+    /// More of the last step, or a step that has no room.
+    #[cold]
+    #[inline(never)]
+    fn mark_without_step(&mut self, of: u64, until: Time) {
+        if self.last == of {
+            self.steps[usize::from(self.n) - 1].end = until;
         } else {
             (self.dropped, self.last) = (self.dropped + 1, NO_STEP);
         }

@@ -29,11 +29,14 @@ impl<T: Copy> Slab<T> {
                 self.items[key] = item;
                 key
             }
-            None => {
-                self.items.push(item);
-                self.items.count() - 1
-            }
+            None => self.grow(item),
         }
+    }
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, item: T) -> u32 {
+        self.items.push(item);
+        self.items.count() - 1
     }
     /// Frees a record and returns it. A key that is free is a panic in tests.
     #[inline]

@@ -56,7 +56,9 @@ impl Tracks {
     pub fn new(limit: usize) -> Tracks {
         Tracks { slices: Vec::new(), limit, dropped: 0 }
     }
-    /// Keeps a slice, or counts it.
+    /// Keeps a slice, or counts it. Few runs draw.
+    #[cold]
+    #[inline(never)]
     pub fn add(&mut self, slice: Slice) {
         if self.slices.len() < self.limit {
             self.slices.push(slice);

@@ -370,8 +370,12 @@ impl Map {
 
     #[inline]
     pub fn line_of(&self, ppa: u32) -> LineId {
-        let block = self.by_line.of(ppa);
-        if self.owner.is_empty() { block } else { self.owner[self.block(ppa)] }
+        if self.owner.is_empty() { self.by_line.of(ppa) } else { self.owner_of(ppa) }
+    }
+    /// The line that has been given the block of a sector.
+    #[inline(never)]
+    fn owner_of(&self, ppa: u32) -> LineId {
+        self.owner[self.block(ppa)]
     }
     /// Index of the block that the sector is in, among those of all LUNs.
     fn block(&self, ppa: u32) -> BlockId {

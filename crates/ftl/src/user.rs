@@ -321,7 +321,12 @@ impl Ftl {
     /// Data in a run of sectors were lost: what flash holds there is not what was written.
     #[inline]
     pub fn has_lost(&self, ppa: Ppa, sectors: u32) -> bool {
-        self.lossy && (ppa.0..ppa.0 + sectors).any(|p| self.is_lost(Ppa(p)))
+        self.lossy && self.any_lost(ppa, sectors)
+    }
+    #[cold]
+    #[inline(never)]
+    fn any_lost(&self, ppa: Ppa, sectors: u32) -> bool {
+        (ppa.0..ppa.0 + sectors).any(|p| self.is_lost(Ppa(p)))
     }
     /// Sectors mapped to flash whose data were lost.
     pub fn is_lost(&self, ppa: Ppa) -> bool {

@@ -257,9 +257,15 @@ impl Warm {
         let most = self.saves[f];
         let lost = most * other.min(self.displaced);
         most - match self.inverse {
-            0 => lost / self.displaced,
+            0 => self.divided(lost),
             inverse => ((u128::from(lost) * u128::from(inverse)) >> 64) as u64,
         }
+    }
+    /// By `displaced`, where no product does it.
+    #[cold]
+    #[inline(never)]
+    fn divided(&self, lost: u64) -> u64 {
+        lost / self.displaced
     }
 }
 

@@ -269,9 +269,11 @@ impl Writer {
     }
     /// Why the file cannot be written, if it cannot.
     pub fn stalled(&self) -> Option<Why> {
-        if !self.shared.is_stalled.load(Ordering::Relaxed) {
-            return None;
-        }
+        if self.shared.is_stalled.load(Ordering::Relaxed) { self.why_stalled() } else { None }
+    }
+    #[cold]
+    #[inline(never)]
+    fn why_stalled(&self) -> Option<Why> {
         self.shared.lock().stalled.clone()
     }
     /// The same, or why it could not the last time.

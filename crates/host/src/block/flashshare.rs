@@ -165,6 +165,7 @@ impl<S: Source> Host<S> {
     }
 
     /// A latency-critical part, its look for hazards behind it.
+    #[inline(never)]
     pub(crate) fn bypass(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let (part, opcode, core) = (thread.call.part, thread.call.opcode, thread.core());
@@ -313,6 +314,7 @@ impl<S: Source> Host<S> {
     }
 
     /// The worker: all that waits for one hardware queue, then the next queue.
+    #[inline(never)]
     pub(crate) fn kblockd(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let core = self.threads[t].core();
         let work = &mut self.block.kblockd[core].work;

@@ -33,6 +33,7 @@ impl<S: Source> Host<S> {
 
     /// blkdev_issue_flush: dropped without a volatile cache, shared with those that wait while one
     /// is at the drive.
+    #[inline(never)]
     pub(crate) fn flush(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let d = self.block.nodes[thread.call.node].disk;

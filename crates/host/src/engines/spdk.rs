@@ -67,6 +67,7 @@ impl<S: Source> Host<S> {
     }
 
     /// The commands are written.
+    #[inline(never)]
     pub(crate) fn spdk_submit(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let node = self.threads[t].call.single();
         self.threads[t].set_step(Step::Queued { busy: false });

@@ -42,6 +42,7 @@ impl<S: Source> Host<S> {
     }
 
     /// The entries are in the ring of the submission thread.
+    #[inline(never)]
     pub(crate) fn handed_over(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let (sq, core) = (thread.engine.submitter, thread.core());
@@ -61,6 +62,7 @@ impl<S: Source> Host<S> {
     }
 
     /// io_sq_thread.
+    #[inline(never)]
     pub(crate) fn sq_loop(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
         let thread = &mut self.threads[r];
         let owner = thread.engine.owner;

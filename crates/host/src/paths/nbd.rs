@@ -256,6 +256,7 @@ impl<S: Source> Host<S> {
     }
 
     /// The next step of a thread of a connection.
+    #[inline(never)]
     pub(crate) fn nbd_step(&mut self, ctx: &mut Ctx, t: u32, at: At) -> Flow {
         match at {
             At::Send => self.nbd_send(ctx, t),

@@ -331,6 +331,7 @@ impl<S: Source> Host<S> {
     }
 
     /// The next turn of the task a thread is at.
+    #[inline(never)]
     pub(crate) fn vfs_step(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         if thread.pend.total() > 0 || thread.is_planned() {

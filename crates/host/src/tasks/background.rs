@@ -83,6 +83,7 @@ impl<S: Source> Host<S> {
     }
 
     /// A kworker begins to work.
+    #[inline(never)]
     pub(crate) fn kworker(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let span = self.stack.kworker.work.0;
@@ -92,6 +93,7 @@ impl<S: Source> Host<S> {
     }
 
     /// A kworker is through.
+    #[inline(never)]
     pub(crate) fn worked(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         self.threads[t].step = Step::Kworker;
         self.sleep(ctx, t, Asleep::Work)

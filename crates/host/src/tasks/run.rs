@@ -13,6 +13,7 @@ impl<S: Source> Host<S> {
         while self.step(ctx, t) == Flow::Again {}
     }
 
+    /// Steps that few runs take are functions of their own: inlined they would lie between those of all runs.
     #[inline(always)]
     fn step(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         match self.threads[t].step {

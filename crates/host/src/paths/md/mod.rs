@@ -307,6 +307,7 @@ impl<S: Source> Host<S> {
     }
 
     /// A bio for an array: its processor time first.
+    #[inline(never)]
     pub(crate) fn md_bio(&mut self, ctx: &mut Ctx, t: u32, part: u32) -> Flow {
         let node = self.block.nodes[part];
         let pieces = self.pieces(part).len() as u64;
@@ -328,6 +329,7 @@ impl<S: Source> Host<S> {
     }
 
     /// The parts of a bio.
+    #[inline(never)]
     pub(crate) fn md_map(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let part = self.threads[t].call.part();
         let pieces = self.pieces(part);
@@ -380,6 +382,7 @@ impl<S: Source> Host<S> {
     }
 
     /// Pages of a bio go to stripes; who finds none sleeps.
+    #[inline(never)]
     pub(crate) fn md_add(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         if thread.is_planned() || thread.pend.total() > 0 {
@@ -454,6 +457,7 @@ impl<S: Source> Host<S> {
     }
 
     /// generic_make_request of the next part, or on to what follows the bio.
+    #[inline(never)]
     pub(crate) fn md_next(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         let planned = thread.is_planned();

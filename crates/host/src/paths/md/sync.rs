@@ -13,6 +13,7 @@ pub(super) const WINDOW: u32 = 32;
 
 impl<S: Source> Host<S> {
     /// md_do_sync: the next row.
+    #[inline(never)]
     pub(crate) fn md_sync(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         if self.threads[t].pend.total() > 0 {
             return self.segment(ctx, t, Step::MdSync);

@@ -33,6 +33,7 @@ impl<S: Source> Host<S> {
     }
 
     /// raid5d: what was handled goes out, and the next stripe is handled.
+    #[inline(never)]
     pub(crate) fn md_thread(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         if self.threads[t].pend.total() > 0 {
             return self.segment(ctx, t, Step::Md);
@@ -156,6 +157,7 @@ impl<S: Source> Host<S> {
     }
 
     /// ops_run_io: the next I/O of the stripes that were handled.
+    #[inline(never)]
     pub(crate) fn md_issue(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         if self.threads[t].is_planned() || self.threads[t].pend.total() > 0 {
             return self.segment(ctx, t, Step::MdIssue);
