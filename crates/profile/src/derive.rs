@@ -54,8 +54,9 @@ pub(crate) fn metadata_per_line(g: &Geometry) -> u64 {
 }
 
 pub(crate) fn capacity(config: &Config, g: &Geometry) -> Capacity {
-    // The firmware of a conventional drive has its lists in the spare areas.
-    let per_line = if config.ftl.firmware.is_some() { 0 } else { metadata_per_line(g) };
+    // Others than pblk have their lists in the spare areas.
+    let is_pblk = config.ftl.firmware.is_none() && config.ftl.fssd.is_none();
+    let per_line = if is_pblk { metadata_per_line(g) } else { 0 };
     let metadata_sectors = per_line * u64::from(g.lines);
     let data = g.sectors() - metadata_sectors;
     let user_sectors = (data as f64 * (1.0 - config.ftl.over_provisioning / 100.0)) as u64;

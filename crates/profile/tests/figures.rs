@@ -119,7 +119,7 @@ fn small_drives_are_bound_by_the_same_things() {
 /// The closed forms here and the machines agree on what a drive holds.
 #[test]
 fn small_drives_can_be_built_and_hold_what_is_derived() {
-    for device in ["cnex-small", "intel-750-small", "z-ssd-small"] {
+    for device in ["cnex-small", "intel-750-small", "z-ssd-small", "fssd-small"] {
         let (config, d) = preset(device, &[]);
         let ftl = Translator::new(None, &d.geometry, &config.ftl, &mut |_, _| false, Seed(1));
         let ftl = ftl.unwrap_or_else(|e| panic!("{device}: {e:?}"));
