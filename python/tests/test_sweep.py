@@ -144,6 +144,8 @@ def test_a_process_that_dies_costs_its_point_alone():
         ([{"rw": ["x"]}], {}, "point 0 rw="),
         ([{}], {"executor": 7}, "executor 7: use 'processes'"),
         ([{}], {"workers": 0}, "workers: 0"),
+        ([{}], {"set": ["nand.t_read=3us"]}, "set: .* is a list: give a mapping"),
+        ([{"set": "nand.t_read=3us"}], {}, "set: .* is a str: give a mapping"),
         ([{}], {"flush_s": 0}, "flush_s 0"),
         ([{}], {"job": "none.fio"}, "none.fio"),
     ],

@@ -147,7 +147,8 @@ pub(crate) struct Plan {
     pub page_every: u64,
     /// Pages that memory has room for, if not for all the map.
     pub room: u32,
-    /// Sectors of the buffer of pages that give way.
+    /// Sectors of the buffer of pages that give way: a unit a LUN, so that all LUNs can write them, but no more than
+    /// memory holds pages.
     pub map_slots: u32,
     /// Units of room that writing pages takes while nothing is freed.
     pub beside: u64,
@@ -391,7 +392,7 @@ impl Plan {
             entries,
             page_every,
             room,
-            map_slots: if room > 0 { 4 * unit } else { 0 },
+            map_slots: if room > 0 { (g.luns * unit).min(room).max(4 * unit) } else { 0 },
             beside,
             map_blocks,
             slc_lines,

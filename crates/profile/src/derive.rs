@@ -54,8 +54,9 @@ pub(crate) fn metadata_per_line(g: &Geometry) -> u64 {
 }
 
 pub(crate) fn capacity(config: &Config, g: &Geometry) -> Capacity {
-    // The firmware of a conventional drive has its lists in the spare areas.
-    let per_line = if config.ftl.firmware.is_some() { 0 } else { metadata_per_line(g) };
+    // Others than pblk have their lists in the spare areas.
+    let is_pblk = config.ftl.firmware.is_none() && config.ftl.fssd.is_none();
+    let per_line = if is_pblk { metadata_per_line(g) } else { 0 };
     let metadata_sectors = per_line * u64::from(g.lines);
     let data = g.sectors() - metadata_sectors;
     let user_sectors = (data as f64 * (1.0 - config.ftl.over_provisioning / 100.0)) as u64;
@@ -261,6 +262,9 @@ pub fn uniform_write_amplification(config: &Config) -> f64 {
 
 /// A command of a large sequential transfer.
 const LARGE: u64 = 128 << 10;
+
+/// The bound of LUNs that always have work, with the time for which their data wait for each other.
+const WAITING: &str = "LUNs that wait for channels";
 
 /// NVMe: a submission and a completion entry.
 const SQE_BYTES: u64 = 64;
@@ -694,6 +698,19 @@ impl Rates<'_> {
                 .then(|| peak("... while it is folded", 1.0 + folded, lun, channel)),
         })
     }
+    /// What work takes that holds a LUN for `lun`, of which its data are on the channel for `channel`, where no LUN is
+    /// ever without work: those of others are on the channel, too. A closed network with the LUNs of a channel in it
+    /// (mean value analysis): who comes to the channel finds there what the others alone would have. Data go in turns
+    /// (`transfer_bytes`), beside those of other LUNs, so that the rate depends on their mean length alone.
+    fn with_waits(&self, lun: f64, channel: f64) -> f64 {
+        let (mut there, mut round) = (0.0, lun);
+        for n in 1..=self.g.luns / self.g.channels {
+            let stay = channel * (1.0 + there);
+            round = (lun - channel).max(0.0) + stay;
+            there = f64::from(n) * stay / round;
+        }
+        round
+    }
     fn written(&self, name: String, bytes: u64, work: Written) -> Peak {
         let l = &self.config.device.limits;
         let (unit, sector) = (self.g.unit_bytes(), self.g.sector);
@@ -703,12 +720,14 @@ impl Rates<'_> {
         let program = cost.program_unit.as_secs_f64() / f64::from(self.g.sectors_per_unit);
         let per_sector = program * work.programs + work.core;
         let background = if self.on_device() { per_sector * sectors as f64 } else { 0.0 };
+        let round = self.with_waits(work.lun, work.channel);
         self.peak(
             name,
             bytes,
             vec![
                 ("LUNs", f64::from(self.g.luns) * unit as f64 / work.lun),
                 ("channels", f64::from(self.g.channels) * unit as f64 / work.channel),
+                (WAITING, f64::from(self.g.luns) * unit as f64 / round),
                 ("firmware", cores / (self.firmware(true, sectors) + background)),
                 ("link", self.link_rate),
                 ("limit program_rate", l.program_rate as f64 / work.programs),
@@ -740,6 +759,7 @@ impl Rates<'_> {
             vec![
                 ("LUNs", of(self.g.luns, lun)),
                 ("channels", of(self.g.channels, channel)),
+                (WAITING, of(self.g.luns, self.with_waits(lun, channel))),
                 ("firmware", of(self.config.device.firmware.cores, work)),
                 ("link", self.link_rate),
                 ("limit program_rate", l.program_rate as f64 * SECTOR as f64 / unit as f64),

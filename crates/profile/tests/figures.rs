@@ -119,7 +119,7 @@ fn small_drives_are_bound_by_the_same_things() {
 /// The closed forms here and the machines agree on what a drive holds.
 #[test]
 fn small_drives_can_be_built_and_hold_what_is_derived() {
-    for device in ["cnex-small", "intel-750-small", "z-ssd-small"] {
+    for device in ["cnex-small", "intel-750-small", "z-ssd-small", "fssd-small"] {
         let (config, d) = preset(device, &[]);
         let ftl = Translator::new(None, &d.geometry, &config.ftl, &mut |_, _| false, Seed(1));
         let ftl = ftl.unwrap_or_else(|e| panic!("{device}: {e:?}"));
@@ -225,6 +225,26 @@ fn a_part_of_the_map_in_memory_costs_what_its_misses_cost() {
     );
     assert!(d.uniform_wa > 1.7 * whole.uniform_wa, "{} and {}", d.uniform_wa, whole.uniform_wa);
     assert!(explain(&config).contains("75.0 % of look-ups at random read a page of it"));
+}
+
+/// With one LUN a channel nobody waits. With two that have a share p of their time on the channel, one finds the other
+/// there with the probability p, and waits for as long as its own data take.
+#[test]
+fn luns_that_always_write_wait_for_the_data_of_others() {
+    let bound = |d: &Derived, name: &str| {
+        let bound = d.sequential_write.bounds.iter().find(|bound| bound.name == name);
+        bound.expect(name).bytes_per_s
+    };
+    let name = "LUNs that wait for channels";
+    let (_, alone) = preset("p41-plus-1tb", &["nand.luns_per_channel=1"]);
+    near(bound(&alone, name), bound(&alone, "LUNs"), 1e-9);
+    let (_, two) = preset("p41-plus-1tb", &[]);
+    let (transfer, program) = (0.2 + 54.613, 1630.0 + 10_000.0 / 768.0);
+    let all = transfer + program;
+    near(bound(&two, name) / bound(&two, "LUNs"), all / (all + transfer * transfer / all), 1e-4);
+    // No channel is faster than its data.
+    let (_, many) = preset("p41-plus-1tb", &["nand.luns_per_channel=64", "nand.blocks=256"]);
+    near(bound(&many, name), bound(&many, "channels"), 0.01);
 }
 
 #[test]

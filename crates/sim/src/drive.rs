@@ -386,7 +386,7 @@ impl Drive {
         }
         let c = self.ftl.counters();
         let c = c.since(&before);
-        let (user, moved) = (c.user_sectors, c.gc_sectors + c.folded_sectors);
+        let (user, moved) = (c.user_sectors, c.moved());
         if user > 0 {
             self.ageing.push((user + moved) as f64 / user as f64);
         }

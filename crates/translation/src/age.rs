@@ -138,7 +138,7 @@ pub type Choose<'a> = dyn FnMut(&mut [u32]) -> Result<(), AgeError> + 'a;
 /// What ageing to a steady state found.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Steady {
-    /// Write amplification (data of users and the collector, per user sector) by window.
+    /// Write amplification (data of users and the collector and pages of the map, per user sector) by window.
     pub windows: Vec<f64>,
     /// False: the cap came first.
     pub steady: bool,
@@ -190,8 +190,7 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
         let before = *ftl.counters();
         overwrite_drawn(ftl, stamps, next, window, &mut drawn)?;
         report.sectors += window;
-        let moves = |c: &crate::Counters| c.gc_sectors + c.folded_sectors;
-        let moved = moves(ftl.counters()) - moves(&before);
+        let moved = ftl.counters().moved() - before.moved();
         report.windows.push((window + moved) as f64 / window as f64);
         let enough = report.sectors as f64 >= capacity * limits.least;
         // Where nothing is collected nothing ever depends on what was written before.

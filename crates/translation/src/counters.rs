@@ -140,6 +140,10 @@ impl Counters {
     pub fn waf(&self) -> f64 {
         ratio(self.programmed_sectors, self.user_sectors)
     }
+    /// Sectors that the drive writes for those of users: what it moves, and pages of its map.
+    pub fn moved(&self) -> u64 {
+        self.gc_sectors + self.folded_sectors + self.map_sectors
+    }
     /// Runs read from a busy LUN, whatever the cause.
     pub fn waits(&self) -> u64 {
         self.waits_cold
