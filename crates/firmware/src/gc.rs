@@ -9,7 +9,7 @@ use wordline_nand::{BlockId, Class, Ppa};
 use wordline_translation::Action;
 
 /// Debt is counted in parts of sectors.
-pub(crate) const PARTS: u64 = 1024;
+pub(crate) const PARTS: i64 = 1024;
 
 #[derive(Clone, Default)]
 pub(crate) struct Gc {
@@ -19,12 +19,12 @@ pub(crate) struct Gc {
     /// Units of them.
     drained_units: u64,
     erasing: u32,
-    /// What the collector owes users for the space that they took.
-    debt: u64,
+    /// What the collector owes users for the space that they took. Below 0: it moved more than it owed.
+    debt: i64,
     /// What the collector owes for each sector now.
-    owed: u64,
+    owed: i64,
     /// The most that the collector owed for one sector since the start.
-    pub most: u64,
+    pub most: i64,
     /// Sectors in use, and all, of the victim chosen last.
     share: (u64, u64),
     /// Slots kept for reads under way.
@@ -64,10 +64,12 @@ struct Drained {
 impl Gc {
     /// What a state keeps of it.
     pub fn numbers(&self) -> [u64; 5] {
-        [self.debt, self.owed, self.most, self.share.0, self.share.1]
+        let [debt, owed, most] = [self.debt, self.owed, self.most].map(i64::cast_unsigned);
+        [debt, owed, most, self.share.0, self.share.1]
     }
     pub fn set_numbers(&mut self, [debt, owed, most, used, all]: [u64; 5]) {
-        (self.debt, self.owed, self.most, self.share) = (debt, owed, most, (used, all));
+        [self.debt, self.owed, self.most] = [debt, owed, most].map(u64::cast_signed);
+        self.share = (used, all);
     }
     pub fn is_at_work(&self) -> bool {
         self.victim.is_some() || !self.drained.is_empty()
@@ -95,7 +97,7 @@ impl Firmware {
     /// Users wait for the collector.
     #[inline]
     pub(crate) fn gc_lags(&self) -> bool {
-        self.gc.debt > u64::from(self.plan.lag) * PARTS && !self.gc.barren
+        self.gc.debt > i64::from(self.plan.lag) * PARTS && !self.gc.barren
     }
     /// A user took the space of a sector, unless it goes to where the collector need not make any.
     #[inline]
@@ -110,22 +112,23 @@ impl Firmware {
     pub(crate) fn set_pace(&mut self) {
         let coming = self.coming();
         if !self.config.paced || coming >= self.plan.start {
-            (self.gc.owed, self.gc.debt) = (0, 0);
+            (self.gc.owed, self.gc.debt) = (0, self.gc.debt.min(0));
             return;
         }
         let range = self.plan.start - self.plan.low;
         let below = (self.plan.start - coming).min(range);
         let (used, all) = self.gc.share;
-        self.gc.owed = 2 * PARTS * below / range * used / (all - used).max(1);
+        let parts = 2 * PARTS.cast_unsigned() * below / range * used / (all - used).max(1);
+        self.gc.owed = parts.cast_signed();
         self.gc.most = self.gc.most.max(self.gc.owed);
     }
     /// It owes so many parts of sectors, or more.
-    pub(crate) fn owes(&self, parts: u64) -> bool {
+    pub(crate) fn owes(&self, parts: i64) -> bool {
         self.gc.debt >= parts
     }
     /// The collector has something to do now.
     fn is_owing(&self) -> bool {
-        let owes = self.gc.debt > u64::from(self.gc.reserved) * PARTS;
+        let owes = self.gc.debt > i64::from(self.gc.reserved) * PARTS;
         let of_buffer = |v: Collecting| self.space.superblocks[v.superblock].slc;
         let folds = self.gc.victim.is_some_and(of_buffer) || self.refresh.has_victim();
         let idle = self.gc.idle && (self.coming() < self.plan.idle || folds || self.lacks_room());
@@ -518,8 +521,13 @@ impl Firmware {
         self.counters.gc_stale_sectors += u64::from(slots - moved);
         self.pay(slots);
     }
+    /// The collector moved so many sectors. It reads whole units, and what it moves so beyond its debt counts
+    /// for the next sectors of users: otherwise users who leave it time to pay each sector at once would
+    /// have it move a unit for each. What it moves for other reasons counts no further than that.
     pub(crate) fn pay(&mut self, sectors: u32) {
-        self.gc.debt = self.gc.debt.saturating_sub(u64::from(sectors) * PARTS);
+        let ahead = i64::from(self.g.sectors_per_unit) * PARTS;
+        let debt = self.gc.debt.saturating_sub(i64::from(sectors) * PARTS);
+        self.gc.debt = debt.max(-ahead);
     }
 
     /// Erases what is in use no more, block after block, once what replaced it is on flash and nobody

@@ -137,6 +137,38 @@ fn no_write_waits_longer_than_the_pace_allows() {
     assert!(whole > bound && whole > most * 10);
 }
 
+/// The collector moves what users' sectors take, also where it has paid for one long before the next comes.
+#[test]
+fn slow_writes_are_amplified_as_fast_ones() {
+    let g = geometry(4, 8, 200, 64, 8);
+    for ms in [1, 10] {
+        let (mut ftl, mut ctx, aged_wa, _) = aged(&g, 12.0, FirmwareConfig::default(), 2);
+        let (sectors, before) = (ftl.sectors(), *ftl.counters());
+        let mut drive = Drive::new(&g, &vec![false; (g.lines * g.luns) as usize]);
+        drive.adopt(&ftl);
+        (drive.times, drive.keeps) = (TIMES, false);
+        let mut rng = Rng::from_seed(7);
+        ftl.start(&mut ctx);
+        drive.drain(&mut ftl, ctx.now);
+        for tag in 0..40_000 {
+            let lpn = Lpn(rng.below(sectors) as u32);
+            ftl.write(&mut ctx, tag, lpn, 1, false, Source::Host);
+            drive.drain(&mut ftl, ctx.now);
+            let at = ctx.now + Span::from_ms(ms);
+            drive.pass(&mut ftl, &mut ctx, &mut rng, at);
+            assert!(drive.ended.remove(&tag).is_some_and(|ok| ok), "write {tag}");
+        }
+        let c = ftl.counters();
+        let moved = (c.gc_sectors - before.gc_sectors) as f64;
+        let wa = 1.0 + moved / (c.user_sectors - before.user_sectors) as f64;
+        println!("a write each {ms} ms: WA {wa:.3}, aged {aged_wa:.3}");
+        assert!(
+            (wa / aged_wa - 1.0).abs() < 0.05,
+            "a write each {ms} ms: {wa:.3}, aged {aged_wa:.3}"
+        );
+    }
+}
+
 #[test]
 fn a_held_collector_works_where_users_would_wait() {
     let g = geometry(4, 8, 100, 16, 8);

@@ -37,6 +37,8 @@ pub(crate) struct Seen<'a> {
     /// A medium that has nothing to collect.
     pub in_place: bool,
     pub by_third: Option<[f64; 3]>,
+    /// Write amplification of the run by what was collected, as windows of ageing have it.
+    pub collected: Option<f64>,
     /// Jobs that began their blocks anew in the order of before, and how often.
     pub repeats: Vec<(String, u64)>,
 }
@@ -127,10 +129,13 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
              on a new drive. {AGE}"
         ));
     } else if let Some(by_third) = seen.by_third.filter(|_| seen.repeats.is_empty()) {
-        let [a, b, c] = by_third;
-        let course = format!("{a:.2}, {b:.2}, {c:.2} by thirds of what was written");
-        match Trend::of(by_third) {
-            Trend::Flat | Trend::Uneven => {}
+        let (a, rest) = (by_third[0], Trend::rest(by_third));
+        let course =
+            format!("{a:.2} in the first third of what was written, {rest:.2} in the rest");
+        // A third with less than a few victims has the share in use of each of them.
+        let noise = seen.lines_freed < LINES && Trend::is_close(by_third);
+        match if noise { Trend::Flat } else { Trend::of(by_third) } {
+            Trend::Flat | Trend::Uneven => all.extend(elsewhere(seen)),
             Trend::Rising => {
                 let aged =
                     seen.ageing.last().filter(|_| seen.prepared == Some(Precondition::Random));
@@ -148,11 +153,58 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
             }
             Trend::Falling => all.push(format!(
                 "write amplification fell during the run ({course}): what this writer leaves \
-                 differs from the state that it found. A longer run shows where it ends"
+                 differs from the state that it found. A ramp_time leaves the first part out, a longer run \
+                 shows where it ends"
             )),
         }
+    } else {
+        all.extend(elsewhere(seen));
     }
     all
+}
+
+/// Lines that are collected in a run, three in each third, before a small difference of its thirds counts.
+const LINES: u64 = 9;
+/// Windows of ageing that its state is told by, as the steady state is found by their mean.
+const LAST: usize = 6;
+/// By this share a run's write amplification may be another than the one it was prepared at.
+const AWAY: f64 = 0.1;
+
+/// A run whose write amplification keeps still, but elsewhere than where the drive was aged: by more than its
+/// thirds are from each other.
+fn elsewhere(seen: &Seen) -> Option<String> {
+    let rested = seen.prepared == Some(Precondition::Random);
+    let ran = seen.collected.filter(|_| seen.scattered && seen.repeats.is_empty())?;
+    let (windows, advice) = match seen.prepared? {
+        Precondition::Steady => (
+            LAST,
+            "--precondition paced ages at the rate of the job, and a ramp_time leaves out what comes \
+             before the state that it leads to",
+        ),
+        Precondition::Paced => (LAST / 2, "a ramp_time or a longer run shows where it leads to"),
+        Precondition::Random => (1, AGE),
+        Precondition::None | Precondition::Fill => return None,
+    };
+    let last = &seen.ageing[seen.ageing.len().saturating_sub(windows)..];
+    let aged = last.iter().sum::<f64>() / last.len() as f64;
+    let apart = (ran - aged).abs();
+    let spread = match seen.by_third {
+        Some([a, b, c]) => a.max(b).max(c) - a.min(b).min(c),
+        // Too little was written to tell, unless a rested drive collected nothing at all.
+        None if rested && seen.gc == 0 && seen.lines_freed == 0 => 0.0,
+        None => return None,
+    };
+    (!last.is_empty() && apart > AWAY * aged && apart > spread).then(|| {
+        let why = match rested && ran < aged {
+            true => {
+                ", because the collector rested before it: a writer that goes on gets slower than it was here"
+            }
+            false => "",
+        };
+        format!(
+            "write amplification of the run was {ran:.2}, and {aged:.2} while the drive was aged{why}. {advice}"
+        )
+    })
 }
 
 /// Of bytes written into files, so many went on to the drive. A page that is written again before it goes there
@@ -305,6 +357,7 @@ mod tests {
             scattered: true,
             in_place: false,
             by_third: Some([4.0, 4.1, 3.9]),
+            collected: Some(4.0),
             repeats: Vec::new(),
         }
     }
@@ -312,6 +365,8 @@ mod tests {
     #[test]
     fn a_steady_run_needs_no_warning() {
         assert!(warnings(&seen()).is_empty());
+        let short = Seen { by_third: Some([3.6, 4.0, 4.0]), lines_freed: 1, ..seen() };
+        assert!(warnings(&short).is_empty(), "the noise of a victim");
         // A sequential writer is as fast on a new drive as on an old one.
         let filled = Seen { prepared: Some(Precondition::Fill), gc: 0, lines_freed: 0, ..seen() };
         assert!(warnings(&Seen { scattered: false, by_third: None, ..filled }).is_empty());
@@ -387,6 +442,25 @@ mod tests {
                     ..seen()
                 },
                 "rested before it (while ageing it was 4.10)",
+            ),
+            (
+                Seen {
+                    by_third: Some([1.0; 3]),
+                    collected: Some(1.0),
+                    gc: 0,
+                    lines_freed: 0,
+                    prepared: prepared(Precondition::Random),
+                    ..seen()
+                },
+                "run was 1.00, and 4.10 while the drive was aged, because the collector rested",
+            ),
+            (
+                Seen { by_third: Some([8.5, 8.6, 8.6]), collected: Some(8.56), ..seen() },
+                "run was 8.56, and 4.05 while the drive was aged. --precondition paced",
+            ),
+            (
+                Seen { by_third: Some([7.05, 6.52, 6.44]), lines_freed: 30, ..seen() },
+                "7.05 in the first third of what was written, 6.48 in the rest",
             ),
             (
                 Seen { written: 9000 * 4096, ..seen() },

@@ -76,6 +76,25 @@ fn writers_learn_how_far_the_drive_is_from_its_steady_state() {
     assert!(texts(&in_order, "warnings").is_empty(), "{:?}", texts(&in_order, "warnings"));
 }
 
+/// The collector of a conventional drive moves no more for a slow writer than for a fast one, and one that
+/// rested leaves room that a short run does not use up.
+#[test]
+fn writers_to_a_conventional_drive_learn_whether_they_run_where_it_was_aged() {
+    let place = Place::new();
+    let run =
+        |words: &str| place.json(&format!("--name=w --rw=randwrite --bs=4k --norandommap {words}"));
+    for how in ["steady", "paced"] {
+        let slow = run(&format!(
+            "--iodepth=4 --rate_iops=1000 --number_ios=5000 {SMALL} --ftl firmware --precondition {how}"
+        ));
+        assert!(texts(&slow, "warnings").is_empty(), "{how}: {:?}", texts(&slow, "warnings"));
+    }
+    let rested =
+        run("--iodepth=8 --number_ios=20000 --device intel-750-small --precondition random");
+    let warning = one(texts(&rested, "warnings"));
+    assert!(warning.contains("of the run was 1.00") && warning.contains("rested"), "{warning}");
+}
+
 #[test]
 fn readers_of_a_drive_that_still_collects_learn_of_it() {
     let place = Place::new();

@@ -129,22 +129,34 @@ pub enum Trend {
 }
 
 impl Trend {
-    /// Parts that lie within this factor of each other are flat.
+    /// Parts that lie within this factor of each other and go nowhere are flat.
     const WITHIN: f64 = 1.15;
+    /// A first third that differs by more than this share from the two others is the beginning of a course.
+    const DRIFT: f64 = 0.05;
 
-    /// The trend of a value in each third.
+    /// The trend of a value in each third. It goes somewhere if the first third differs from the mean of the
+    /// rest, and by more than the two others do from each other, unless all three are in order: otherwise
+    /// the difference may be noise.
     pub fn of(by_third: [f64; 3]) -> Trend {
         let [a, b, c] = by_third;
-        let (least, most) = (a.min(b).min(c), a.max(b).max(c));
-        if most <= least * Trend::WITHIN {
+        let rest = Trend::rest(by_third);
+        let in_order = (a - b) * (b - c) >= 0.0;
+        let apart = (a - rest).abs();
+        if apart > Trend::DRIFT * rest && (in_order || apart > (b - c).abs()) {
+            if a < rest { Trend::Rising } else { Trend::Falling }
+        } else if Trend::is_close(by_third) {
             Trend::Flat
-        } else if a <= b && b <= c {
-            Trend::Rising
-        } else if a >= b && b >= c {
-            Trend::Falling
         } else {
             Trend::Uneven
         }
+    }
+    /// The thirds lie within a factor of each other that noise of few lines may make.
+    pub(crate) fn is_close([a, b, c]: [f64; 3]) -> bool {
+        a.max(b).max(c) <= a.min(b).min(c) * Trend::WITHIN
+    }
+    /// The mean of the thirds after the first.
+    pub(crate) fn rest([_, b, c]: [f64; 3]) -> f64 {
+        (b + c) / 2.0
     }
     /// In a word.
     pub fn name(self) -> &'static str {
@@ -254,4 +266,28 @@ fn causes_that_are<S: serde::Serializer>(
     let has = |i: usize| rows.iter().any(|(_, row)| row[i] > 0);
     let causes = Cause::columns(has).len();
     to.collect_seq(rows.iter().map(|(end, row)| (end, &row[..causes])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Trend;
+
+    #[test]
+    fn a_course_is_told_from_noise_by_what_the_rest_of_the_run_differs() {
+        for (by_third, trend) in [
+            ([7.17, 4.80, 4.83], Trend::Falling),
+            ([7.18, 4.84, 4.82], Trend::Falling),
+            ([7.05, 6.51, 6.44], Trend::Falling),
+            ([4.80, 4.83, 7.17], Trend::Rising),
+            ([1.0, 1.1, 1.3], Trend::Rising),
+            ([3.9, 4.8, 4.7], Trend::Rising),
+            ([3.85, 3.87, 3.84], Trend::Flat),
+            ([3.0, 3.4, 3.1], Trend::Flat),
+            ([4.0, 4.0, 4.0], Trend::Flat),
+            ([3.0, 3.6, 3.0], Trend::Uneven),
+            ([3.0, 4.0, 2.2], Trend::Uneven),
+        ] {
+            assert_eq!(Trend::of(by_third), trend, "{by_third:?}");
+        }
+    }
 }
