@@ -593,6 +593,9 @@ fsync=1
             .age(Age::Filled)
             .set("stack.cores=4")
             .set("stack.migrate=true"),
+        // First writes to what fallocate reserved.
+        Case { job: RESERVED, ..files("ext4") },
+        Case { job: RESERVED, ..files("xfs") },
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");
@@ -667,6 +670,32 @@ cpuload=60
 cpuchunks=700
 numjobs=3
 exit_on_io_done=1
+";
+
+/// Writes to reserved blocks: in order, at random, past the cache, and behind the end of the file.
+const RESERVED: &str = "
+[global]
+directory=/mnt
+size=2m
+number_ios=120
+[log]
+rw=write
+bs=16k
+fdatasync=1
+[db]
+rw=randwrite
+bs=4k
+fdatasync=7
+[past]
+rw=randwrite
+bs=4k
+direct=1
+fdatasync=7
+[kept]
+rw=write
+bs=4k
+fallocate=keep
+fsync=4
 ";
 
 /// Programs, small and under pressure: stalls, full caches, checkpoints, groups of writers.

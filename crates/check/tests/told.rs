@@ -304,23 +304,6 @@ fn syncs_that_a_server_does_not_take_are_told() {
 }
 
 #[test]
-fn syncs_of_files_that_fallocate_laid_out_are_told() {
-    let words = "laid out with fallocate";
-    let of = |fs: &'static str, options: &str| {
-        let job = format!("[a]\nrw=write\nbs=8k\nsize=1m\nnumber_ios=20\n{options}");
-        warned(&Case::new("z-ssd-small", &job).age(Age::Filled).fs(fs).run().unwrap(), words)
-    };
-    for fs in ["ext4", "xfs"] {
-        let told = of(fs, "fdatasync=1\nnumjobs=2\n").expect("fio's default");
-        assert!(told.starts_with("job 'a': ") && told.contains("2.1 MB"), "{told}");
-        assert_eq!(of(fs, "fdatasync=1\nfallocate=none\n"), None);
-        assert_eq!(of(fs, "fdatasync=1\noverwrite=1\n"), None, "fio wrote it before");
-        assert_eq!(of(fs, ""), None, "it does not sync");
-    }
-    assert_eq!(of("bdev", "fdatasync=1\n"), None);
-}
-
-#[test]
 fn a_log_that_stays_in_the_page_cache_is_told() {
     let words = "none of its log reached the drive";
     let of = |set: &[&str]| {

@@ -103,6 +103,18 @@ choices! {
     }
 }
 
+/// `fallocate=`: blocks that the layout reserves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Fallocate {
+    /// None: files grow as they are written. `truncate` is laid out as this is.
+    None,
+    /// All of them, and files are as long (`native`, `posix`).
+    #[default]
+    Native,
+    /// All of them, and files are empty.
+    Keep,
+}
+
 /// `fadvise_hint=`: what the kernel is told of the reads to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fadvise {
@@ -536,8 +548,8 @@ pub struct Job {
     pub create_on_open: bool,
     /// The layout writes the files' data.
     pub overwrite: bool,
-    /// The layout reserves the files' blocks.
-    pub fallocate: bool,
+    /// How the layout reserves the files' blocks.
+    pub fallocate: Fallocate,
     /// What the kernel is told of reads to come.
     pub fadvise: Fadvise,
     /// Scheduler of the block layer, if one is asked for.
@@ -755,7 +767,7 @@ impl Job {
             invalidate: true,
             create_on_open: false,
             overwrite: false,
-            fallocate: true,
+            fallocate: Fallocate::Native,
             fadvise: Fadvise::Workload,
             ioscheduler: None,
             cpus_allowed: Vec::new(),

@@ -100,6 +100,9 @@ pub struct Ext4Config {
     pub group_prealloc: u32,
     /// mb_stream_req: a file of more blocks has a preallocation of its own.
     pub stream_request: u32,
+    /// extent_max_zeroout_kb in bytes: a piece of an unwritten extent beside a write that is not longer gets zeros;
+    /// 0 splits the extent always.
+    pub extent_max_zeroout: u32,
 }
 
 /// Settings of mkfs.xfs and mount for XFS.
@@ -201,6 +204,9 @@ impl FsConfig {
         }
         if e.group_prealloc > e.blocks_per_group / 4 {
             return bad("ext4.group_prealloc", "must be at most a quarter of a group");
+        }
+        if !e.extent_max_zeroout.is_multiple_of(4096) {
+            return bad("ext4.extent_max_zeroout", "must be a multiple of 4096 bytes");
         }
         let x = &self.xfs;
         if !(1..=1024).contains(&x.ag_count) {

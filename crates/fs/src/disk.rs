@@ -2,7 +2,8 @@
 //! XFS' allocation groups, the inodes in them, and which metadata blocks an operation touches.
 
 use crate::config::{FsConfig, FsKind};
-use crate::inode::{Dir, Extent, Inode, Reserve, entry_bytes};
+use crate::extents::{Change, Extent, Extents, Shape, Touched};
+use crate::inode::{Dir, Inode, Reserve, entry_bytes};
 use crate::space::{GroupId, Space};
 use std::collections::BTreeSet;
 use wordline_base::{BadValue, BitMap, IdVec};
@@ -417,7 +418,8 @@ impl Disk {
         Some(block)
     }
 
-    /// Blocks for `want` blocks of a file from `logical` on, by writer `core`: one extent.
+    /// Blocks for `want` blocks of a file from `logical` on, by writer `core`: one run of them, which the
+    /// caller puts among its extents.
     pub fn allocate(
         &mut self,
         inode: &mut Inode,
@@ -438,9 +440,60 @@ impl Disk {
             _ => self.search(inode, logical, want, core)?,
         };
         self.space_items(block, items);
-        let extent = Extent { logical: logical as u32, block: block as u32, len };
-        inode.extents.insert(extent);
-        Some(extent)
+        Some(Extent { logical: logical as u32, block: block as u32, len, unwritten: false })
+    }
+
+    /// Changes extents, with blocks for their tree from near `goal`. Blocks of the tree that are to be logged
+    /// are among `items` then.
+    pub fn change<R>(
+        &mut self,
+        extents: &mut Extents,
+        goal: u64,
+        items: &mut Vec<Item>,
+        f: impl FnOnce(&mut Extents, &mut Change) -> R,
+    ) -> (R, Touched) {
+        let shape = self.shape();
+        let mut new_block = || self.new_block(goal, items);
+        let mut change = Change { shape, new_block: &mut new_block, touched: Touched::default() };
+        let result = f(extents, &mut change);
+        let touched = change.touched;
+        items.extend(touched.blocks.iter().map(|&block| Item::Block(block)));
+        (result, touched)
+    }
+
+    /// ext4's blocks have a header of 12 bytes, entries of 12 and a checksum of 4; XFS' a header of 72 and
+    /// entries of 16, and its inode has what 176 bytes leave.
+    pub fn shape(&self) -> Shape {
+        match self.kind {
+            FsKind::Ext4 => Shape {
+                inside: 4,
+                root: 4,
+                per_block: 340,
+                longest: 1 << 15,
+                longest_unwritten: (1 << 15) - 1,
+                halves: false,
+            },
+            FsKind::Xfs => {
+                let fork = self.config.xfs.inode_size as usize - 176;
+                let longest = (1 << 21) - 1;
+                Shape {
+                    inside: fork / 16,
+                    root: (fork - 4) / 16,
+                    per_block: (4096 - 72) / 16,
+                    longest,
+                    longest_unwritten: longest,
+                    halves: true,
+                }
+            }
+            FsKind::Bdev => Shape {
+                inside: 1,
+                root: 0,
+                per_block: 0,
+                longest: u32::MAX,
+                longest_unwritten: 0,
+                halves: false,
+            },
+        }
     }
 
     fn search(
@@ -633,17 +686,6 @@ impl Disk {
         if self.kind == FsKind::Xfs {
             items.extend(self.lookup(dir, hash).last().map(|&b| Item::Block(b)));
         }
-    }
-
-    /// Blocks of the extent tree that `extents` need beyond the inode: 4 fit ext4's, and of XFS as
-    /// many as 512 bytes leave room for; 340 (of 12 bytes) or 252 (of 16) a block.
-    pub fn tree_blocks(&self, extents: usize) -> usize {
-        let (inside, per_block) = match self.kind {
-            FsKind::Ext4 => (4, 340),
-            FsKind::Xfs => ((self.config.xfs.inode_size as usize - 176) / 16, 252),
-            FsKind::Bdev => unreachable!("{NO_SPACE}"),
-        };
-        if extents <= inside { 0 } else { extents.div_ceil(per_block) }
     }
 
     /// Bytes of a log item (XFS): chunks of 128 bytes of a block, an inode's core and extents.

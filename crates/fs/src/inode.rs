@@ -1,83 +1,8 @@
 //! Files and directories in memory: sizes, extents, the blocks of a directory.
 
+use crate::extents::Extents;
 use std::collections::BTreeMap;
 use wordline_base::Time;
-
-/// Blocks of a file that stand together on the drive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Extent {
-    /// First block within the file.
-    pub logical: u32,
-    /// First block on the drive.
-    pub block: u32,
-    /// Blocks in a row.
-    pub len: u32,
-}
-
-/// Extents by their place in the file; neighbours on the drive are one.
-#[derive(Clone, Default, Debug)]
-pub struct Extents(Vec<Extent>);
-
-impl Extents {
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-    #[cfg(test)]
-    pub fn iter(&self) -> impl Iterator<Item = &Extent> {
-        self.0.iter()
-    }
-
-    /// Where block `logical` stands, and how many follow it there.
-    pub fn find(&self, logical: u64) -> Option<(u64, u32)> {
-        let at = self.0.partition_point(|e| u64::from(e.logical) <= logical);
-        let e = self.0[..at].last()?;
-        let into = (logical - u64::from(e.logical)) as u32;
-        (into < e.len).then(|| (u64::from(e.block + into), e.len - into))
-    }
-
-    /// Blocks from `logical` on that have no place, `most` at most.
-    pub fn hole(&self, logical: u64, most: u64) -> u64 {
-        let at = self.0.partition_point(|e| u64::from(e.logical) <= logical);
-        match self.0.get(at) {
-            Some(e) => (u64::from(e.logical) - logical).min(most),
-            None => most,
-        }
-    }
-
-    pub fn insert(&mut self, new: Extent) {
-        let at = self.0.partition_point(|e| e.logical < new.logical);
-        if let Some(e) = at.checked_sub(1).and_then(|i| self.0.get_mut(i)) {
-            debug_assert!(e.logical + e.len <= new.logical, "{e:?} overlaps {new:?}");
-            if e.logical + e.len == new.logical && e.block + e.len == new.block {
-                e.len += new.len;
-                return;
-            }
-        }
-        self.0.insert(at, new);
-    }
-
-    /// Takes away what lies from block `logical` on.
-    pub fn cut(&mut self, logical: u64) -> Vec<Extent> {
-        let at = self.0.partition_point(|e| u64::from(e.logical) < logical);
-        let mut gone = self.0.split_off(at);
-        if let Some(e) = self.0.last_mut() {
-            let end = u64::from(e.logical + e.len);
-            if end > logical {
-                let len = (end - logical) as u32;
-                e.len -= len;
-                gone.push(Extent { logical: e.logical + e.len, block: e.block + e.len, len });
-            }
-        }
-        gone
-    }
-
-    /// Where the block before `logical` would continue.
-    pub fn goal(&self, logical: u64) -> Option<u64> {
-        let at = self.0.partition_point(|e| u64::from(e.logical) <= logical);
-        let e = self.0[..at].last()?;
-        Some(u64::from(e.block) + logical - u64::from(e.logical))
-    }
-}
 
 /// Blocks set aside for a file and not yet its own (ext4's inode preallocation, XFS' speculative one).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,8 +31,6 @@ pub struct Inode {
     pub block: u64,
     /// The group that its blocks are looked for in.
     pub group: u32,
-    /// Blocks of the extent tree beyond the inode.
-    pub tree: Vec<u64>,
     /// When it was written, in steps of `time_granularity`; at first older than any.
     pub mtime: Option<u64>,
     /// When it was read, likewise.
@@ -129,11 +52,15 @@ pub struct Inode {
     /// Allocations that changed its tree and have not joined the transaction yet: they hold
     /// i_data_sem (ext4), the ILOCK (XFS).
     pub mapping: u32,
-    /// Data on their way that make it longer (XFS: the size follows them).
-    pub ioends: u32,
+    /// Blocks around a write get zeros under the same lock (ext4).
+    pub zeroing: bool,
 }
 
 impl Inode {
+    /// Its extents are being changed.
+    pub fn is_mapping(&self) -> bool {
+        self.mapping > 0 || self.zeroing
+    }
     /// Where reads find its end.
     pub fn readable(&self) -> u64 {
         self.cut_at.map_or(self.size, |at| self.size.min(at))
@@ -217,21 +144,6 @@ impl Dir {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn extents_join_and_are_cut() {
-        let mut e = Extents::default();
-        e.insert(Extent { logical: 0, block: 100, len: 4 });
-        e.insert(Extent { logical: 4, block: 104, len: 4 });
-        e.insert(Extent { logical: 20, block: 300, len: 2 });
-        assert_eq!(e.len(), 2);
-        assert_eq!(e.find(5), Some((105, 3)));
-        assert_eq!(e.find(8), None);
-        assert_eq!((e.hole(8, 99), e.hole(30, 99)), (12, 99));
-        assert_eq!((e.goal(8), e.goal(30)), (Some(108), Some(310)));
-        let gone: u32 = e.cut(6).iter().map(|e| e.len).sum();
-        assert_eq!((gone, e.find(5), e.find(6)), (4, Some((105, 1)), None));
-    }
 
     #[test]
     fn leaves_split_in_the_middle_of_their_hashes() {

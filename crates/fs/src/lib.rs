@@ -14,6 +14,7 @@
 mod cache;
 pub mod config;
 mod disk;
+mod extents;
 mod fs;
 mod inode;
 mod readahead;

@@ -44,6 +44,11 @@ wordline_base::counters! {
         throttled,
         /// Extents of files allocated.
         allocations,
+        /// Unwritten extents, or parts of them, that became written.
+        conversions,
+        /// Blocks that got zeros beside a write, lest an unwritten extent be split (ext4). `data_blocks` has
+        /// them too.
+        zeroed_blocks,
         /// Files created.
         creates,
         /// Files removed.

@@ -307,18 +307,6 @@ pub(crate) fn unflushed(syncs: u64) -> Option<String> {
     })
 }
 
-/// Syncs of a job and the bytes of its files that fio lays out with fallocate.
-pub(crate) fn reserved(job: &str, syncs: u64, bytes: u64) -> String {
-    format!(
-        "job '{job}': {}, and {:.1} MB of its files are laid out with fallocate. Linux holds such blocks for \
-         unwritten, so that a sync after the first write to each waits for the journal. Here they count as written, \
-         and its syncs are as fast as in files that were written before. --fallocate=none shows the other bound: \
-         each first write allocates",
-        counted(syncs),
-        bytes as f64 / 1e6
-    )
-}
-
 /// What a host FTL reads to rebuild sectors goes over the link as well: `users` and `rebuilding` reads in so
 /// many nanoseconds are more than the drive's `limit` a second, which counts users' alone.
 pub(crate) fn beyond_limit(users: u64, rebuilding: u64, ns: u64, limit: u64) -> Option<String> {

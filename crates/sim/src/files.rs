@@ -4,16 +4,20 @@
 use crate::error::{BuildError, JobError, JobFault};
 use std::collections::BTreeSet;
 use wordline_base::{Ddir, IdVec, IoClass};
-use wordline_fio::job::{Engine, Fadvise, SyncMode};
+use wordline_fio::job::{Engine, Fadvise, Fallocate, SyncMode};
 use wordline_fio::{Generator, Io, Job, Size, Thread};
 use wordline_fs::{Advice, Fs, FsKind, Op};
 use wordline_host::source::Next;
 
-/// Whether a job's file is there when the run begins, as fio lays files out (setup_files): filled
-/// for jobs that read, overwrite, or have blocks reserved (fallocate), else empty.
+/// Whether a job's file is there when the run begins, as fio lays files out (setup_files): written
+/// for jobs that read or overwrite, else with blocks that are reserved (fallocate), or empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Layout {
-    Full,
+    Written,
+    /// Its blocks hold no data.
+    Reserved,
+    /// So they do, and it is empty.
+    Kept,
     Empty,
     /// `create_on_open`, and what the engine filecreate makes itself.
     Missing,
@@ -55,10 +59,6 @@ pub struct Files {
     device: bool,
     /// The file that filecreate and its like made the last call for.
     called: Option<u32>,
-    /// Blocks are there only because fallocate reserved them.
-    reserves: bool,
-    /// Bytes of files that were laid out so.
-    reserved: u64,
     /// The job, and what it says of its size, for an error.
     asked: (String, String),
     /// The job makes more than one.
@@ -101,12 +101,15 @@ impl Files {
         let files: IdVec<u32, OneFile> = (0..job.file_count()).map(named).collect();
         let layout = match job.ioengine {
             Engine::FileCreate => Layout::Missing,
-            Engine::FileStat | Engine::FileDelete => Layout::Full,
+            Engine::FileStat | Engine::FileDelete => Layout::Written,
             _ if job.create_on_open => Layout::Missing,
-            _ if job.rw.reads() || job.overwrite || job.fallocate => Layout::Full,
-            _ => Layout::Empty,
+            _ if job.rw.reads() || job.overwrite => Layout::Written,
+            _ => match job.fallocate {
+                Fallocate::Native => Layout::Reserved,
+                Fallocate::Keep => Layout::Kept,
+                Fallocate::None => Layout::Empty,
+            },
         };
-        let written = job.rw.reads() || job.overwrite || job.ioengine.is_by_name();
         let advice = match (job.fadvise, job.rw.is_random()) {
             (Fadvise::None, _) => Advice::Normal,
             (Fadvise::Random, _) | (Fadvise::Workload, true) => Advice::Random,
@@ -125,8 +128,6 @@ impl Files {
             writes: job.rw.writes(),
             device,
             called: None,
-            reserves: layout == Layout::Full && !written,
-            reserved: 0,
             asked: (job.name.clone(), asked(job)),
             several: job.file_count() > 1 || job.numjobs > 1,
         })
@@ -142,23 +143,30 @@ impl Files {
             self.files.iter_mut().for_each(|f| (f.id, f.base, f.size) = (id, 0, size));
             return Ok(());
         }
-        self.reserved = 0;
         let mut laid = 0;
         for file in &mut self.files {
             let (dir, name) = file.name.rsplit_once('/').unwrap_or(("", &file.name));
             let (id, new) = names.file(fs, dir, name);
             file.id = id;
-            let size = if self.layout == Layout::Full { file.size } else { 0 };
+            let size = file.size;
             // Less what its directory and the tree of its extents may take.
             let room = ((fs.free_bytes() + laid) >> 20).saturating_sub(1);
-            if new && self.layout != Layout::Missing && !fs.lay_out(id, size) {
+            let fits = !new
+                || match self.layout {
+                    Layout::Written => fs.lay_out(id, size),
+                    Layout::Reserved => fs.reserve(id, size, size),
+                    Layout::Kept => fs.reserve(id, 0, size),
+                    Layout::Empty => fs.lay_out(id, 0),
+                    Layout::Missing => true,
+                };
+            if !fits {
                 let (job, asked) = self.asked.clone();
                 let (drive, file) = (fs.bytes() >> 20, name.into());
                 let fewer = if self.several { " in all, or fewer files" } else { "" };
                 return Err(BuildError::FilesDoNotFit { job, asked, file, room, drive, fewer });
             }
-            laid += if new { size } else { 0 };
-            self.reserved += if new && self.reserves { size } else { 0 };
+            let takes = !matches!(self.layout, Layout::Empty | Layout::Missing);
+            laid += if new && takes { size } else { 0 };
         }
         Ok(())
     }
@@ -211,11 +219,6 @@ impl Files {
             Ddir::DataSync => Op::Fsync { file: id, data_only: true },
             Ddir::Sync | Ddir::Trim => Op::Fsync { file: id, data_only: false },
         })
-    }
-
-    /// Bytes of its files that are laid out by fallocate alone.
-    pub fn reserved(&self) -> u64 {
-        self.reserved
     }
 
     /// At the job's end: one of its files that is still open.

@@ -14,8 +14,8 @@ use crate::units::{self, Size, Unit};
 pub use complete::{Remark, complete};
 pub use values::nearest_engine;
 use values::{
-    cpus, distribution, engine, fadvise, fill_shares, items, millis, normal, pareto, replay_skip,
-    share, split_directions, split_names, steady, sync_file_range, zipf,
+    cpus, distribution, engine, fadvise, fallocate, fill_shares, items, millis, normal, pareto,
+    replay_skip, share, split_directions, split_names, steady, sync_file_range, zipf,
 };
 use wordline_base::Span;
 
@@ -241,8 +241,7 @@ pub fn apply(
         "invalidate" => job.invalidate = v.flag()?,
         "create_on_open" => job.create_on_open = v.flag()?,
         "overwrite" => job.overwrite = v.flag()?,
-        // keep and posix reserve blocks too; truncate sets the size alone.
-        "fallocate" => job.fallocate = !matches!(v.text, "none" | "0" | "truncate"),
+        "fallocate" => job.fallocate = fallocate(v.text),
         "fadvise_hint" => job.fadvise = fadvise(v.text),
         "sync" => job.sync = v.choice::<SyncMode>()?,
         "write_hint" => job.write_hint = v.choice::<WriteHint>()?,

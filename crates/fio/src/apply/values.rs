@@ -4,7 +4,7 @@ use crate::apply::Input;
 use crate::choice::{Choice, unknown};
 use crate::dist::ZoneSlice;
 use crate::error::ValueError;
-use crate::job::{Distribution, Engine, Fadvise, SteadyCriterion, words};
+use crate::job::{Distribution, Engine, Fadvise, Fallocate, SteadyCriterion, words};
 use crate::options::{choice, integer};
 use crate::units::Unit;
 use wordline_base::{Span, nearest};
@@ -277,6 +277,14 @@ pub(super) fn fadvise(text: &str) -> Fadvise {
         "random" => Fadvise::Random,
         "sequential" => Fadvise::Sequential,
         _ => Fadvise::Workload,
+    }
+}
+
+pub(super) fn fallocate(text: &str) -> Fallocate {
+    match text {
+        "none" | "0" | "truncate" => Fallocate::None,
+        "keep" => Fallocate::Keep,
+        _ => Fallocate::Native,
     }
 }
 

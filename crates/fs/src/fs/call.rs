@@ -3,7 +3,7 @@
 use crate::cache::Key;
 use crate::config::{Atime, FsKind};
 use crate::disk::Item;
-use crate::fs::{Advice, BIO_PAGES, BioKind, Flow, Frame, Fs, Op, Owner, PAGE, Wait, What};
+use crate::fs::{Advice, BIO_PAGES, BioKind, Flow, Frame, Fs, Op, Owner, PAGE, Wait, Want, What};
 use crate::readahead::{Cached, ReadAhead, Window};
 
 /// What goes past the cache. A write with `fua` is on the medium when it ends.
@@ -253,7 +253,8 @@ impl Fs {
                 page += 1;
                 continue;
             }
-            let place = self.inodes[ino].extents.find(page);
+            // Unwritten blocks are zeros in memory, as a hole is.
+            let place = self.inodes[ino].extents.written(page);
             let most =
                 place.map_or(1, |(_, run)| u64::from(run)).min(BIO_PAGES).min(first + n - page);
             let mut len = 0;
@@ -321,50 +322,58 @@ impl Fs {
                 self.go(t, if now { 3 } else { 2 });
                 let missing =
                     (first..=last).filter(|&p| self.cache.get(Key::new(ino, p)).is_none());
+                let extents = &self.inodes[ino].extents;
+                let homeless =
+                    missing.clone().filter(|&p| extents.find(p).is_none()).count() as u64;
                 let missing = missing.count() as u64;
                 // ENOSPC at the call, not at write-back.
-                if now && self.promised + missing > self.disk.space.free() {
+                if now && homeless > 0 && self.promised + homeless > self.disk.space.free() {
                     return self.fail(t);
                 }
                 self.push(t, Frame::Room(missing))
             }
-            // Blocks at once: nodelalloc, data=journal.
+            // Blocks at once: nodelalloc, data=journal. Their transaction has the write, too (ext4_write_begin).
             2 => {
-                let hole = (first..=last).find(|&p| self.inodes[ino].extents.find(p).is_none());
+                let extents = &self.inodes[ino].extents;
+                let hole = (first..=last).find(|&p| extents.written(p).is_none());
+                let begins = hole.is_some() || self.journals_data();
                 match hole {
+                    _ if begins && !self.tasks[t].in_handle => self.push(t, Frame::Begin),
                     Some(logical) if self.tasks[t].at != logical + 1 => {
                         // Once for each place, lest a full drive be asked for ever.
                         self.tasks[t].at = logical + 1;
                         let inode = &mut self.inodes[ino];
                         inode.size = inode.size.max(offset + u64::from(len));
-                        let n = last - logical + 1;
-                        self.push(t, Frame::Allocate { ino, logical, n, phase: 0 })
+                        let (n, want, own) = (last - logical + 1, Want::Written, false);
+                        self.push(t, Frame::Allocate { ino, logical, n, want, own, phase: 0 })
                     }
-                    Some(_) => self.fail(t),
+                    Some(_) => {
+                        self.fail(t);
+                        self.push(t, Frame::End)
+                    }
                     None => {
                         self.go(t, 3);
-                        if self.journals_data() {
-                            return self.push(t, Frame::Begin);
-                        }
                         Flow::Again
                     }
                 }
             }
             3 => {
                 self.fill(t, ino, offset, len);
-                if self.tasks[t].in_handle {
-                    // data=journal: the pages are the transaction's.
-                    let task = &mut self.tasks[t];
-                    task.touched.push((ino, true));
-                    let item = self.disk.inode_item(ino, &self.inodes[ino]);
-                    self.tasks[t].items = vec![item];
-                    self.go(t, 4);
-                    self.push(t, Frame::End);
-                    return self.push(t, Frame::Join);
-                }
                 self.go(t, 4);
-                self.grow(t, ino, offset + u64::from(len));
-                Flow::Again
+                if !self.tasks[t].in_handle {
+                    self.grow(t, ino, offset + u64::from(len));
+                    return Flow::Again;
+                }
+                self.push(t, Frame::End);
+                if !self.journals_data() {
+                    return Flow::Again;
+                }
+                // The pages are the transaction's.
+                let item = self.disk.inode_item(ino, &self.inodes[ino]);
+                let task = &mut self.tasks[t];
+                task.touched.push((ino, true));
+                task.items = vec![item];
+                self.push(t, Frame::Join)
             }
             _ => {
                 self.stats.dirtied += n;
@@ -378,7 +387,7 @@ impl Fs {
     /// log the new size.
     fn grow(&mut self, t: u32, ino: u32, end: u64) {
         let inode = &mut self.inodes[ino];
-        let mapped = inode.extents.find((end - 1) / PAGE).is_some();
+        let mapped = inode.extents.written((end - 1) / PAGE).is_some();
         if self.config.kind == FsKind::Ext4 && end > inode.disk_size && mapped {
             inode.disk_size = end;
             let item = self.disk.inode_item(ino, &self.inodes[ino]);
@@ -482,22 +491,28 @@ impl Fs {
                 )
             }
             3 => {
-                self.tasks[t].at = 0;
+                self.tasks[t].at = first;
                 self.go(t, if write { 4 } else { 5 });
                 Flow::Again
             }
             4 => {
-                let inode = &self.inodes[ino];
-                let Some(logical) = (first..=last).find(|&p| inode.extents.find(p).is_none())
-                else {
+                let from = self.tasks[t].at;
+                let extents = &self.inodes[ino].extents;
+                let takes = |p| extents.at(p).is_some_and(|e| self.takes_data(&e));
+                let Some(logical) = (from..=last).find(|&p| !takes(p)) else {
                     self.go(t, 5);
                     return Flow::Again;
                 };
-                if self.tasks[t].at == logical + 1 {
-                    return self.fail(t);
-                }
-                self.tasks[t].at = logical + 1;
-                self.push(t, Frame::Allocate { ino, logical, n: last - logical + 1, phase: 0 })
+                self.tasks[t].at = logical;
+                // ext4_direct_IO_write: nobody reads behind the end of the file.
+                let behind = offset / PAGE * PAGE >= self.inodes[ino].size;
+                let want = match self.config.kind {
+                    FsKind::Ext4 if behind => Want::Written,
+                    _ => Want::Unwritten,
+                };
+                self.go(t, 9);
+                let n = last - logical + 1;
+                self.push(t, Frame::Allocate { ino, logical, n, want, own: true, phase: 0 })
             }
             5 => {
                 let mut at = offset;
@@ -505,18 +520,26 @@ impl Fs {
                     let page = at / PAGE;
                     let left = offset + length - at;
                     let into = at % PAGE;
-                    let Some((place, run)) = self.inodes[ino].extents.find(page) else {
+                    let found = self.inodes[ino].extents.at(page);
+                    let Some(e) = found.filter(|e| write || !e.unwritten) else {
                         // A hole reads as zeros.
                         at = (page + 1) * PAGE;
                         continue;
                     };
-                    let bytes = left.min(u64::from(run) * PAGE - into).min(BIO_PAGES * PAGE);
+                    let run = u64::from(e.end()) - page;
+                    let bytes = left.min(run * PAGE - into).min(BIO_PAGES * PAGE);
                     self.work(t, self.config.cost.map);
                     let kind = if write { BioKind::Write } else { BioKind::Read };
+                    let place = u64::from(e.block) + page - u64::from(e.logical);
                     let mut bio = self.bio(kind, What::Data, place, 1);
-                    bio.offset += into;
+                    // The rest of a block that is unwritten gets zeros (dio_zero_block, iomap_dio_zero).
+                    let (from, to) = match e.unwritten {
+                        true => (0, (into + bytes).next_multiple_of(PAGE)),
+                        false => (into, into + bytes.next_multiple_of(self.lba)),
+                    };
+                    bio.offset += from;
                     bio.fua = what == Direct::Write { fua: true };
-                    bio.len = bytes.next_multiple_of(self.lba) as u32;
+                    bio.len = (to - from) as u32;
                     self.submit(t, Owner::Task(t), bio);
                     at += bytes;
                 }
@@ -533,11 +556,23 @@ impl Fs {
                 if !write {
                     return self.leave(t);
                 }
-                // What was read in meanwhile may be of before.
                 self.go(t, 7);
-                self.push(t, Frame::DropPages { ino, first, last })
+                let end = offset + length;
+                let unwritten = self.inodes[ino].extents.unwritten(first, last + 1);
+                if unwritten.is_none() || !self.tasks[t].ok {
+                    return Flow::Again;
+                }
+                // XFS has the size in the same transaction.
+                let longer = self.config.kind == FsKind::Xfs && end > self.inodes[ino].size;
+                let size = if longer { end } else { 0 };
+                self.push(t, Frame::Convert { ino, at: first, end: last + 1, size, phase: 0 })
             }
             7 => {
+                // What was read in meanwhile may be of before.
+                self.go(t, 8);
+                self.push(t, Frame::DropPages { ino, first, last })
+            }
+            8 => {
                 self.go(t, 100);
                 let end = offset + length;
                 if end > self.inodes[ino].size {
@@ -548,7 +583,15 @@ impl Fs {
                 }
                 Flow::Again
             }
-            _ => unreachable!("direct I/O has eight steps"),
+            9 => {
+                let Some((_, run)) = self.inodes[ino].extents.find(self.tasks[t].at) else {
+                    return self.fail(t);
+                };
+                self.tasks[t].at += u64::from(run);
+                self.go(t, 4);
+                Flow::Again
+            }
+            _ => unreachable!("direct I/O has ten steps"),
         }
     }
 

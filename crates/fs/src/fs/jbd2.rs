@@ -7,7 +7,7 @@
 
 use crate::cache::{Key, META};
 use crate::config::{DataMode, FsConfig};
-use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Wait, What};
+use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Pages, Wait, What};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wordline_base::{Span, Time};
 
@@ -553,7 +553,7 @@ impl Fs {
         let what = if ino == META { What::Meta } else { What::Data };
         let mut bio = self.bio(BioKind::Write, what, block, 1);
         bio.tag = u64::from(ino);
-        self.submit(t, Owner::Write { ino, first: page, n: 1, ends: 0 }, bio);
+        self.submit(t, Owner::Write(Pages::new(ino, page, 1)), bio);
         self.settle_age(ino);
         true
     }

@@ -1,6 +1,7 @@
 //! The file system as a whole: tasks and what they wait for, bios, and time.
 
 mod call;
+mod convert;
 mod jbd2;
 mod namei;
 mod sync;
@@ -142,21 +143,43 @@ pub enum Turn {
     },
 }
 
+/// Pages of a file on their way to the drive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pages {
+    pub ino: u32,
+    pub first: u64,
+    pub n: u32,
+    /// Bytes of the file once they are there, if it becomes longer (XFS).
+    pub ends: u64,
+    /// Their blocks are unwritten until then.
+    pub unwritten: bool,
+}
+
+impl Pages {
+    pub fn new(ino: u32, first: u64, n: u64) -> Pages {
+        Pages { ino, first, n: n as u32, ends: 0, unwritten: false }
+    }
+}
+
+/// What a write's blocks are to be before its data are on their way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Want {
+    /// They count as written: the transaction waits for the data, or the size follows them.
+    Written,
+    /// They are unwritten until the data are there.
+    Unwritten,
+}
+
 /// Who is told when a bio ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Owner {
-    /// Pages of a file, read or written; the last says the file became longer.
+    /// Pages of a file, read or written.
     Read {
         ino: u32,
         first: u64,
         n: u32,
     },
-    Write {
-        ino: u32,
-        first: u64,
-        n: u32,
-        ends: u64,
-    },
+    Write(Pages),
     /// A task counts it. `META` pages it wrote are clean then.
     Task(u32),
     /// A log buffer of a checkpoint.
@@ -269,6 +292,17 @@ pub(crate) enum Frame {
         ino: u32,
         logical: u64,
         n: u64,
+        want: Want,
+        /// In a handle of its own.
+        own: bool,
+        phase: u8,
+    },
+    /// The data of pages `at` to `end` are on the drive, and the file has `size` bytes at least.
+    Convert {
+        ino: u32,
+        at: u64,
+        end: u64,
+        size: u64,
         phase: u8,
     },
     Flusher {
@@ -379,6 +413,8 @@ pub struct Fs {
     flusher_called: bool,
     /// Blocks promised to delayed allocation.
     promised: u64,
+    /// Pages on the drive whose end is to be logged before they are clean.
+    ended: VecDeque<Pages>,
     /// Versions of pages so far.
     stamp: u32,
     /// Tests: what the drive holds, by block.
@@ -448,6 +484,7 @@ impl Fs {
             flusher_at: Time::NEVER,
             flusher_called: false,
             promised: 0,
+            ended: VecDeque::new(),
             stamp: 0,
             shadow: None,
             #[cfg(test)]
@@ -568,7 +605,7 @@ impl Fs {
                     self.cache.set_uptodate(key);
                 }
             }
-            Owner::Write { ino, first, n, ends } => self.written(ino, first, n, ends, ok),
+            Owner::Write(pages) => self.written(pages, ok),
             Owner::Task(task) => {
                 let t = &mut self.tasks[task];
                 t.bios -= 1;
@@ -618,7 +655,7 @@ impl Fs {
         match wait {
             Wait::Page(key) => self.cache_at(key).is_none_or(|uptodate| uptodate),
             Wait::WriteBack { ino, first, last } => !self.cache.is_writing(ino, first, last),
-            Wait::Mapping(ino) => self.inodes[ino].mapping == 0,
+            Wait::Mapping(ino) => !self.inodes[ino].is_mapping(),
             Wait::Buffer(block) => !self.is_locked(block),
             Wait::Bios => self.tasks[task].bios == 0,
             Wait::Commit(seq) => self.durable() >= seq,
@@ -697,7 +734,12 @@ impl Fs {
             Frame::Sync { ino, data_only, phase } => self.sync_step(t, ino, data_only, phase),
             Frame::Force { seq, phase } => self.force(t, seq, phase),
             Frame::Throttle { phase } => self.throttle(t, phase),
-            Frame::Allocate { ino, logical, n, phase } => self.allocate(t, ino, logical, n, phase),
+            Frame::Allocate { ino, logical, n, want, own, phase } => {
+                self.allocate(t, ino, (logical, n), want, own, phase)
+            }
+            Frame::Convert { ino, at, end, size, phase } => {
+                self.convert(t, ino, (at, end), size, phase)
+            }
             Frame::Flusher { phase } => self.flusher(t, phase),
             Frame::Commit { phase } => self.commit(t, phase),
             Frame::Checkpoint { phase } => self.checkpoint(t, phase),
@@ -727,6 +769,7 @@ impl Fs {
                 | Frame::Force { phase, .. }
                 | Frame::Throttle { phase }
                 | Frame::Allocate { phase, .. }
+                | Frame::Convert { phase, .. }
                 | Frame::Flusher { phase }
                 | Frame::Commit { phase }
                 | Frame::Checkpoint { phase }

@@ -7,8 +7,9 @@
 use crate::cache::{Key, META};
 use crate::config::FsKind;
 use crate::disk::Item;
+use crate::extents::Extent;
 use crate::fs::{Advice, File, Flow, Frame, Fs, Log, NO_LOG, Op, PAGE, Wait};
-use crate::inode::{Dir, Extent, Inode};
+use crate::inode::{Dir, Inode};
 
 impl Fs {
     /// The block device as a file of its own length, all of it in its place.
@@ -16,7 +17,8 @@ impl Fs {
         let blocks = self.disk.blocks;
         let size = blocks * PAGE;
         let mut inode = Inode { size, disk_size: size, ..Inode::default() };
-        inode.extents.insert(Extent { logical: 0, block: 0, len: blocks as u32 });
+        let all = Extent { logical: 0, block: 0, len: blocks as u32, unwritten: false };
+        self.disk.change(&mut inode.extents, 0, &mut Vec::new(), |e, c| e.insert(all, true, c));
         self.inodes.push(inode);
         let inode = self.inodes.count() - 1;
         self.files.push(File { dir: 0, hash: 0, name_len: 0, inode });
@@ -72,22 +74,29 @@ impl Fs {
     /// A file that is there when the run begins: allocated at once, written back, not in the cache.
     /// False if the drive is full.
     pub fn lay_out(&mut self, file: u32, size: u64) -> bool {
+        self.place(file, size, size, false)
+    }
+    /// A file of so many bytes with blocks for `reserved` bytes that were never written (fallocate).
+    pub fn reserve(&mut self, file: u32, size: u64, reserved: u64) -> bool {
+        self.place(file, size, reserved, true)
+    }
+
+    fn place(&mut self, file: u32, size: u64, room: u64, unwritten: bool) -> bool {
         let mut items = Vec::new();
         let Some(ino) = self.make(file, &mut items) else { return false };
         let mut inode = std::mem::take(&mut self.inodes[ino]);
-        inode.size = size;
-        let blocks = size.div_ceil(PAGE);
+        // How much is set aside goes by what the file will be.
+        inode.size = room;
+        let blocks = room.div_ceil(PAGE);
         let mut at = 0;
         while at < blocks {
             let want = (blocks - at).min(2048) as u32;
             let Some(e) = self.disk.allocate(&mut inode, at, want, 0, &mut items) else { break };
             at += u64::from(e.len);
+            let (e, goal) = (Extent { unwritten, ..e }, inode.block);
+            self.disk.change(&mut inode.extents, goal, &mut items, |all, c| all.insert(e, true, c));
         }
-        while inode.tree.len() < self.disk.tree_blocks(inode.extents.len()) {
-            let Some(block) = self.disk.new_block(inode.block, &mut items) else { break };
-            inode.tree.push(block);
-        }
-        inode.disk_size = size;
+        (inode.size, inode.disk_size) = (size, size);
         self.disk.release_reserve(&mut inode);
         self.inodes[ino] = inode;
         self.was_there(&items);
@@ -141,7 +150,7 @@ impl Fs {
         if f.inode != 0 {
             let inode = &self.inodes[f.inode];
             need.push(inode.block);
-            need.extend(&inode.tree);
+            need.extend(inode.extents.tree());
         }
         let cost = &self.config.cost;
         let span = cost.path + cost.directory * need.len().max(1) as u64;
@@ -255,7 +264,7 @@ impl Fs {
 
     /// What a truncation waits for: pages under way, and whoever is at the tree of extents.
     fn may_not_cut(&self, ino: u32, page: u64) -> Option<Wait> {
-        let lock = (self.inodes[ino].mapping > 0).then_some(Wait::Mapping(ino));
+        let lock = self.inodes[ino].is_mapping().then_some(Wait::Mapping(ino));
         self.busy(ino, page, u64::MAX).map(|(_, wait)| wait).or(lock)
     }
 
@@ -272,17 +281,24 @@ impl Fs {
         self.settle_age(ino);
         let mut inode = std::mem::take(&mut self.inodes[ino]);
         self.disk.release_reserve(&mut inode);
-        for gone in inode.extents.cut(page) {
+        let goal = inode.block;
+        let (gone, touched) =
+            self.disk.change(&mut inode.extents, goal, items, |all, c| all.cut(page, c));
+        for gone in gone {
             self.disk.free_items(u64::from(gone.block), items);
             self.tasks[t].freed.push((u64::from(gone.block), gone.len));
         }
-        let wanted = self.disk.tree_blocks(inode.extents.len());
-        for block in inode.tree.split_off(wanted.min(inode.tree.len())) {
+        self.free_tree(t, touched.freed, items);
+        self.inodes[ino] = inode;
+    }
+
+    /// Blocks of a tree of extents are free with this transaction.
+    pub(crate) fn free_tree(&mut self, t: u32, blocks: Vec<u64>, items: &mut Vec<Item>) {
+        for block in blocks {
             self.disk.free_items(block, items);
             self.tasks[t].freed.push((block, 1));
             self.forget(block);
         }
-        self.inodes[ino] = inode;
     }
 
     /// A metadata block that is freed is not written any more (jbd2_journal_forget, with a revoke).
@@ -377,7 +393,7 @@ impl Fs {
                 self.files[file].inode = 0;
                 self.stats.unlinks += 1;
                 self.work(t, self.config.cost.inode + self.config.cost.directory);
-                self.join_items(t, items, &[parent])
+                self.join_items(t, items, &[parent, ino])
             }
             3 => {
                 self.go(t, 4);

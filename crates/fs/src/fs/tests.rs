@@ -5,6 +5,7 @@ mod crash;
 mod journal;
 mod medium;
 mod pages;
+mod unwritten;
 
 use crate::cache::{Key, META};
 use crate::config::*;
@@ -39,6 +40,7 @@ pub(crate) fn config(kind: FsKind) -> FsConfig {
             flex_groups: 16,
             group_prealloc: 512,
             stream_request: 16,
+            extent_max_zeroout: 32 << 10,
         },
         xfs: XfsConfig {
             ag_count: 4,
@@ -267,7 +269,8 @@ impl Machine {
             for e in inode.extents.iter() {
                 (e.block..e.block + e.len).for_each(|b| own(u64::from(b), "block"));
             }
-            inode.tree.iter().for_each(|&b| own(b, "tree block"));
+            inode.extents.tree().for_each(|b| own(b, "tree block"));
+            inode.extents.check(&fs.disk.shape());
             if let Some(r) = inode.reserve {
                 (r.block..r.block + u64::from(r.len)).for_each(|b| own(b, "reserved block"));
             }

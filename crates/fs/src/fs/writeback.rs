@@ -5,8 +5,8 @@
 //! from estimated bandwidths before that point are left out.
 
 use crate::cache::{Key, META};
-use crate::config::{DataMode, FsKind};
-use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Wait, What};
+use crate::config::FsKind;
+use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Pages, Wait, Want, What};
 use wordline_base::Time;
 
 /// MAX_WRITEBACK_PAGES: pages of one inode before the next has its turn.
@@ -150,10 +150,12 @@ impl Fs {
         if ino == META {
             return self.write_meta(t, first, n, left, turn);
         }
-        let (block, run) = match self.inodes[ino].extents.find(first) {
-            Some(found) => found,
-            None if mapped => return turn(self, first + 1, left),
-            None if phase == 1 => {
+        let found = self.inodes[ino].extents.at(first);
+        let Some(e) = found.filter(|e| self.takes_data(e)) else {
+            if mapped {
+                return turn(self, first + 1, left);
+            }
+            if phase == 1 && found.is_none() {
                 // The drive is full: these pages are lost (ext4 says so in the kernel's log).
                 for page in first..first + n {
                     self.cache.clear_dirty(Key::new(ino, page));
@@ -161,27 +163,33 @@ impl Fs {
                 self.settle_age(ino);
                 return turn(self, first + n, left);
             }
-            None => {
-                let n = self.inodes[ino].extents.hole(first, n);
-                self.go(t, 1);
-                return self.push(t, Frame::Allocate { ino, logical: first, n, phase: 0 });
-            }
+            let n = self.inodes[ino].extents.run(first, n);
+            self.go(t, 1);
+            let (logical, want, own) = (first, Want::Written, true);
+            return self.push(t, Frame::Allocate { ino, logical, n, want, own, phase: 0 });
         };
         let busy = (first..first + n).position(|p| self.cache.is_writing(ino, p, p));
-        let n = n.min(u64::from(run)).min(BIO_PAGES).min(busy.map_or(u64::MAX, |b| b as u64));
+        let run = u64::from(e.end()) - first;
+        let n = n.min(run).min(busy.map_or(u64::MAX, |b| b as u64));
+        // All of them at once: a commit waits for what is under way.
         for page in first..first + n {
             self.cache.begin_write(Key::new(ino, page));
         }
+        let block = u64::from(e.block) + first - u64::from(e.logical);
         self.store(block, ino, first, n);
-        self.work(t, self.config.cost.write_back * n);
-        let inode = &mut self.inodes[ino];
-        let end = ((first + n) * PAGE).min(inode.size);
-        let ends = if self.config.kind == FsKind::Xfs && end > inode.disk_size { end } else { 0 };
-        inode.ioends += u32::from(ends > 0);
-        let mut bio = self.bio(BioKind::Write, What::Data, block, n);
-        bio.sync = sync;
-        bio.tag = u64::from(ino);
-        self.submit(t, Owner::Write { ino, first, n: n as u32, ends }, bio);
+        for at in (0..n).step_by(BIO_PAGES as usize) {
+            let (page, n) = (first + at, BIO_PAGES.min(n - at));
+            self.work(t, self.config.cost.write_back * n);
+            let inode = &self.inodes[ino];
+            let end = ((page + n) * PAGE).min(inode.size);
+            let longer = self.config.kind == FsKind::Xfs && end > inode.disk_size;
+            let ends = if longer { end } else { 0 };
+            let mut bio = self.bio(BioKind::Write, What::Data, block + at, n);
+            bio.sync = sync;
+            bio.tag = u64::from(ino);
+            let pages = Pages { ends, unwritten: e.unwritten, ..Pages::new(ino, page, n) };
+            self.submit(t, Owner::Write(pages), bio);
+        }
         self.settle_age(ino);
         turn(self, first + n, left - n.min(left))
     }
@@ -204,107 +212,17 @@ impl Fs {
         let mut bio = self.bio(BioKind::Write, What::Meta, first, n);
         bio.sync = false;
         // Neighbours in the device's own mapping are one bio (mpage through the block device).
-        self.submit(t, Owner::Write { ino: META, first, n: n as u32, ends: 0 }, bio);
+        self.submit(t, Owner::Write(Pages::new(META, first, n)), bio);
         turn(self, first + n, left - n.min(left))
     }
 
-    /// Blocks for dirty pages (ext4_writepages with delayed allocation, xfs_iomap_write_allocate),
-    /// or for a write that comes without delay.
-    pub(crate) fn allocate(&mut self, t: u32, ino: u32, logical: u64, n: u64, phase: u8) -> Flow {
-        match phase {
-            0 => {
-                self.go(t, 1);
-                if !self.tasks[t].in_handle {
-                    return self.push(t, Frame::Begin);
-                }
-                Flow::Again
-            }
-            // Another task was faster: nothing to choose, nothing to log.
-            1 if self.inodes[ino].extents.find(logical).is_some() => {
-                if let Some(below) = self.frame_below(t) {
-                    *below = 0;
-                }
-                self.go(t, 3);
-                Flow::Again
-            }
-            1 => {
-                let hole = self.inodes[ino].extents.hole(logical, n);
-                let mut items = Vec::new();
-                let mut inode = std::mem::take(&mut self.inodes[ino]);
-                let core = t;
-                let given =
-                    self.disk.allocate(&mut inode, logical, hole.max(1) as u32, core, &mut items);
-                if let Some(extent) = given {
-                    let end = (logical + u64::from(extent.len)) * PAGE;
-                    if self.config.kind == FsKind::Ext4 {
-                        inode.disk_size = inode.disk_size.max(end.min(inode.size));
-                    }
-                    self.stats.allocations += 1;
-                    self.promised = self.promised.saturating_sub(u64::from(extent.len));
-                    let wanted = self.disk.tree_blocks(inode.extents.len());
-                    while inode.tree.len() < wanted {
-                        let Some(block) = self.disk.new_block(u64::from(extent.block), &mut items)
-                        else {
-                            break;
-                        };
-                        inode.tree.push(block);
-                    }
-                    let leaf = inode.tree.last().copied();
-                    items.extend(leaf.map(crate::disk::Item::Block));
-                    items.push(self.disk.inode_item(ino, &inode));
-                }
-                inode.mapping += 1;
-                self.inodes[ino] = inode;
-                self.work(t, self.config.cost.allocate);
-                if given.is_some() {
-                    if let Log::Jbd2(j) = &mut self.log
-                        && self.config.ext4.data == DataMode::Ordered
-                    {
-                        j.order(ino, !self.config.ext4.delalloc);
-                    }
-                    self.tasks[t].items = items;
-                    self.tasks[t].touched.push((ino, true));
-                    // Back to the pages: they are mapped now.
-                    if let Some(below) = self.frame_below(t) {
-                        *below = 0;
-                    }
-                }
-                self.go(t, 2);
-                self.push(t, Frame::Join)
-            }
-            2 => {
-                self.inodes[ino].mapping -= 1;
-                self.go(t, 3);
-                Flow::Again
-            }
-            3 => {
-                self.go(t, 4);
-                self.push(t, Frame::End)
-            }
-            _ => self.pop(t),
-        }
-    }
-
-    /// The phase of the WritePages frame that waits for this allocation.
-    fn frame_below(&mut self, t: u32) -> Option<&mut u8> {
-        let frames = &mut self.tasks[t].frames;
-        let below = frames.len().checked_sub(2)?;
-        match &mut frames[below] {
-            Frame::WritePages { phase, .. } => Some(phase),
-            _ => None,
-        }
-    }
-
     /// A bio of pages has ended.
-    pub(crate) fn written(&mut self, ino: u32, first: u64, n: u32, ends: u64, ok: bool) {
-        if ends > 0 && ok {
-            // XFS: the pages stay under write-back until the size is logged.
-            if let Log::Xfs(x) = &mut self.log {
-                x.ioends.push_back((ino, first, n, ends));
-            }
-            return;
+    pub(crate) fn written(&mut self, pages: Pages, ok: bool) {
+        if ok && (pages.ends > 0 || pages.unwritten) {
+            // They stay under write-back until that is logged.
+            return self.ended.push_back(pages);
         }
-        self.end_pages(ino, first, n);
+        self.end_pages(pages.ino, pages.first, pages.n);
     }
 
     pub(crate) fn end_pages(&mut self, ino: u32, first: u64, n: u32) {

@@ -8,7 +8,7 @@
 use crate::cache::{Key, META};
 use crate::config::FsConfig;
 use crate::disk::Item;
-use crate::fs::{BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Wait, What};
+use crate::fs::{BioKind, Flow, Fs, Log, Owner, PAGE, Wait, What};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wordline_base::{Span, Time};
 
@@ -90,8 +90,6 @@ pub(crate) struct Xlog {
     sync_at: Time,
     /// Log buffers go out with preflush and FUA.
     barrier: bool,
-    /// Ends of files to be logged, of writes that came back.
-    pub ioends: VecDeque<(u32, u64, u32, u64)>,
 }
 
 impl Xlog {
@@ -127,7 +125,6 @@ impl Xlog {
             target: 0,
             sync_at: Time::NEVER,
             barrier: config.barrier,
-            ioends: VecDeque::new(),
         }
     }
 
@@ -292,9 +289,6 @@ impl Fs {
     pub(crate) fn ail_wanted(&self) -> bool {
         matches!(&self.log, Log::Xfs(x) if x.flushing.len() < BATCH
             && (x.next_item().is_some() || x.tail_pinned() && x.forced < x.seq))
-    }
-    pub(crate) fn ioend_wanted(&self) -> bool {
-        matches!(&self.log, Log::Xfs(x) if !x.ioends.is_empty())
     }
     pub(crate) fn iclog_free(&self) -> bool {
         matches!(&self.log, Log::Xfs(x) if x.free_buffers > 0)
@@ -492,38 +486,6 @@ impl Fs {
         let x = self.xfs();
         if !x.may_begin() || x.room() < x.len / 4 {
             x.press();
-        }
-    }
-
-    /// xfs_end_io: the size follows the data, in a transaction of its own.
-    pub(crate) fn ioend(&mut self, t: u32, phase: u8) -> Flow {
-        let front = self.xfs().ioends.front().copied();
-        let Some((ino, first, n, ends)) = front else { return Flow::Block(Wait::Work) };
-        match phase {
-            0 => {
-                self.go(t, 1);
-                self.push(t, Frame::Begin)
-            }
-            1 => {
-                let inode = &mut self.inodes[ino];
-                inode.disk_size = inode.disk_size.max(ends);
-                let task = &mut self.tasks[t];
-                task.items = vec![Item::Inode(ino)];
-                task.touched.push((ino, true));
-                self.go(t, 2);
-                self.push(t, Frame::Join)
-            }
-            2 => {
-                self.go(t, 3);
-                self.push(t, Frame::End)
-            }
-            _ => {
-                self.xfs().ioends.pop_front();
-                self.inodes[ino].ioends -= 1;
-                self.end_pages(ino, first, n);
-                self.go(t, 0);
-                Flow::Again
-            }
         }
     }
 

@@ -112,11 +112,9 @@ impl World {
         caution::in_page_cache(written, to_drive)
     }
 
-    /// Syncs that come to nothing, or to less than Linux makes of them.
-    fn syncs(&mut self) -> Vec<String> {
+    /// Syncs that come to nothing.
+    fn unflushed(&mut self) -> Option<String> {
         let mut unflushed = 0;
-        // By job: syncs and bytes.
-        let mut reserved: Vec<(String, u64, u64)> = Vec::new();
         for t in 0..self.places.count() {
             let (h, number) = self.places[t];
             let result = &self.threads[t].result;
@@ -134,18 +132,10 @@ impl World {
                     // O_SYNC: each write ends with one.
                     syncs += result.dirs[Ddir::Write as usize].total_ios;
                 }
-                let name = job.name.clone();
-                let bytes = source.files_mut().map_or(0, |files| files.reserved());
-                match reserved.iter_mut().find(|(same, ..)| *same == name) {
-                    _ if syncs == 0 || bytes == 0 => {}
-                    Some((_, n, sum)) => (*n, *sum) = (*n + syncs, *sum + bytes),
-                    None => reserved.push((name, syncs, bytes)),
-                }
             }
             unflushed += if far { syncs } else { 0 };
         }
-        let of_jobs = reserved.iter().map(|(job, n, bytes)| caution::reserved(job, *n, *bytes));
-        caution::unflushed(unflushed).into_iter().chain(of_jobs).collect()
+        caution::unflushed(unflushed)
     }
 
     pub(super) fn reads_in_order(&self, machine: &Machine) -> Option<String> {
@@ -255,7 +245,7 @@ impl World {
             let app = seat.app.borrow();
             pace::overloaded(app.name(), seat.beside, &app.arrivals()?)
         }));
-        warnings.extend(self.syncs());
+        warnings.extend(self.unflushed());
         warnings.extend(self.in_page_cache());
         warnings.extend(self.warnings(&machine));
         for array in &machine.arrays {

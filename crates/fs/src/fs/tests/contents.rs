@@ -12,7 +12,7 @@ pub(crate) fn content(fs: &Fs, file: u32, page: u64) -> u32 {
     if let Some(p) = fs.cache.get(Key::new(ino, page)).filter(|p| p.is_uptodate()) {
         return p.stamp;
     }
-    let place = fs.inodes[ino].extents.find(page);
+    let place = fs.inodes[ino].extents.written(page);
     let shadow = fs.shadow.as_ref().unwrap();
     place.and_then(|(block, _)| shadow.get(&block)).copied().unwrap_or(0)
 }
@@ -75,10 +75,24 @@ pub(crate) fn random_ops(rng: &mut wordline_base::Rng, task: u32, n: usize) -> V
     ops
 }
 
-fn newest_write_is_read(seed: u64, n: u8) -> Result<(), TestCaseError> {
+/// Two of three files have blocks from the start: one as long as these, the other with its end before them.
+pub(crate) fn reserve(fs: &mut Fs) {
+    for file in 0..9 {
+        match file % 3 {
+            1 => assert!(fs.reserve(file, 55 * 4096, 55 * 4096)),
+            2 => assert!(fs.reserve(file, 10_000, 30 * 4096)),
+            _ => {}
+        }
+    }
+}
+
+fn newest_write_is_read(seed: u64, n: u8, reserved: bool) -> Result<(), TestCaseError> {
     let config = variant(n);
     let mut fs = Fs::new(&config, DRIVE, 3).unwrap();
     files(&mut fs, 9);
+    if reserved {
+        reserve(&mut fs);
+    }
     let mut m = Machine::of(fs, 3);
     let mut model: BTreeMap<(u32, u64), u32> = BTreeMap::new();
     let mut random = rng(seed);
@@ -134,7 +148,7 @@ fn newest_write_is_read(seed: u64, n: u8) -> Result<(), TestCaseError> {
     prop_assert_eq!(m.fs.dirty_pages(), 0);
     for (&(file, page), &stamp) in &model {
         let ino = m.fs.files[file].inode;
-        let (block, _) = m.fs.inodes[ino].extents.find(page).expect("written pages have a place");
+        let (block, _) = m.fs.inodes[ino].extents.written(page).expect("its pages are written");
         prop_assert_eq!(
             m.fs.shadow.as_ref().unwrap().get(&block),
             Some(&stamp),
@@ -217,7 +231,12 @@ proptest! {
 
     #[test]
     fn reads_return_the_newest_write(seed in any::<u64>(), n in 0u8..8) {
-        newest_write_is_read(seed, n)?;
+        newest_write_is_read(seed, n, false)?;
+    }
+
+    #[test]
+    fn reads_of_reserved_blocks_return_the_newest_write(seed in any::<u64>(), n in 0u8..8) {
+        newest_write_is_read(seed, n, true)?;
     }
 }
 
@@ -226,7 +245,7 @@ proptest! {
 #[test]
 fn neither_read_ahead_nor_a_freed_tree_block_overwrites() {
     for (seed, n) in [(6678643839718191376, 2), (3767187957321314076, 3)] {
-        newest_write_is_read(seed, n).unwrap();
+        newest_write_is_read(seed, n, false).unwrap();
     }
 }
 

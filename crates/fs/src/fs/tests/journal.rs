@@ -16,7 +16,7 @@ fn laid_out(config: &FsConfig, n: u32, size: u64) -> Machine {
 }
 
 /// Data, descriptor, logged, commit, in place, flushes, FUA.
-fn traffic(m: &Machine) -> [u64; 7] {
+pub(crate) fn traffic(m: &Machine) -> [u64; 7] {
     let s = &m.fs.stats;
     [
         s.data_blocks,

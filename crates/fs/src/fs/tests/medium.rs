@@ -6,17 +6,22 @@
 //!
 //! After a cut the log is found as far as it is whole for certain, and perhaps further. From that
 //! follows which inodes are found, and from their extents which data. Held against it, at each write
-//! and at each end of one: what every fsync promised that came back, that metadata are in the log
-//! before they are in their place, and that the log forgets nothing that is not in its place.
+//! and at each end of one: what every fsync promised that came back, that blocks count as written only with
+//! their data, that metadata are in the log before they are in their place, and that the log forgets nothing
+//! that is not in its place.
 
 use super::*;
 use crate::disk::Item;
+use crate::extents::Extents;
 use crate::fs::Log;
-use crate::inode::Extents;
 
 #[derive(Default)]
 pub(crate) struct Medium {
     journal_async_commit: bool,
+    /// Blocks that were a hole, too, are written only with their data.
+    guards_holes: bool,
+    /// Converted blocks are written only with their data.
+    guards: bool,
     /// Bios submitted or ended so far.
     clock: u64,
     /// When each bio under way was submitted.
@@ -47,6 +52,8 @@ pub(crate) struct Medium {
     pub checks: u64,
     /// Syncs that ended, each with a promise.
     pub kept: u64,
+    /// Blocks that were held against their data when they counted as written.
+    pub converted: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -118,7 +125,20 @@ struct XfsLog {
 impl Medium {
     pub fn new(config: &FsConfig) -> Medium {
         let journal_async_commit = config.ext4.journal_async_commit;
-        Medium { journal_async_commit, ..Medium::default() }
+        // Of ext4 with data=writeback stale blocks may be read after a cut, and with an early commit block
+        // (Linux refuses that together with data=ordered). XFS of 4.14 writes into holes of a file without a guard.
+        let guards = config.kind == FsKind::Xfs
+            || config.ext4.data != DataMode::Writeback && !journal_async_commit;
+        let ordered = config.ext4.data == DataMode::Ordered && !journal_async_commit;
+        let guards_holes = config.kind == FsKind::Ext4 && ordered;
+        Medium { journal_async_commit, guards_holes, guards, ..Medium::default() }
+    }
+    /// Files from before.
+    pub fn laid_out(&mut self, fs: &Fs) {
+        for (ino, inode) in fs.inodes.iter().enumerate() {
+            let found = Found { size: inode.disk_size, extents: inode.extents.clone() };
+            self.inodes.entry(ino as u32).or_default().insert(0, found);
+        }
     }
     pub fn committed(&self) -> u64 {
         self.committed
@@ -377,8 +397,8 @@ impl Medium {
             if logged.is_some_and(|&(s, _)| s >= stamp) {
                 continue;
             }
-            let Some((block, _)) = extents.find(page) else {
-                panic!("{what}: page {page} has no place");
+            let Some((block, _)) = extents.written(page) else {
+                panic!("{what}: page {page} is a hole or unwritten, and reads as zeros");
             };
             let fits = |c: &Content| c.page == Some((ino, page)) && c.stamp >= stamp;
             let certain = self.certain.get(&block);
@@ -391,6 +411,46 @@ impl Medium {
                 perhaps.is_none(),
                 "{what}: page {page} as {stamp} may be lost in block {block}: {perhaps:?}"
             );
+        }
+    }
+
+    /// Transaction `seq` is found if `bio` is there. What counts as written by it has its data then; else a
+    /// read would find what the block held before.
+    fn no_stale_blocks(&mut self, seq: u64, bio: &Bio) {
+        if !self.guards {
+            return;
+        }
+        for (ino, history) in &self.inodes {
+            let Some(found) = history.get(&seq) else { continue };
+            let before = history.range(..seq).next_back().map(|(_, f)| f);
+            let pages = found.extents.iter().filter(|e| !e.unwritten);
+            let pages =
+                pages.flat_map(|e| (e.logical..e.end()).map(|p| (p, e.block + p - e.logical)));
+            for (page, block) in pages.filter(|p| u64::from(p.0) * 4096 < found.size) {
+                let (page, block) = (u64::from(page), u64::from(block));
+                let was = before.and_then(|f| f.extents.at(page));
+                let was = was.filter(|e| u64::from(e.block) + page - u64::from(e.logical) == block);
+                let seen = before.is_some_and(|f| page * 4096 < f.size);
+                let converted = was.is_some_and(|e| e.unwritten);
+                let checked = was.is_some_and(|e| !e.unwritten) && seen;
+                let key = Key::new(*ino, page);
+                let mut logged = self.jbd2.content.range(self.jbd2.kept..=seq);
+                if checked
+                    || !converted && !self.guards_holes
+                    || logged.any(|(_, content)| content.contains_key(&key))
+                {
+                    continue;
+                }
+                let fits = |c: &Content| c.page == Some((*ino, page));
+                let there = self.in_place(bio, self.certain.get(&block).is_some_and(fits), |w| {
+                    w.content.iter().any(|(b, c)| *b == block && fits(c))
+                });
+                assert!(
+                    there,
+                    "inode {ino}: page {page} is written in transaction {seq}, its data are not in block {block}"
+                );
+                self.converted += u64::from(converted);
+            }
         }
     }
 
@@ -428,6 +488,7 @@ impl Medium {
                 if bio.what == What::Commit {
                     j.newest_commit = bio.tag;
                     self.commits_whole(fs, bio);
+                    self.no_stale_blocks(bio.tag, bio);
                 } else {
                     *j.sent.entry(bio.tag).or_default() += blocks;
                 }
@@ -510,6 +571,9 @@ impl Medium {
         *self.xfs.open.entry(bio.tag).or_default() += 1;
         self.xfs.newest_buffer = bio.tag;
         assert!(bio.preflush && bio.fua, "each buffer is ordered");
+        let ends = self.xfs.ends.iter().filter(|(_, last)| **last == bio.tag);
+        let ends: Vec<u64> = ends.map(|(&seq, _)| seq).collect();
+        ends.into_iter().for_each(|seq| self.no_stale_blocks(seq, bio));
         // Its header names the log's tail.
         let Log::Xfs(x) = &fs.log else { return };
         let oldest = x.oldest_byte();
@@ -548,7 +612,7 @@ fn page_at(fs: &Fs, block: u64) -> Option<(u32, u64)> {
     let live = fs.files.iter().map(|f| f.inode).filter(|&ino| ino != 0);
     live.into_iter().find_map(|ino| {
         let mut extents = fs.inodes[ino].extents.iter();
-        let of = |e: &&crate::inode::Extent| {
+        let of = |e: &&crate::extents::Extent| {
             (u64::from(e.block)..u64::from(e.block + e.len)).contains(&block)
         };
         let e = extents.find(of)?;
