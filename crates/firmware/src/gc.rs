@@ -408,6 +408,10 @@ impl Firmware {
         });
         all.map(|ppa| self.map.lpn_at(ppa)).filter(|&lpn| lpn != NOBODY)
     }
+    /// A drained superblock waits for what users have in the buffer.
+    pub(crate) fn erasures_wait(&self) -> bool {
+        self.gc.drained.iter().any(|d| !self.order.is_passed(d.turn))
+    }
     /// Drained superblocks without a copy of what users have in the buffer need not wait for that.
     pub(crate) fn erase_unneeded(&mut self) -> bool {
         let waits = |d: &Drained| !self.order.is_passed(d.turn) && d.pages.is_empty();

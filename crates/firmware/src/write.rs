@@ -279,9 +279,7 @@ impl Firmware {
     /// Opens a superblock for what users have in the buffer, of those that are the collector's: a free one,
     /// or that which it has open.
     pub(crate) fn open_for_users(&mut self) -> bool {
-        let users = [HOST, HOT, SLC].map(|stream| &self.streams[stream].superblocks);
-        let none = users.into_iter().flatten().all(Option::is_none);
-        if !none || self.queued() == 0 {
+        if !self.has_no_superblock() || self.queued() == 0 {
             return false;
         }
         if self.space.free_count > 0 {
@@ -612,12 +610,22 @@ impl Firmware {
             return;
         }
         for group in 0..self.space.groups {
-            if self.streams[stream].superblocks[group].is_none()
-                && self.space.free_count > self.plan.reserve
-            {
+            let kept = if self.is_waited_for(stream) { 0 } else { self.plan.reserve };
+            if self.streams[stream].superblocks[group].is_none() && self.space.free_count > kept {
                 self.open_in(stream, group, Mode::Native);
             }
         }
+    }
+    /// Erasures wait for what users have in the buffer, and users have no superblock for it. They get one of those that
+    /// are kept for the collector: it would take them all for what it moves, and then each waits for the other.
+    fn is_waited_for(&self, stream: Stream) -> bool {
+        let waits = !self.config.protected && !self.streams[stream].queue.is_empty();
+        waits && self.has_no_superblock() && self.erasures_wait()
+    }
+    /// Users have no superblock open.
+    fn has_no_superblock(&self) -> bool {
+        let users = [HOST, HOT, SLC].map(|stream| &self.streams[stream].superblocks);
+        users.into_iter().flatten().all(Option::is_none)
     }
     /// Opens superblocks with a bit a cell, one in each group. True: there is one that users' data go to.
     pub(crate) fn opens_slc(&mut self) -> bool {

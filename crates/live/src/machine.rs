@@ -345,6 +345,20 @@ impl Machine {
         let ftl = self.controller.ftl().map(Translation::counters);
         ftl.is_some_and(|c| c.writes_refused > c.writes_refused_memory)
     }
+    /// The drive took a write and lost it, or can take no more. NVMe drives go read-only then; this one does until the
+    /// server is started again, as what was lost is not written again.
+    pub fn is_read_only(&self) -> bool {
+        self.refuses_for_space() || self.controller.lost_write_backs() > 0
+    }
+    /// What blocks there are, in words.
+    pub fn spare_left(&self) -> String {
+        let ftl = self.controller.ftl().expect("a served drive has its FTL");
+        let bad = ftl.media_state().filter(|b| b.bad).count();
+        let (free, _, start) = ftl.free_lines();
+        format!(
+            "{bad} blocks are bad, {free} lines are free, and the collector begins at {start:.1}"
+        )
+    }
     /// The image cannot be written: since when, time stands still.
     pub fn stalled(&self) -> Option<Fault> {
         self.stalled
@@ -600,7 +614,8 @@ impl Machine {
     /// Delivers events up to a time, and no more than `limit` of them.
     pub fn run(&mut self, until: Time, limit: u64) -> u64 {
         let mut n = 0;
-        if self.stalled.is_some() && !self.media.as_mut().is_none_or(Media::retry) {
+        let over = self.is_read_only();
+        if self.stalled.is_some() && (over || !self.media.as_mut().is_none_or(Media::retry)) {
             return 0;
         }
         self.stalled = None;
@@ -653,6 +668,11 @@ impl Machine {
         let stalled = self.media.as_ref().and_then(Media::stalled).map(|(kind, _)| fault_of(kind));
         if let Some(fault) = self.tape.stalled(events, stalled) {
             self.stall(fault);
+            return false;
+        }
+        // The model does the same at each replay: the tape need not tell.
+        if self.is_read_only() {
+            self.stall(Fault::Io);
             return false;
         }
         true

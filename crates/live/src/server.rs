@@ -98,6 +98,10 @@ const LOOK: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(100);
 /// This far behind the clock, the machine does not follow it, and that is told.
 const BEHIND: Duration = Duration::from_secs(1);
+/// What is told when the drive loses a write or takes no more.
+const READ_ONLY: &str = "the drive can make no space for writes and is read-only until it is started again: writes, trims and \
+                         flushes fail, what was answered and not flushed may be lost, reads that would find older data \
+                         fail";
 /// Events between two looks at the sockets, while somebody waits and while nobody does.
 const TURN: u64 = 4096;
 const IDLE_TURN: u64 = 64;
@@ -320,7 +324,11 @@ impl Server {
                      unmounted and mounted again"
                 ));
             }
-            if !failed && self.machine.stalled().is_some() != stalled {
+            if !full && self.machine.is_read_only() {
+                full = true;
+                say(&format!("{READ_ONLY}: {}", self.machine.spare_left()));
+            }
+            if !failed && !full && self.machine.stalled().is_some() != stalled {
                 stalled = !stalled;
                 let why = self.machine.media().writer.last_stall();
                 say(&match why.filter(|_| stalled) {
@@ -338,13 +346,6 @@ impl Server {
                     "{FULL_MAP}: writes that need more of it fail, what is there is kept and can be written over and \
                      trimmed; start the server with a higher --host-memory, or without it"
                 ));
-            }
-            if !full && self.machine.refuses_for_space() {
-                full = true;
-                say(
-                    "the drive can make no space for writes: they fail, reads go on. Too many of its blocks are bad, or it \
-                     has too little spare space; copy its data to a new image with more (ftl.over_provisioning)",
-                );
             }
             self.wait();
             if let Some(why) = self.machine.tape.step() {
@@ -411,6 +412,11 @@ impl Server {
         let failed = |e: &dyn std::fmt::Display| {
             Error::from(RunError::Image { path: path.clone(), why: e.to_string() })
         };
+        if self.machine.is_read_only() {
+            return Err(failed(
+                &"the drive went read-only, and writes that were answered after the last flush may be lost",
+            ));
+        }
         if !drained {
             let why = self.machine.media().writer.last_stall();
             let why = why.map_or(String::new(), |(_, why)| format!(" ({why})"));

@@ -183,6 +183,10 @@ pub struct Controller {
 }
 
 impl Controller {
+    /// Lines of the cache that the FTL did not take: data of writes that were over already.
+    pub fn lost_write_backs(&self) -> u64 {
+        self.counts.lost_write_backs
+    }
     /// Whether a controller can be built, with an FTL in it or without: all that [`Controller::new`]
     /// refuses. Keys are those below `device`.
     pub fn check_config(device: &DeviceConfig, nand: &Nand, ftl: bool) -> Result<(), BadValue> {

@@ -2,7 +2,8 @@
 //!
 //! Data come in first. The rest of sectors that are written in part is read, in turn with others that write the
 //! same sectors. With write-through or FUA lines are written back at once, and the command waits until the FTL has
-//! accepted them, or with FUA stored them. Behind a cache with a capacitor data are durable once they are in it.
+//! accepted them, or with FUA stored them. Once the FTL has refused a line of a write that was over, every write and flush
+//! fails: as NVMe drives do, it goes read-only. Behind a cache with a capacitor data are durable once they are in it.
 
 use crate::cache::{Fill, LineId, Wait, Woken};
 use crate::controller::execute::LookUp;
@@ -108,7 +109,11 @@ impl Controller {
 
     /// A write is whole sectors now.
     pub(super) fn merged(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let lost = self.counts.lost_write_backs > 0;
         let command = &mut self.commands[cmd];
+        if lost {
+            command.status = Status::WriteFault;
+        }
         if command.status != Status::Success {
             return self.finish(ctx, cmd);
         }
