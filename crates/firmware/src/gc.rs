@@ -3,7 +3,7 @@
 use crate::config::Victim;
 use crate::map::{NOBODY, Where};
 use crate::space::{State, Superblock, SuperblockId};
-use crate::write::{GC, HOST, MAPS, STREAMS};
+use crate::write::{GC, HOST, MAPS, STREAMS, WARM};
 use crate::{Firmware, Op};
 use wordline_nand::{BlockId, Class, Ppa};
 use wordline_translation::Action;
@@ -162,10 +162,22 @@ impl Firmware {
 
     pub(crate) fn collect(&mut self) -> bool {
         let mut progress = false;
-        if self.gc.victim.is_none() && self.is_wanted() {
+        if self.gc.victim.is_none() && self.is_wanted() && self.may_move() {
             progress |= self.begin(self.is_short());
         }
         progress | self.read_victim()
+    }
+    /// Where superblocks that are drained wait for what users have in the buffer, the next victim is begun only if all that
+    /// may be in it has a place beside that. Or the collector takes the places that it waits for to be written.
+    fn may_move(&self) -> bool {
+        if self.config.protected || !self.erasures_wait() {
+            return true;
+        }
+        let unit = self.g.sectors_per_unit as usize;
+        let own = [GC, MAPS, WARM].map(|stream| self.streams[stream].queue.len().div_ceil(unit));
+        // Users' may be padded to a unit each.
+        let waiting = own.iter().sum::<usize>() + self.queued();
+        self.space.room >= u64::from(self.space.places()) + waiting as u64
     }
     /// Nothing is under way that ageing could not take over.
     pub(crate) fn gc_rests(&self) -> bool {
