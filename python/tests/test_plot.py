@@ -99,7 +99,7 @@ def test_parts_of_a_bar_fill_it(mixed):
     "draw, part",
     [
         (lambda r: r.plot.cdf("trim"), "no trims"),
-        (lambda r: r.plot.cdf("reads"), "use read, write or trim"),
+        (lambda r: r.plot.cdf("reads"), "use read, write, trim or sync"),
         (lambda r: r.plot.cdf(by="thread"), "use direction or job"),
         (lambda r: r.plot.compare(r, labels=["one"]), "1 for 2 results"),
         (lambda r: r.plot.compare(r, at="p98"), "use mean, p50"),
