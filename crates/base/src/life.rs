@@ -470,11 +470,11 @@ impl Lives {
         }
     }
     /// The same of a life without end, whose time between its parts is the application's. Where there is no room for the
-    /// steps of `part` it forgets its oldest ones, whose time is the application's then, too.
+    /// steps of `part` it forgets its oldest ones: of such a life the latest steps count, and not its sums by layer.
     pub fn go_on(&mut self, io: IoId, part: IoId) {
         let (life, next) = self.two(io, part);
         let (n, more) = (usize::from(life.n), usize::from(next.n) + 1);
-        if n + more > MAX_STEPS {
+        if n > 0 && n + more > MAX_STEPS {
             let gone = (n + more - MAX_STEPS).min(n - 1);
             life.steps.copy_within(gone..n, 0);
             life.n = (n - gone) as u8;

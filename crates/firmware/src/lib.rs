@@ -279,6 +279,7 @@ impl Firmware {
                 continue;
             }
             let waits = !self.waiting.is_empty()
+                || self.order.is_waited_for()
                 || self.cached.as_ref().is_some_and(|cached| !cached.rests());
             let stuck = waits && self.ops.is_empty() && self.reads == 0;
             if !stuck || !self.unstick() {

@@ -165,7 +165,11 @@ impl Extents {
             self.map.insert(e.logical, e);
             self.touch(e.logical, change);
             self.join_next(e.logical, change);
-        } else if join && let Some(e) = after.filter(|e| change.joins(&new, e)) {
+        } else if join
+            && let Some(e) = after.filter(|e| change.joins(&new, e))
+            && self.node_of(0, new.logical) == self.node_of(0, e.logical)
+        {
+            // In one leaf: the key of the next one's first extent would be below that of its leaf.
             self.begin_at(e, new.logical);
             self.touch(new.logical, change);
         } else {

@@ -99,9 +99,9 @@ const RETRY: Duration = Duration::from_millis(100);
 /// This far behind the clock, the machine does not follow it, and that is told.
 const BEHIND: Duration = Duration::from_secs(1);
 /// What is told when the drive loses a write or takes no more.
-const READ_ONLY: &str = "the drive can make no space for writes and is read-only until it is started again: writes, trims and \
-                         flushes fail, what was answered and not flushed may be lost, reads that would find older data \
-                         fail";
+const READ_ONLY: &str = "the drive can take no more writes and is read-only until it is started again. Writes, trims and \
+                         flushes fail. What was answered and not flushed may be lost, and a read that would find older data \
+                         fails. Copy its data to a new image with more spare (ftl.over_provisioning) while it runs";
 /// Events between two looks at the sockets, while somebody waits and while nobody does.
 const TURN: u64 = 4096;
 const IDLE_TURN: u64 = 64;

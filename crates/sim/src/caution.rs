@@ -178,10 +178,13 @@ fn elsewhere(seen: &Seen) -> Option<String> {
     let (windows, advice) = match seen.prepared? {
         Precondition::Steady => (
             LAST,
-            "--precondition paced ages at the rate of the job, and a ramp_time leaves out what comes \
-             before the state that it leads to",
+            "--precondition paced ages at the job's own rate. A ramp_time leaves out the time until write \
+             amplification is level",
         ),
-        Precondition::Paced => (LAST / 2, "a ramp_time or a longer run shows where it leads to"),
+        Precondition::Paced => (
+            LAST / 2,
+            "A ramp_time leaves out the time until it is level, a longer run shows where",
+        ),
         Precondition::Random => (1, AGE),
         Precondition::None | Precondition::Fill => return None,
     };

@@ -619,7 +619,7 @@ impl World {
         }
         let life = self.ctx.lives.get(f.io);
         debug_assert_eq!(life.latency(), f.completed.since(f.issued), "a life is the latency");
-        // A sync that fio counts in the time of the job alone has no row.
+        // Only syncs that fio has in its statistics have a row.
         if f.ok && stats.counts(f.completed) && sync == SyncOf::Job {
             let row = f.ddir.reported();
             self.layers[row].add(life);

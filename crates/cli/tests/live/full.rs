@@ -371,3 +371,58 @@ fn a_map_beyond_its_memory_refuses_writes_and_keeps_the_rest() {
     assert_eq!(c.call(cmd::WRITE, 0, beyond, 4096, &[1; 4096]).unwrap().error, 0);
     holds();
 }
+
+/// A drive whose blocks fail until it can take no more: reads return the newest version or an error, writes and flushes fail
+/// each time, and the end tells so.
+#[test]
+fn a_drive_that_can_take_no_more_is_read_only_until_the_next_start() {
+    let faults = "--set nand.faults.program_fail_ppb=30000000";
+    let place = Place::new(&format!("--size 64M --device pm9a3-1920g --time-scale 0 {faults}"));
+    let server = place.start();
+    let mut c = place.client("");
+    let blocks = 64 * MIB / 4096;
+    let data = |version: u32| version.to_le_bytes().repeat(1024);
+    let mut newest = vec![0u32; blocks as usize];
+    let mut version = 0;
+    let failed = 'writes: loop {
+        for _ in 0..500 {
+            version += 1;
+            let at = u64::from(version).wrapping_mul(0x9E37_79B9_7F4A_7C15) % blocks;
+            let error = c.call(cmd::WRITE, 0, at * 4096, 4096, &data(version)).unwrap().error;
+            if error != 0 {
+                break 'writes error;
+            }
+            newest[at as usize] = version;
+        }
+        let error = c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error;
+        if error != 0 {
+            break error;
+        }
+        assert!(version < 1_000_000, "it goes on: {}", server.so_far());
+    };
+    assert_eq!(failed, errno::EIO, "after {version} writes: {}", server.so_far());
+    wait_until("the drive to say why", || {
+        let said = server.so_far();
+        said.contains("read-only until it is started again") && said.contains("blocks are bad")
+    });
+    for _ in 0..3 {
+        assert_eq!(c.call(cmd::WRITE, 0, 0, 4096, &data(7)).unwrap().error, errno::EIO);
+        assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, errno::EIO);
+        assert_eq!(c.call(cmd::TRIM, 0, 0, 1 << 20, &[]).unwrap().error, errno::EIO);
+    }
+    let mut lost = 0;
+    for (at, version) in (1..).zip(&newest[1..]) {
+        let reply = c.call(cmd::READ, 0, at * 4096, 4096, &[]).unwrap();
+        match reply.error {
+            0 => assert_eq!(reply.data[0].1, data(*version), "block {at}"),
+            error => {
+                assert_eq!(error, errno::EIO, "block {at}");
+                lost += 1;
+            }
+        }
+    }
+    assert!(lost < blocks / 4, "{lost} blocks cannot be read");
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("read-only") && said.contains("may be lost"), "{said}");
+}

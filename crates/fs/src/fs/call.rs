@@ -527,7 +527,7 @@ impl Fs {
                         continue;
                     };
                     let run = u64::from(e.end()) - page;
-                    let bytes = left.min(run * PAGE - into).min(BIO_PAGES * PAGE);
+                    let bytes = left.min(run * PAGE - into).min(BIO_PAGES * PAGE - into);
                     self.work(t, self.config.cost.map);
                     let kind = if write { BioKind::Write } else { BioKind::Read };
                     let place = u64::from(e.block) + page - u64::from(e.logical);
@@ -575,7 +575,7 @@ impl Fs {
             8 => {
                 self.go(t, 100);
                 let end = offset + length;
-                if end > self.inodes[ino].size {
+                if self.tasks[t].ok && end > self.inodes[ino].size {
                     let inode = &mut self.inodes[ino];
                     (inode.size, inode.disk_size) = (end, end);
                     let item = self.disk.inode_item(ino, &self.inodes[ino]);

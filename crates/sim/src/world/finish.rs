@@ -65,7 +65,7 @@ impl World {
                 in_place: drive.controller.nand().geometry.in_place,
                 by_third: wa.by_third,
                 collected: (wa.user_sectors > 0).then(|| {
-                    let moved = wa.gc_sectors + wa.folded_sectors;
+                    let moved = wa.gc_sectors + wa.folded_sectors + wa.map_sectors;
                     (wa.user_sectors + moved) as f64 / wa.user_sectors as f64
                 }),
                 repeats: if d == 0 { std::mem::take(&mut repeats) } else { Vec::new() },
