@@ -370,7 +370,16 @@ fn over_time(run: &Value) -> String {
         }
         let dirs = i["latency"].as_array().into_iter().flatten();
         let dirs: Vec<&str> = dirs.filter_map(|l| l["ddir"].as_str()).collect();
-        for ddir in &dirs {
+        // An interval of few I/Os has none beyond a percentile.
+        let percentiles = |ddir: &&&str| {
+            let mut of = i["latency"].as_array().into_iter().flatten();
+            let keys = ["p50_ns", "p99_ns", "p99_9_ns", "p99_99_ns"];
+            let told = |l: &Value, key| {
+                l[key].as_array().is_some_and(|all| all.iter().any(|x| !x.is_null()))
+            };
+            of.any(|l| l["ddir"] == ***ddir && keys.iter().any(|key| told(l, *key)))
+        };
+        for ddir in dirs.iter().filter(percentiles) {
             let title = format!("Latency of {} over time", plural(ddir));
             let note = "Where an interval has I/Os beyond a percentile.";
             let note = if *ddir == dirs[0] { note } else { "" };

@@ -405,7 +405,9 @@ impl Ftl {
             moved += u32::from(e.flags & GC != 0);
             self.map.put_oob(ppa + i, e.lpn, e.stamp);
         }
-        let class = told_as(pos, moved, n);
+        // Where reads go by the kind of a unit, it is told by that.
+        let by_kind = self.config.stride > 0 && matches!(self.config.throttle, Throttle::Gc);
+        let class = if by_kind { class } else { told_as(pos, moved, n) };
         self.map.clear_oob(ppa + n, size - n);
         self.map.set_valid(ppa, n);
         if w.again {
