@@ -208,6 +208,11 @@ impl Plan {
     fn free_in_use(&self, c: &FirmwareConfig) -> u64 {
         if c.paced { (self.start + self.low) / 2 } else { self.kept }
     }
+    /// Units of superblocks of the map, where memory has room for a part of it: of those that are closed as many as
+    /// are let alone, and half of the one that is written.
+    fn maps_in_use(&self, block: u64) -> u64 {
+        if self.room > 0 { self.map_blocks * block + block / 2 } else { 0 }
+    }
     /// `sectors`: the capacity, where it is known already.
     pub fn new(
         g: &Geometry,
@@ -421,8 +426,9 @@ pub fn slc_buffer(
     Ok([lent, u64::from(slc_lines) * of_line, borrowed * of_block])
 }
 
-/// Sectors that stay free while users write at random to a full drive; those that streams have open count.
-pub fn free_in_use(
+/// Sectors that neither hold data nor are spare of what does, while users write at random to a full drive: those that
+/// stay free, with what streams have open, and superblocks of the map.
+pub fn held_in_use(
     g: &Geometry,
     over_provisioning: f64,
     config: &FirmwareConfig,
@@ -430,7 +436,8 @@ pub fn free_in_use(
     let (luns, slc_lines) = (Plan::luns(g, config)?, Plan::slc_lines(g, config)?);
     let space = Space::new(g, luns, slc_lines, &mut |_, _| false);
     let plan = Plan::new(g, config, over_provisioning, &space, None)?;
-    Ok(plan.free_in_use(config) * u64::from(g.sectors_per_unit))
+    let held = plan.free_in_use(config) + plan.maps_in_use(space.places().into());
+    Ok(held * u64::from(g.sectors_per_unit))
 }
 
 const DAY_NS: f64 = 86_400e9;

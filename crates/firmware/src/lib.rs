@@ -21,7 +21,7 @@ mod space;
 mod state;
 mod write;
 
-pub use config::{Allocation, FirmwareConfig, Victim, free_in_use, slc_buffer};
+pub use config::{Allocation, FirmwareConfig, Victim, held_in_use, slc_buffer};
 pub use recover::{Kept, Media, Spare, Void};
 
 use cached::Cached;

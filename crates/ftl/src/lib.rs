@@ -56,7 +56,7 @@ pub use map::LOST;
 pub use place::InPlace;
 pub use recover::{LineMedia, Media, RecoverError, Recovery, SmetaRecord, Written};
 pub use translator::{FtlKind, Translator};
-pub use wordline_firmware::{free_in_use, slc_buffer};
+pub use wordline_firmware::{held_in_use, slc_buffer};
 pub use wordline_fssd::{KeptVersions, Side};
 pub use wordline_translation::{
     Action, AgeError, BlockState, Breach, Brings, Choose, ClosedLine, Counters, End, FlashOp,

@@ -4,7 +4,7 @@
 use crate::config::Config;
 use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
-use wordline_ftl::{Placement, free_in_use, slc_buffer};
+use wordline_ftl::{Placement, held_in_use, slc_buffer};
 use wordline_nand::{ChannelOrder, Geometry};
 
 /// Where the sectors go.
@@ -209,7 +209,7 @@ fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64)
     if let Some(firmware) = &config.ftl.firmware {
         let geometry = Geometry::new(&config.nand).ok();
         let free = geometry
-            .and_then(|g| free_in_use(&g, config.ftl.over_provisioning, firmware).ok())
+            .and_then(|g| held_in_use(&g, config.ftl.over_provisioning, firmware).ok())
             .unwrap_or(0);
         // Superblocks that are always written with a bit a cell are no spare either.
         let lent = geometry

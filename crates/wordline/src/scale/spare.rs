@@ -2,7 +2,7 @@
 //! many more as its closed form of write amplification says.
 
 use super::{Blocks, Scale};
-use wordline_ftl::free_in_use;
+use wordline_ftl::held_in_use;
 use wordline_nand::Geometry;
 use wordline_profile::{Capacity, Config, derive, uniform_write_amplification};
 
@@ -29,7 +29,7 @@ fn part_with(
 fn amplification(config: &Config) -> Option<f64> {
     if let Some(firmware) = &config.ftl.firmware {
         let g = Geometry::new(&config.nand).ok()?;
-        free_in_use(&g, config.ftl.over_provisioning, firmware).ok()?;
+        held_in_use(&g, config.ftl.over_provisioning, firmware).ok()?;
     }
     Some(uniform_write_amplification(config))
 }
