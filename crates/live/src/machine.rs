@@ -348,7 +348,7 @@ impl Machine {
     /// The drive took a write and lost it, or can take no more. NVMe drives go read-only then; this one does until the
     /// server is started again, as what was lost is not written again.
     pub fn is_read_only(&self) -> bool {
-        self.refuses_for_space() || self.controller.lost_write_backs() > 0
+        self.refuses_for_space() || self.controller.is_read_only()
     }
     /// What blocks there are, in words.
     pub fn spare_left(&self) -> String {

@@ -373,9 +373,8 @@ impl Controller {
 
     /// A flush: first what is dirty in the cache, then what the FTL has buffered.
     pub(super) fn flush(&mut self, ctx: &mut Ctx, cmd: u32) {
-        if self.counts.lost_write_backs > 0 {
-            self.commands[cmd].status = Status::WriteFault;
-            return self.finish(ctx, cmd);
+        if self.is_read_only() {
+            return self.write_fault(ctx, cmd);
         }
         if self.has_capacitor() || self.ftl.is_none() {
             return self.finish(ctx, cmd);

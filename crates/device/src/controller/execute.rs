@@ -276,8 +276,17 @@ impl Controller {
         }
     }
 
+    /// It changes what is stored, and that cannot be done.
+    pub(super) fn write_fault(&mut self, ctx: &mut Ctx, cmd: u32) {
+        self.commands[cmd].status = Status::WriteFault;
+        self.finish(ctx, cmd);
+    }
+
     /// Deallocate: whole sectors of the range read as zeroes from now on.
     pub(super) fn trim(&mut self, ctx: &mut Ctx, cmd: u32) {
+        if self.is_read_only() {
+            return self.write_fault(ctx, cmd);
+        }
         let sqe = self.commands[cmd].sqe;
         let Range { start: first, end } = touch_of(&sqe, self.geometry.sector).sectors;
         if first >= end {

@@ -183,9 +183,9 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Lines of the cache that the FTL did not take: data of writes that were over already.
-    pub fn lost_write_backs(&self) -> u64 {
-        self.counts.lost_write_backs
+    /// The FTL did not take a line of the cache, with data of writes that were over already.
+    pub fn is_read_only(&self) -> bool {
+        self.counts.lost_write_backs > 0
     }
     /// Whether a controller can be built, with an FTL in it or without: all that [`Controller::new`]
     /// refuses. Keys are those below `device`.

@@ -2,8 +2,8 @@
 //!
 //! Data come in first. The rest of sectors that are written in part is read, in turn with others that write the
 //! same sectors. With write-through or FUA lines are written back at once, and the command waits until the FTL has
-//! accepted them, or with FUA stored them. Once the FTL has refused a line of a write that was over, every write and flush
-//! fails: as NVMe drives do, it goes read-only. Behind a cache with a capacitor data are durable once they are in it.
+//! accepted them, or with FUA stored them. Once the FTL has refused a line of a write that was over, every write, trim and
+//! flush fails, also one that waits by then: as NVMe drives do, it goes read-only. Behind a cache with a capacitor data are durable once they are in it.
 
 use crate::cache::{Fill, LineId, Wait, Woken};
 use crate::controller::execute::LookUp;
@@ -109,11 +109,7 @@ impl Controller {
 
     /// A write is whole sectors now.
     pub(super) fn merged(&mut self, ctx: &mut Ctx, cmd: u32) {
-        let lost = self.counts.lost_write_backs > 0;
         let command = &mut self.commands[cmd];
-        if lost {
-            command.status = Status::WriteFault;
-        }
         if command.status != Status::Success {
             return self.finish(ctx, cmd);
         }
@@ -149,6 +145,10 @@ impl Controller {
     pub(super) fn insert(&mut self, ctx: &mut Ctx, cmd: u32) {
         let config = self.config.cache.as_ref().expect("a write is inserted into a cache");
         let (capacitor, write_back) = (config.capacitor, config.write_back);
+        if self.is_read_only() {
+            let command = &mut self.commands[cmd];
+            (command.status, command.cursor) = (Status::WriteFault, command.lpn + command.sectors);
+        }
         let command = &mut self.commands[cmd];
         let (fua, class) = (command.sqe.fua && !capacitor, command.sqe.class);
         let partition = command.partition;

@@ -576,3 +576,45 @@ fn a_trim_leaves_what_it_covers_in_part() {
     let s = h.drive.stats(h.ctx.now);
     assert_eq!((s.rmw_units, s.rmw_waits), (0, 0));
 }
+
+/// A cache that answered writes which the FTL then refuses is read-only: of what comes later, and of what waits by then,
+/// nothing is answered well.
+#[test]
+fn after_a_lost_write_back_no_write_flush_or_trim_succeeds() {
+    let mut n = nand_config();
+    n.faults.program_fail_ppb = 400_000_000;
+    let mut d = device_config();
+    // So few lines that writes wait for room.
+    d.cache = Some(cache_config(16, 4, 1));
+    let mut h = Host::with_ftl(&n, &d, &ftl_config());
+    h.queue(0, 256, QueuePriority::Medium);
+    let sectors = h.drive.ftl().unwrap().sectors();
+    let mut rng = Rng::from_seed(3);
+    let mut at = |h: &mut Host| {
+        h.submit(0, Opcode::Write, rng.below(sectors) * SECTOR, SECTOR as u32);
+    };
+    for _ in 0..64 {
+        at(&mut h);
+    }
+    let mut seen = 0;
+    while !h.drive.is_read_only() {
+        assert!(h.step(), "no write-back is lost");
+        for _ in seen..h.done.len() {
+            at(&mut h);
+        }
+        seen = h.done.len();
+    }
+    // Those that wait, and every command behind them.
+    let answered = h.done.len();
+    h.submit(0, Opcode::Flush, 0, 0);
+    h.submit(0, Opcode::Deallocate, 0, SECTOR as u32);
+    h.submit_fua(0, 0, SECTOR as u32);
+    h.settle();
+    let after = &h.done[answered..];
+    // What was in the cache by then is on its way to the host already.
+    let good = after.iter().filter(|done| done.posted.cqe.status == Status::Success).count();
+    assert!(after.len() > 64 && good <= 8, "{good} of {} succeed", after.len());
+    for opcode in [Opcode::Write, Opcode::Flush, Opcode::Deallocate] {
+        assert_eq!(h.one(opcode, 0, SECTOR as u32).1, Status::WriteFault, "{opcode:?}");
+    }
+}
