@@ -73,7 +73,8 @@ impl Outcome {
     /// A row for each interval, a column for each bucket.
     fn over_time(&self, arrays: &Bound<'_, PyDict>) -> PyResult<()> {
         let Some(series) = &self.result.latency_over_time else { return Ok(()) };
-        for (name, ddir) in DIRECTIONS.into_iter().chain([("sync", Ddir::Sync)]) {
+        for ddir in Ddir::REPORTED {
+            let name = ddir.name();
             let of = |row: &[Histogram; 4]| row[ddir as usize].is_empty();
             if series.intervals.iter().all(of) {
                 continue;

@@ -527,6 +527,52 @@ mod tests {
         }
     }
 
+    /// Blocks that follow one another on the drive are put into holes, converted and cut, in leaves of few entries, beside
+    /// a list of blocks.
+    #[test]
+    fn random_changes_leave_what_a_list_of_blocks_has() {
+        const N: u32 = 600;
+        for seed in 0..20 {
+            let halves = seed % 2 == 1;
+            let shape = Shape { halves, per_block: 6, ..EXT4 };
+            let mut rng = Seed(seed).stream("changes");
+            let (mut e, mut next) = (Extents::default(), 1_000_000);
+            let mut blocks: Vec<Option<bool>> = vec![None; N as usize];
+            for step in 0..2000 {
+                let at = rng.below(N.into()) as u32;
+                let most = rng.below(4) as u32 + 1;
+                let same = |of: Option<bool>| {
+                    let run = blocks[at as usize..].iter().take(most as usize);
+                    run.take_while(|b| **b == of).count() as u32
+                };
+                let holes = same(None);
+                // Of one extent.
+                let there = e.at(at.into()).map_or(0, |x| x.end() - at);
+                let unwritten = same(Some(true)).min(there);
+                if step % 500 == 499 {
+                    with(shape, &mut next, |c| e.cut(at.into(), c));
+                    blocks[at as usize..].fill(None);
+                } else if holes > 0 {
+                    let (fresh, join) = (rng.chance(500_000_000), rng.chance(800_000_000));
+                    let new =
+                        Extent { logical: at, block: 1000 + at, len: holes, unwritten: fresh };
+                    with(shape, &mut next, |c| e.insert(new, join, c));
+                    blocks[at as usize..(at + holes) as usize].fill(Some(fresh));
+                } else if unwritten > 0 {
+                    with(shape, &mut next, |c| e.convert(at, at + unwritten, c));
+                    blocks[at as usize..(at + unwritten) as usize].fill(Some(false));
+                }
+                e.check(&shape);
+                let mut found = vec![None; N as usize];
+                for x in e.iter() {
+                    assert_eq!(x.block, 1000 + x.logical, "seed {seed}, step {step}");
+                    found[x.logical as usize..x.end() as usize].fill(Some(x.unwritten));
+                }
+                assert_eq!(found, blocks, "seed {seed}, step {step}");
+            }
+        }
+    }
+
     #[test]
     fn a_leaf_that_fits_the_inode_again_is_freed() {
         let mut e = of(&[(0, 1000, 100, true)]);
