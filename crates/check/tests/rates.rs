@@ -115,13 +115,13 @@ fn a_drive_with_a_part_of_its_map_in_memory_has_the_rates_that_are_derived() {
         println!("at {depth}: {rate:.0} of {:.0} IOPS", at.iops);
         assert!((rate / at.iops - 1.0).abs() < 0.04, "{depth}: {rate:.0} of {:.0}", at.iops);
     }
-    let job = writes("randwrite", "4k", 150_000);
+    let job = writes("randwrite", "4k", 200_000);
     let steady = case(&job, 0.25).age(Age::Steady);
     let derived = derive(&steady.config().unwrap());
     let result = steady.run().unwrap().result;
     let away = |w: &&String| w.contains("while the drive was aged");
     assert_eq!(result.warnings.iter().find(away), None, "the run is as its ageing");
-    let rate = 150_000.0 / (result.machine.simulated_ns as f64 / 1e9);
+    let rate = 200_000.0 / (result.machine.simulated_ns as f64 / 1e9);
     let expected = derived.random_write[1].iops();
     let wa = &result.machine.totals.write_amplification;
     let user = wa.user_sectors as f64;

@@ -64,10 +64,11 @@ impl World {
                 scattered,
                 in_place: drive.controller.nand().geometry.in_place,
                 by_third: wa.by_third,
-                collected: (wa.user_sectors > 0).then(|| {
-                    let moved = wa.gc_sectors + wa.folded_sectors + wa.map_sectors;
-                    (wa.user_sectors + moved) as f64 / wa.user_sectors as f64
-                }),
+                collected: {
+                    let c = c.since(b);
+                    let user = c.user_sectors as f64;
+                    (user > 0.0).then(|| (user + c.moved() as f64) / user)
+                },
                 repeats: if d == 0 { std::mem::take(&mut repeats) } else { Vec::new() },
             });
             let limits = &drive.controller.config().limits;
