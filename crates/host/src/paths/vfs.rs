@@ -629,14 +629,14 @@ impl<S: Source> Host<S> {
 
     /// A call that waited for the work of another task had the steps of that task's I/O.
     fn waited_for(&mut self, ctx: &mut Ctx, (node, wait): (u32, Wait), by: u32) {
-        let life = self.begin_life(ctx, node);
-        let core = self.threads[self.block.nodes[node].thread].core();
-        let Some(vfs) = &mut self.paths.vfs else { return };
-        let of = &mut vfs.slots[by];
+        let Some(vfs) = &self.paths.vfs else { return };
+        let of = &vfs.slots[by];
         let other = if of.node == NONE { of.life } else { self.block.nodes[of.node].life };
         if other == IoId::NONE {
             return;
         }
+        let life = self.begin_life(ctx, node);
+        let core = self.threads[self.block.nodes[node].thread].core();
         ctx.lives.follow(life, other, (Layer::Syscall, reason(wait), core));
     }
 
