@@ -60,12 +60,15 @@ pub enum Kind {
     NandDecoded,
     /// The ramp of a thread without I/O ends. Index: thread of the run.
     RampOver,
+    /// A stage of a read ends where planes read on their own. Index: twice the operation, and one more if it is the
+    /// channel's.
+    NandPlane,
 }
 
 impl Kind {
     /// By number; what no event has as its kind is the last one's.
     const ALL: [Kind; 32] = {
-        let mut all = [Kind::RampOver; 32];
+        let mut all = [Kind::NandPlane; 32];
         let mut i = 0;
         while i < Kind::NAMED.len() {
             all[i] = Kind::NAMED[i];
@@ -73,7 +76,7 @@ impl Kind {
         }
         all
     };
-    const NAMED: [Kind; 23] = [
+    const NAMED: [Kind; 24] = [
         Kind::AppWake,
         Kind::CoreDone,
         Kind::Interrupt,
@@ -97,6 +100,7 @@ impl Kind {
         Kind::SteadyState,
         Kind::NandDecoded,
         Kind::RampOver,
+        Kind::NandPlane,
     ];
 
     /// A host's: the node of the event is a host, otherwise a drive or a network.

@@ -21,6 +21,8 @@ pub enum Track {
     Channel(u32),
     /// A LUN, counted through all channels.
     Lun(u32),
+    /// A plane of a LUN, where planes read on their own.
+    Plane(u32, u32),
 }
 
 /// What a row was busy with for a while.

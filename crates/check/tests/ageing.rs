@@ -44,21 +44,25 @@ fn random_writes_beside_collection_are_as_fast_as_the_closed_form_says() {
     }
 }
 
-/// Reads at random from all dies are no faster than `device check` says, and near it.
+/// Reads at random from all dies, and from all planes, are no faster than `device check` says, and near it.
 #[test]
-fn random_reads_come_near_the_closed_form_of_their_dies() {
+fn random_reads_come_near_the_closed_form_of_their_dies_and_planes() {
     const JOB: &str = "[r]\nioengine=libaio\nrw=randread\nbs=4k\niodepth=256\nnumjobs=4\nnorandommap\n\
                        number_ios=50000\n";
-    for register in ["false", "true"] {
+    for (register, bound) in
+        [("false", "LUNs"), ("true", "LUNs"), ("false", "planes"), ("true", "planes")]
+    {
         let case = Case::new("pm9a3-1920g", JOB).stack("none").age(Age::Filled);
         let case = case.set("nand.blocks=64").set("nand.pages_per_block=96");
         let case = case.set("device.cache=none").set(&format!("nand.cache_register={register}"));
+        let on_their_own = format!("nand.independent_plane_reads={}", bound == "planes");
+        let case = case.set(&on_their_own);
         let expected = derive(&case.config().unwrap()).random_read;
-        assert_eq!(expected.least().name, "LUNs");
+        assert_eq!(expected.least().name, bound);
         let result = case.run().unwrap().result;
         let rate = 200_000.0 / (result.machine.simulated_ns as f64 / 1e9) / expected.iops();
-        println!("cache register {register}: {rate:.3} of {:.0} IOPS", expected.iops());
-        assert!((0.95..=1.0).contains(&rate), "cache register {register}: {rate:.3}");
+        println!("{bound}, cache register {register}: {rate:.3} of {:.0} IOPS", expected.iops());
+        assert!((0.95..=1.0).contains(&rate), "{bound}, cache register {register}: {rate:.3}");
     }
 }
 

@@ -148,6 +148,10 @@ pub struct NandConfig {
     /// (ONFI, read cache random).
     #[serde(default)]
     pub cache_register: bool,
+    /// Planes read on their own: a read has the planes of its sectors, and others of its LUN read meanwhile for
+    /// others. Programs and erases have all planes. Makers call it independent or asynchronous plane reads.
+    #[serde(default)]
+    pub independent_plane_reads: bool,
     /// Command and address cycles of an operation, on the channel.
     #[serde(default)]
     pub t_command: Span,

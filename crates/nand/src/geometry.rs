@@ -264,6 +264,7 @@ pub(crate) fn small() -> NandConfig {
         transfer_bytes: 0,
         channel_order: Default::default(),
         cache_register: false,
+        independent_plane_reads: false,
         t_command: Span(200),
         suspend: Default::default(),
         endurance: 3000,

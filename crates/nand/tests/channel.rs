@@ -49,7 +49,7 @@ fn draw(rng: &mut Rng, n: usize, luns: u32, gap: u64) -> Vec<Arrival> {
                 (OpKind::Program, n / PAGES, n % PAGES)
             }
         };
-        Arrival { at, kind, class: class_of(kind, number), lun, line, page }
+        Arrival { at, kind, class: class_of(kind, number), lun, line, page, sector: 0, sectors: 1 }
     };
     (0..n).map(one).collect()
 }
@@ -323,7 +323,16 @@ fn luns_that_are_read_all_the_time_lock_in_phase_unless_commands_go_first() {
     for luns in [2, 4, 6] {
         let read = |i| {
             let (kind, class) = (OpKind::Read, Class::UserRead);
-            Arrival { at: 0, kind, class, lun: i % luns, line: 40, page: i % PAGES }
+            Arrival {
+                at: 0,
+                kind,
+                class,
+                lun: i % luns,
+                line: 40,
+                page: i % PAGES,
+                sector: 0,
+                sectors: 1,
+            }
         };
         let arrivals: Vec<Arrival> = (0..luns * READS).map(read).collect();
         let time = |order| {
@@ -343,7 +352,16 @@ fn luns_that_are_read_all_the_time_lock_in_phase_unless_commands_go_first() {
 fn commands_go_first_among_those_who_go_first() {
     let mut c = config(3, COMMANDS);
     c.suspend = Suspend { queue: true, dma: true, most: 9, ..Suspend::default() };
-    let at = |at, kind, lun| Arrival { at, kind, class: class_of(kind, 0), lun, line: 40, page: 0 };
+    let at = |at, kind, lun| Arrival {
+        at,
+        kind,
+        class: class_of(kind, 0),
+        lun,
+        line: 40,
+        page: 0,
+        sector: 0,
+        sectors: 1,
+    };
     // Two reads of users have their data at 304 and 307, and while the first one's leave a command comes.
     let reads = [
         at(0, OpKind::Read, 0),

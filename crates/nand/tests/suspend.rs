@@ -51,7 +51,7 @@ fn draw(rng: &mut Rng, n: usize, luns: u32, gap: u64) -> Vec<Arrival> {
                     (OpKind::Program, class, place.0, place.1)
                 }
             };
-            Arrival { at, kind, class, lun, line, page }
+            Arrival { at, kind, class, lun, line, page, sector: 0, sectors: 1 }
         })
         .collect()
 }
@@ -425,7 +425,8 @@ fn reads_go_ahead_in_pipeline_unless_data_are_in_a_register() {
         let mut c = config(all(9));
         c.cache_register = true;
         let class = if kind == OpKind::Erase { Class::Erase } else { Class::UserProgram };
-        let mut arrivals = vec![Arrival { at: 0, kind, class, lun: 0, line: 0, page: 0 }];
+        let mut arrivals =
+            vec![Arrival { at: 0, kind, class, lun: 0, line: 0, page: 0, sector: 0, sectors: 1 }];
         let read = Arrival {
             at: 100,
             kind: OpKind::Read,
@@ -433,6 +434,8 @@ fn reads_go_ahead_in_pipeline_unless_data_are_in_a_register() {
             lun: 0,
             line: 40,
             page: 1,
+            sector: 0,
+            sectors: 1,
         };
         arrivals.extend((0..n).map(|_| read));
         let (_, r) = run(&c, &arrivals);
@@ -506,7 +509,7 @@ fn alone(kind: OpKind, after: u64, suspend: Suspend) -> (Record, Record) {
     c.cache_register = after.is_multiple_of(2);
     let class = if kind == OpKind::Erase { Class::Erase } else { Class::UserProgram };
     let arrivals = [
-        Arrival { at: 0, kind, class, lun: 0, line: 0, page: 0 },
+        Arrival { at: 0, kind, class, lun: 0, line: 0, page: 0, sector: 0, sectors: 1 },
         Arrival {
             at: after,
             kind: OpKind::Read,
@@ -514,6 +517,8 @@ fn alone(kind: OpKind, after: u64, suspend: Suspend) -> (Record, Record) {
             lun: 0,
             line: 40,
             page: 1,
+            sector: 0,
+            sectors: 1,
         },
     ];
     let (_, r) = run(&c, &arrivals);
@@ -574,6 +579,8 @@ fn reads_of_the_collector_and_of_the_same_page_suspend_nothing() {
         lun: 0,
         line: 0,
         page: 0,
+        sector: 0,
+        sectors: 1,
     };
     let read = |class, line| Arrival { at: 100, kind: OpKind::Read, class, line, ..program };
     for other in [read(Class::GcRead, 40), read(Class::MetaRead, 40), read(Class::UserRead, 0)] {

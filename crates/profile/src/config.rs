@@ -618,7 +618,8 @@ pub(crate) fn swap_media(
     };
     let before = unit_and_pages(tree);
     let at = named.at;
-    // How the drive's own medium is written with a bit a cell says nothing of another, whose buffer is none.
+    // How the drive's own medium is read, and written with a bit a cell, says nothing of another, whose buffer is none.
+    tree.remove("nand.independent_plane_reads");
     let has_slc = media.tree.get("nand").is_some_and(|nand| nand.get("slc").is_some());
     tree.remove("nand.slc");
     if !has_slc {

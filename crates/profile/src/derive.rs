@@ -263,6 +263,9 @@ pub fn uniform_write_amplification(config: &Config) -> f64 {
 /// A command of a large sequential transfer.
 const LARGE: u64 = 128 << 10;
 
+/// The bound of LUNs that serve an operation at a time.
+const LUNS: &str = "LUNs";
+
 /// The bound of LUNs that always have work, with the time for which their data wait for each other.
 const WAITING: &str = "LUNs that wait for channels";
 
@@ -539,6 +542,17 @@ impl Rates<'_> {
         }
     }
 
+    /// What of the flash reads `piece` bytes at a time, how many of those there are, and how many a piece has.
+    fn readers(&self, piece: u64) -> (&'static str, f64, f64) {
+        let n = &self.config.nand;
+        if !n.independent_plane_reads {
+            return (LUNS, self.g.luns.into(), 1.0);
+        }
+        let row = u64::from(n.page_bytes) * u64::from(n.gang);
+        let all = f64::from(self.g.luns) * f64::from(n.planes);
+        ("planes", all, piece.div_ceil(row) as f64)
+    }
+
     fn peak(&self, name: String, bytes: u64, bounds: Vec<(&'static str, f64)>) -> Peak {
         // A stage that takes no time, and a limit of 0, bound nothing.
         let bounds = bounds.into_iter().filter(|(_, rate)| rate.is_finite() && *rate > 0.0);
@@ -558,7 +572,7 @@ impl Rates<'_> {
         let misses = self.map_misses(self.g.sector.holding(bytes), bytes == SECTOR);
         let [map_held, map_channel, map_core] = self.map_read().map(|time| misses * time);
         let share = piece as f64 / bytes as f64;
-        let luns = f64::from(self.g.luns) * piece as f64;
+        let (reader, readers, of_piece) = self.readers(piece);
         let channels = f64::from(self.g.channels) * piece as f64;
         let latency = total(&self.read_stages(false)).as_secs_f64()
             + self.transfer(piece.saturating_sub(SECTOR));
@@ -568,7 +582,7 @@ impl Rates<'_> {
             name.into(),
             bytes,
             vec![
-                ("LUNs", luns / (held + map_held * share)),
+                (reader, readers * piece as f64 / (held * of_piece + map_held * share)),
                 ("channels", channels / (command + transfer + map_channel * share)),
                 (
                     "decoders",
@@ -586,10 +600,11 @@ impl Rates<'_> {
         )
     }
 
-    /// Random reads with so many at a time. Some LUNs have several to read, then, and others none.
+    /// Random reads with so many at a time. Some LUNs, or planes, have several to read, then, and others none.
     fn read_at_depths(&self, peak: &Peak) -> Vec<AtDepth> {
         let rate = |name| peak.bounds.iter().find(|b| b.name == name).map(|b| b.bytes_per_s);
-        let stations = [("LUNs", self.g.luns), ("channels", self.g.channels)];
+        let (reader, readers, _) = self.readers(SECTOR);
+        let stations = [(reader, readers as u32), ("channels", self.g.channels)];
         let flash = stations.map(|(name, count)| (rate(name).unwrap_or(f64::INFINITY), count));
         let (rate, count) = if flash[0].0 <= flash[1].0 { flash[0] } else { flash[1] };
         let held = f64::from(count) * SECTOR as f64 / rate;
@@ -604,18 +619,19 @@ impl Rates<'_> {
             .collect()
     }
 
-    /// A command waits for the data of all other LUNs of its channel.
+    /// A command waits for the data of all other LUNs of its channel, or of all other planes.
     fn read_in_phase(&self, peak: &Peak) -> Option<f64> {
         let n = &self.config.nand;
         if n.cache_register || n.channel_order == ChannelOrder::CommandsFirst {
             return None;
         }
-        let others = f64::from(self.g.luns / self.g.channels - 1);
-        let luns = peak.bounds.iter().find(|b| b.name == "LUNs")?;
-        let held = f64::from(self.g.luns) * SECTOR as f64 / luns.bytes_per_s;
+        let (reader, readers, _) = self.readers(SECTOR);
+        let others = readers / f64::from(self.g.channels) - 1.0;
+        let bound = peak.bounds.iter().find(|b| b.name == reader)?;
+        let held = readers * SECTOR as f64 / bound.bytes_per_s;
         let reads = 1.0 + self.map_misses(1, true);
         let round = held + reads * others * self.transfer(SECTOR);
-        Some(f64::from(self.g.luns) / round).filter(|&iops| iops < peak.iops())
+        Some(readers / round).filter(|&iops| iops < peak.iops())
     }
 
     /// `wa`: without pages of the map.
@@ -725,7 +741,7 @@ impl Rates<'_> {
             name,
             bytes,
             vec![
-                ("LUNs", f64::from(self.g.luns) * unit as f64 / work.lun),
+                (LUNS, f64::from(self.g.luns) * unit as f64 / work.lun),
                 ("channels", f64::from(self.g.channels) * unit as f64 / work.channel),
                 (WAITING, f64::from(self.g.luns) * unit as f64 / round),
                 ("firmware", cores / (self.firmware(true, sectors) + background)),
@@ -757,7 +773,7 @@ impl Rates<'_> {
             "random write, 4 KiB, in place".into(),
             SECTOR,
             vec![
-                ("LUNs", of(self.g.luns, lun)),
+                (LUNS, of(self.g.luns, lun)),
                 ("channels", of(self.g.channels, channel)),
                 (WAITING, of(self.g.luns, self.with_waits(lun, channel))),
                 ("firmware", of(self.config.device.firmware.cores, work)),

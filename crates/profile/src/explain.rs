@@ -178,7 +178,8 @@ pub fn explain(config: &Config) -> String {
     let gang = if n.gang > 1 { format!(" in gangs of {}", n.gang) } else { String::new() };
     out.row("channels", format!("{}{gang}", n.channels));
     out.row("LUNs", g.luns.to_string());
-    out.row("write unit", format!("{}, {} planes", binary(g.unit_bytes()), g.planes));
+    let own = if n.independent_plane_reads { ", which read on their own" } else { "" };
+    out.row("write unit", format!("{}, {} planes{own}", binary(g.unit_bytes()), g.planes));
     out.row("stripe", binary(g.sector.bytes_of(g.sectors_per_stripe)));
     out.row(
         "line",
@@ -261,6 +262,7 @@ pub fn explain(config: &Config) -> String {
     let watts = |mw: f64| format!("{:.1} W", mw / 1000.0);
     let idle = f64::from(p.idle_mw);
     let luns = f64::from(g.luns);
+    let readers = if n.independent_plane_reads { luns * f64::from(n.planes) } else { luns };
     let channels = f64::from(g.channels) * f64::from(n.power.transfer_mw);
     let controller = idle
         + f64::from(p.firmware_mw) * f64::from(config.device.firmware.cores)
@@ -270,7 +272,7 @@ pub fn explain(config: &Config) -> String {
     let reading = d.random_read.iops() * (1.0 + d.map_misses) * n.t_read.mean().as_secs_f64();
     out.row(
         "at peak random read",
-        watts(controller + reading.min(luns) * f64::from(n.power.read_mw)),
+        watts(controller + reading.min(readers) * f64::from(n.power.read_mw)),
     );
     let writing =
         d.sequential_write.bytes_per_s() / g.unit_bytes() as f64 * n.t_program.mean().as_secs_f64();
@@ -278,7 +280,8 @@ pub fn explain(config: &Config) -> String {
         "at peak sequential write",
         watts(controller + writing.min(luns) * f64::from(n.power.program_mw)),
     );
-    let most = n.power.read_mw.max(n.power.program_mw).max(n.power.erase_mw);
-    out.row("all at work", watts(controller + luns * f64::from(most) + channels));
+    let most = f64::from(n.power.program_mw.max(n.power.erase_mw)) * luns;
+    let most = most.max(f64::from(n.power.read_mw) * readers);
+    out.row("all at work", watts(controller + most + channels));
     out.0
 }

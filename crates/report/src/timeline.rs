@@ -20,6 +20,7 @@ const LINK: u64 = 4_000_000;
 const FIRMWARE: u64 = 4_000_001;
 const CHANNELS: u64 = 4_000_002;
 const LUNS: u64 = 4_000_003;
+const PLANES: u64 = 4_000_004;
 
 /// Whether a track holds several slices at once.
 fn overlaps(track: Track) -> bool {
@@ -36,6 +37,7 @@ fn ids(track: Track) -> (u64, u64) {
         Track::Firmware(n) => (FIRMWARE, u64::from(n) + 1),
         Track::Channel(n) => (CHANNELS, u64::from(n) + 1),
         Track::Lun(n) => (LUNS, u64::from(n) + 1),
+        Track::Plane(lun, n) => (PLANES, (u64::from(lun) << 8) + u64::from(n) + 1),
     }
 }
 
@@ -53,6 +55,7 @@ fn names(result: &RunResult, track: Track) -> (String, String) {
         Track::Firmware(n) => ("firmware".to_owned(), format!("firmware core {n}")),
         Track::Channel(n) => ("channels".to_owned(), format!("channel {n}")),
         Track::Lun(n) => ("LUNs".to_owned(), format!("LUN {n}")),
+        Track::Plane(lun, n) => ("planes".to_owned(), format!("LUN {lun}, plane {n}")),
     }
 }
 

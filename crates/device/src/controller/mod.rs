@@ -450,19 +450,21 @@ impl Controller {
             Kind::DataOut => self.finish(ctx, index),
             Kind::Release => self.release_held_back(ctx),
             Kind::Aggregation => return self.front.aggregation_over(ctx, index as u16),
-            Kind::NandArray | Kind::NandBus | Kind::NandPart | Kind::NandDecoded => {
-                match self.nand.on_event(ctx, event.kind(), index) {
-                    Some(key) => {
-                        if let Some(ftl) = &self.ftl
-                            && !moved(self.nand.record(key), ftl, &self.nand)
-                        {
-                            self.nand.fail(key);
-                        }
-                        self.flash_done(ctx, key);
+            Kind::NandArray
+            | Kind::NandBus
+            | Kind::NandPart
+            | Kind::NandDecoded
+            | Kind::NandPlane => match self.nand.on_event(ctx, event.kind(), index) {
+                Some(key) => {
+                    if let Some(ftl) = &self.ftl
+                        && !moved(self.nand.record(key), ftl, &self.nand)
+                    {
+                        self.nand.fail(key);
                     }
-                    None => return,
+                    self.flash_done(ctx, key);
                 }
-            }
+                None => return,
+            },
             Kind::FtlTimer => return self.on_timer(ctx, index),
             _ => return,
         }

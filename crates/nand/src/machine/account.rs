@@ -14,7 +14,7 @@ pub struct Counters {
     pub ops: PerClass,
     /// Sectors read or programmed; blocks erased.
     pub sectors: PerClass,
-    /// LUN time, summed over LUNs.
+    /// LUN time, summed over LUNs; where planes read on their own, plane time.
     pub busy_ns: PerClass,
     /// Array time alone, without channel transfers.
     pub array_ns: PerClass,
@@ -170,10 +170,14 @@ impl Nand {
         }
     }
 
-    /// Time LUN `lun` was occupied by each class until `now`: of dies told apart their mean.
+    /// Time LUN `lun` was occupied by each class until `now`: of dies told apart, and of planes that read on their
+    /// own, their mean.
     pub fn lun_busy(&self, lun: LunId, now: Time) -> [u64; HOLDERS] {
         let dies = lun * self.parts..(lun + 1) * self.parts;
-        let held = dies.map(|die| self.held_now(die, now));
+        let held = dies.map(|die| match &self.planes {
+            Some(planes) => planes.held(&self.luns[die], die, now),
+            None => self.held_now(die, now),
+        });
         let sum = held.reduce(|a, b| std::array::from_fn(|i| a[i] + b[i])).unwrap_or_default();
         sum.map(|ns| ns / u64::from(self.parts))
     }

@@ -11,7 +11,7 @@
 //! its own: ONFI, multi-plane operations), and LUNs that want the channel meanwhile come in between.
 //!
 //! With `[nand.suspend]` reads for users go first, and with `nand.channel_order` commands go before data: module
-//! `suspend`. Channels in gangs: module `gang`.
+//! `suspend`. Channels in gangs: module `gang`. Planes that read on their own: module `planes`.
 //!
 //! A waiting operation knows what it waited for: each LUN integrates how long it was occupied by
 //! each class of work, and an operation takes the difference between its arrival and its start.
@@ -23,6 +23,7 @@
 
 mod account;
 pub(crate) mod gang;
+mod planes;
 pub(crate) mod suspend;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use crate::decoder::Decoder;
 use crate::errors::{Errors, Page};
 use crate::geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa};
 use crate::machine::gang::{Gang, Joined, WHOLE};
+use crate::machine::planes::Planes;
 use crate::machine::suspend::{Preemption, Suspensions};
 use crate::script::Script;
 use crate::variation::Variation;
@@ -165,9 +167,11 @@ pub struct Nand {
     /// A channel chooses among those that wait for it.
     arbitrated: bool,
     gang: Option<Box<Gang>>,
+    /// Planes read on their own.
+    planes: Option<Box<Planes>>,
     /// Parts of an operation on LUNs of their own: 1, or those of a gang told apart.
     parts: u32,
-    /// Neither parts nor preemption nor decoders: an event's index is a LUN.
+    /// Neither parts nor preemption nor decoders, and one read a LUN: an event's index is a LUN.
     plain: bool,
     /// Every stage ends with an event, as tests ask for it: also those whose end is known before.
     stages_apart: bool,
@@ -208,6 +212,7 @@ impl Nand {
         };
         let (luns, channels) = (geometry.luns * parts, geometry.channels * parts);
         let preemption = Preemption::new(config, luns, channels).map(Box::new);
+        let planes = Planes::new(config, luns).map(Box::new);
         let bits = config.cell.bits();
         Ok(Nand {
             geometry,
@@ -242,10 +247,14 @@ impl Nand {
                 bytes => Span::of_bytes(u64::from(bytes), config.channel_rate),
             },
             t_sector_transfer: Span::of_bytes(geometry.sector.bytes(), rate),
-            plain: preemption.is_none() && parts == 1 && config.decoder.is_none(),
+            plain: preemption.is_none()
+                && parts == 1
+                && config.decoder.is_none()
+                && planes.is_none(),
             arbitrated: preemption.as_ref().is_some_and(|p| p.is_arbitrated()),
             preemption,
             gang,
+            planes,
             parts,
             stages_apart: false,
             config: config.clone(),
@@ -361,10 +370,10 @@ impl Nand {
             decode: Span::ZERO,
             decoded: Time::ZERO,
             // What starts at once waits for nothing.
-            waited: if busy || self.preemption.is_some() && !idle {
-                self.held_now(lun, ctx.now)
-            } else {
-                [0; HOLDERS]
+            waited: match &self.planes {
+                Some(planes) => planes.held_for(&self.geometry, l, lun, &op, ctx.now),
+                None if busy || self.preemption.is_some() && !idle => self.held_now(lun, ctx.now),
+                None => [0; HOLDERS],
             },
             away: [Span::ZERO; 3],
             again: Span::ZERO,
@@ -385,6 +394,9 @@ impl Nand {
         });
         if self.preemption.is_some() {
             self.submit_ahead(ctx, lun, key);
+        } else if self.planes.is_some() {
+            self.luns[lun].queue.push_back(key);
+            self.go_on(ctx, lun);
         } else if busy {
             self.luns[lun].queue.push_back(key);
         } else {
@@ -395,11 +407,16 @@ impl Nand {
     /// The LUN takes up an operation: channel for command and data in, then the array.
     pub(crate) fn start(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let now = ctx.now;
+        self.settle(lun, now);
         let state = &mut self.states[key];
         let record = &mut state.record;
         let (op, geometry) = (record.op, &self.geometry);
         if now > record.submitted {
-            for (waited, now) in record.waited.iter_mut().zip(self.luns[lun].held) {
+            let held = match &self.planes {
+                Some(planes) => planes.held_for(geometry, &self.luns[lun], lun, &op, now),
+                None => self.luns[lun].held,
+            };
+            for (waited, now) in record.waited.iter_mut().zip(held) {
                 *waited = now - *waited;
             }
             debug_assert_eq!(
@@ -484,10 +501,14 @@ impl Nand {
             Some(variation) => variation.of(op, array, (number, erases), slc, geometry),
             None => array,
         };
-        let l = &mut self.luns[lun];
-        self.counters.busy_ns[l.holder] += l.settle(now);
-        l.current = Some(key);
-        l.holder = op.class as usize;
+        match &mut self.planes {
+            Some(planes) if op.kind == OpKind::Read => planes.take(geometry, lun, &op, key),
+            _ => {
+                let l = &mut self.luns[lun];
+                l.current = Some(key);
+                l.holder = op.class as usize;
+            }
+        }
         if self.arbitrated {
             return self.ask_for_channel(ctx, key, data, array);
         }
@@ -506,13 +527,13 @@ impl Nand {
         record.bus_start = bus_start;
         record.bus_end = bus_end;
         record.array_end = bus_end + array;
+        let array_end = record.array_end;
         state.left = data - part;
-        let tag = self.preemption.as_ref().map_or(lun, |p| p.tag(lun));
         if state.left > Span::ZERO {
             state.stage = Stage::In;
-            ctx.at(bus_end, Kind::NandBus, tag);
+            self.set_event(ctx, bus_end, Kind::NandBus, lun, key);
         } else {
-            ctx.at(record.array_end, Kind::NandArray, tag);
+            self.set_event(ctx, array_end, Kind::NandArray, lun, key);
         }
         if bus > Span::ZERO && ctx.tracks.is_some() {
             ctx.slice(Track::Channel(channel), "command, data in", bus_start, bus_end, op.io);
@@ -528,10 +549,18 @@ impl Nand {
                 self.release_part(ctx, index);
                 return None;
             }
+            Kind::NandPlane => return self.on_plane(ctx, index),
             _ if self.preemption.is_some() => return self.on_tagged(ctx, kind, index),
             _ => {}
         }
         self.advance(ctx, kind, index)
+    }
+
+    /// The end of a stage gets its event.
+    #[inline(always)]
+    fn set_event(&self, ctx: &mut Ctx, at: Time, kind: Kind, lun: LunId, key: u32) {
+        let (kind, index) = self.stage_event(lun, key, kind);
+        ctx.at(at, kind, index);
     }
 
     /// The LUN's operation goes on to its next stage.
@@ -543,6 +572,11 @@ impl Nand {
             Some(key) if kind == Kind::NandBus => key,
             _ => l.current.expect("an event belongs to an operation"),
         };
+        self.advance_one(ctx, lun, key)
+    }
+    /// An operation goes on to its next stage.
+    #[inline(always)]
+    fn advance_one(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) -> Option<u32> {
         let state = &mut self.states[key];
         let record = &mut state.record;
         match state.stage {
@@ -582,7 +616,7 @@ impl Nand {
                 record.end = ctx.now;
                 if !self.config.cache_register || self.keeps_register(lun) {
                     self.data_out(ctx, lun, key);
-                } else if self.luns[lun].leaving.is_none() {
+                } else if self.can_leave(lun, key) {
                     self.leave_array(ctx, lun, key);
                 } else {
                     self.states[key].stage = Stage::Ready;
@@ -628,32 +662,73 @@ impl Nand {
         record.again += array_end.since(record.array_end);
         record.array_end = array_end;
         self.count_array(key, t_read);
-        let tag = self.preemption.as_ref().map_or(lun, |p| p.tag(lun));
-        ctx.at(array_end, Kind::NandArray, tag);
+        self.set_event(ctx, array_end, Kind::NandArray, lun, key);
     }
     /// A read's data move to the cache register; the next operation may start.
-    fn leave_array(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
+    pub(crate) fn leave_array(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let state = &mut self.states[key];
         state.stage = Stage::Out;
         if state.rereads > 0 {
             // No other read begins where this one goes on.
             return self.data_out(ctx, lun, key);
         }
-        let l = &mut self.luns[lun];
-        self.counters.busy_ns[l.holder] += l.settle(ctx.now);
-        if ctx.tracks.is_some() {
-            let Record { op, started, .. } = self.states[key].record;
-            ctx.slice(Track::Lun(lun), op.class.name(), started, ctx.now, op.io);
+        self.settle(lun, ctx.now);
+        self.draw(ctx, lun, key);
+        match &mut self.planes {
+            Some(planes) => planes.leave(&self.geometry, lun, &self.states[key].record.op, key),
+            None => {
+                let l = &mut self.luns[lun];
+                l.current = None;
+                l.leaving = Some(key);
+            }
         }
-        l.current = None;
-        l.leaving = Some(key);
         // The next read's command frees the page register: it goes before the data.
         self.next(ctx, lun);
         self.data_out(ctx, lun, key);
     }
+    /// Whether a read's data can leave the array: the cache register is free.
+    #[inline]
+    fn can_leave(&self, lun: LunId, key: u32) -> bool {
+        match &self.planes {
+            Some(planes) => planes.can_leave(&self.geometry, lun, &self.states[key].record.op),
+            None => self.luns[lun].leaving.is_none(),
+        }
+    }
+    /// Counts the time that a LUN was held until now.
+    #[inline]
+    fn settle(&mut self, lun: LunId, now: Time) {
+        self.settle_as(lun, now, self.luns[lun].holder);
+    }
+    /// The same, the LUN being busy with this class.
+    #[inline]
+    fn settle_as(&mut self, lun: LunId, now: Time, class: usize) {
+        let (l, busy_ns) = (&mut self.luns[lun], &mut self.counters.busy_ns);
+        match &mut self.planes {
+            Some(planes) => planes.settle(l, lun, now, (class, busy_ns)),
+            None => busy_ns[class] += l.settle(now),
+        }
+    }
+    /// Draws that an operation has had its LUN, or its planes.
+    #[inline]
+    fn draw(&self, ctx: &mut Ctx, lun: LunId, key: u32) {
+        if ctx.tracks.is_none() {
+            return;
+        }
+        let Record { op, started, .. } = self.states[key].record;
+        let mut on = |track| ctx.slice(track, op.class.name(), started, ctx.now, op.io);
+        match &self.planes {
+            Some(planes) if op.kind == OpKind::Read => {
+                planes.of(&self.geometry, lun, &op).for_each(|plane| on(planes.track(plane)))
+            }
+            _ => on(Track::Lun(lun)),
+        }
+    }
     /// What waits first starts, if it can.
     #[inline(always)]
     fn next(&mut self, ctx: &mut Ctx, lun: LunId) {
+        if self.planes.is_some() {
+            return self.go_on(ctx, lun);
+        }
         let queue = &self.luns[lun].queue;
         match &self.preemption {
             None if queue.is_empty() => {}
@@ -687,9 +762,8 @@ impl Nand {
         // Waiting for the cache register included.
         record.out_start += start.since(record.end);
         record.end = end;
-        let tag = self.preemption.as_ref().map_or(lun, |p| p.tag(lun));
-        ctx.at(end, Kind::NandBus, tag);
         let io = record.op.io;
+        self.set_event(ctx, end, Kind::NandBus, lun, key);
         if ctx.tracks.is_some() {
             ctx.slice(Track::Channel(channel), "data out", start, end, io);
         }
@@ -762,12 +836,15 @@ impl Nand {
     /// The LUN goes on to what is next.
     #[inline(always)]
     fn release(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
-        let Record { op, started, away, .. } = self.states[key].record;
+        let Record { op, away, .. } = self.states[key].record;
         if let Some(p) = &mut self.preemption {
             p.counters.suspended_ns[op.class] += away.iter().map(|a| a.0).sum::<u64>();
         }
+        self.settle(lun, ctx.now);
+        if self.planes.is_some() && op.kind == OpKind::Read {
+            return self.release_planes(ctx, lun, key);
+        }
         let l = &mut self.luns[lun];
-        self.counters.busy_ns[l.holder] += l.settle(ctx.now);
         if l.leaving == Some(key) {
             l.leaving = None;
             if let Some(current) = l.current
@@ -779,9 +856,7 @@ impl Nand {
             }
         } else {
             l.current = None;
-            if ctx.tracks.is_some() {
-                ctx.slice(Track::Lun(lun), op.class.name(), started, ctx.now, op.io);
-            }
+            self.draw(ctx, lun, key);
             self.next(ctx, lun);
         }
     }

@@ -217,6 +217,10 @@ impl Preemption {
     pub fn tag(&self, lun: LunId) -> u32 {
         self.dies[lun].number << self.lun_bits | lun
     }
+    /// The operation of the LUN that is suspended.
+    pub fn suspended(&self, lun: LunId) -> Option<u32> {
+        self.dies[lun].suspended
+    }
     /// An operation of the LUN is suspended.
     #[inline]
     pub fn has_suspended(&self, lun: LunId) -> bool {
@@ -245,7 +249,7 @@ impl Preemption {
         };
         waiting.push(key, passes_data);
     }
-    fn let_ahead(&mut self, key: u32) {
+    pub fn let_ahead(&mut self, key: u32) {
         let ahead = &mut self.progress[key].ahead;
         *ahead += 1;
         self.counters.most = self.counters.most.max(*ahead);
@@ -256,7 +260,7 @@ impl Nand {
     fn preempt(&self) -> &Preemption {
         self.preemption.as_ref().expect("only where reads go first")
     }
-    fn preempt_mut(&mut self) -> &mut Preemption {
+    pub(super) fn preempt_mut(&mut self) -> &mut Preemption {
         self.preemption.as_mut().expect("only where reads go first")
     }
     fn progress(&mut self, key: u32) -> &mut Progress {
@@ -269,7 +273,7 @@ impl Nand {
         all.resize(count, Progress::default());
         all[key] = Progress::default();
         let idle = self.luns[lun].current.is_none();
-        if idle && self.luns[lun].leaving.is_none() {
+        if idle && self.luns[lun].leaving.is_none() && self.planes.is_none() {
             return self.start(ctx, lun, key);
         }
         let mut place = self.luns[lun].queue.len();
@@ -284,7 +288,11 @@ impl Nand {
             p.counters.passed += 1;
         }
         self.luns[lun].queue.insert(place, key);
-        if idle { self.next_at(ctx, lun) } else { self.consider(ctx, lun) }
+        match (&self.planes, idle) {
+            (Some(_), true) => self.go_on(ctx, lun),
+            (None, true) => self.next_at(ctx, lun),
+            (_, false) => self.consider(ctx, lun),
+        }
     }
 
     /// Whether data of what is suspended are in one of the LUN's registers.
@@ -300,7 +308,7 @@ impl Nand {
     }
 
     /// Whether an operation is a read that may go ahead of another at its LUN.
-    fn may_pass(&self, read: u32, key: u32) -> bool {
+    pub(super) fn may_pass(&self, read: u32, key: u32) -> bool {
         let (read, op) = (&self.states[read].record.op, &self.states[key].record.op);
         if op.class.goes_ahead() || !read.class.goes_ahead() {
             return false;
@@ -371,9 +379,8 @@ impl Nand {
 
     /// The operation leaves the LUN to reads, which takes some time.
     fn leave(&mut self, ctx: &mut Ctx, lun: LunId, time: Span) {
-        let l = &mut self.luns[lun];
-        self.counters.busy_ns[l.holder] += l.settle(ctx.now);
-        l.holder = SUSPENSION;
+        self.settle(lun, ctx.now);
+        self.luns[lun].holder = SUSPENSION;
         let p = self.preempt_mut();
         p.forget_events(lun);
         if time == Span::ZERO {
@@ -385,21 +392,25 @@ impl Nand {
     }
 
     fn left(&mut self, ctx: &mut Ctx, lun: LunId) {
-        let l = &mut self.luns[lun];
-        let held = l.settle(ctx.now);
-        let key = l.current.take().expect("something leaves");
-        let read = l.queue.pop_front().expect("for a read");
+        let key = self.luns[lun].current.expect("something leaves");
         let State { record, stage, .. } = self.states[key];
-        l.holder = record.op.class as usize;
-        self.counters.busy_ns[l.holder] += held;
+        let class = record.op.class as usize;
+        self.settle_as(lun, ctx.now, class);
+        let l = &mut self.luns[lun];
+        (l.current, l.holder) = (None, class);
         let p = self.preempt_mut();
         p.dies[lun].leaving = false;
         p.dies[lun].suspended = Some(key);
         if stage == Stage::Array {
             p.progress[key].away_since = ctx.now;
         }
-        p.let_ahead(key);
-        self.start(ctx, lun, read);
+        if self.planes.is_some() {
+            self.go_on(ctx, lun);
+        } else {
+            self.preempt_mut().let_ahead(key);
+            let read = self.luns[lun].queue.pop_front().expect("for a read");
+            self.start(ctx, lun, read);
+        }
         if stage == Stage::In {
             let bus = &mut self.preempt_mut().buses[record.channel];
             if bus.current.is_some_and(|g| g.saving && g.key == key) {
@@ -433,7 +444,7 @@ impl Nand {
         self.consider(ctx, lun);
     }
 
-    fn resume(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
+    pub(super) fn resume(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let t_resume = self.config.suspend.t_resume;
         let l = &mut self.luns[lun];
         let State { record, stage, .. } = &mut self.states[key];
@@ -475,10 +486,13 @@ impl Nand {
         if !self.arbitrated || kind == Kind::NandArray {
             return self.advance(ctx, kind, lun);
         }
-        // The one that has the channel: the current operation, or the one whose data leave.
         let l = &self.luns[lun];
         let any = l.current.or(l.leaving).expect("an event belongs to an operation");
-        let channel = self.states[any].record.channel;
+        self.on_bus(ctx, self.states[any].record.channel, lun)
+    }
+    /// The channel is through with what a LUN has there: its current operation, or a read whose data leave.
+    #[inline]
+    pub(super) fn on_bus(&mut self, ctx: &mut Ctx, channel: ChannelId, lun: LunId) -> Option<u32> {
         let Some((key, whole)) = self.part_over(ctx, channel) else {
             self.consider(ctx, lun);
             return None;
@@ -537,8 +551,8 @@ impl Nand {
         let State { record, stage, .. } = &mut self.states[key];
         *stage = Stage::Array;
         record.array_end = ctx.now + array;
-        let lun = record.lun;
-        ctx.at(record.array_end, Kind::NandArray, p.tag(lun));
+        let (lun, array_end) = (record.lun, record.array_end);
+        self.set_event(ctx, array_end, Kind::NandArray, lun, key);
         self.count_array(key, array);
         self.consider(ctx, lun);
     }
@@ -563,7 +577,8 @@ impl Nand {
         let Quiet { key, since, end } = bus.quiet;
         let g = Grant { key, start: end, end, part: Span::ZERO, saving: false };
         bus.current = Some(g);
-        ctx.at_as_of(since, end, Kind::NandBus, p.tag(self.states[key].record.lun));
+        let (kind, index) = self.stage_event(self.states[key].record.lun, key, Kind::NandBus);
+        ctx.at_as_of(since, end, kind, index);
         g
     }
     /// The channel is another's.
@@ -668,14 +683,17 @@ impl Nand {
             (record.bus_start, record.bus_end) = (start, end);
             record.array_end = end + array;
             let (channel, io, lun) = (record.channel, record.op.io, record.lun);
-            ctx.at_as_of(end, record.array_end, Kind::NandArray, p.tag(lun));
+            let array_end = record.array_end;
+            let (kind, index) = self.stage_event(lun, key, Kind::NandArray);
+            ctx.at_as_of(end, array_end, kind, index);
             if ctx.tracks.is_some() {
                 ctx.slice(Track::Channel(channel), "command, data in", start, end, io);
             }
             return self.count_array(key, array);
         }
         bus.current = Some(Grant { key, start, end, part, saving: false });
-        ctx.at(end, Kind::NandBus, p.tag(record.lun));
+        let lun = record.lun;
+        self.set_event(ctx, end, Kind::NandBus, lun, key);
     }
 
     /// A part of a transfer is over. If it was the last: whose, and what there was to transfer. Others come

@@ -3,7 +3,7 @@
 use wordline_base::{Ctx, IdVec, IoId, Kind, Seed, Span, Time};
 use wordline_nand::config::NandPower;
 use wordline_nand::{
-    Cell, ChannelOrder, Class, Nand, NandConfig, Op, OpKind, PerPage, Record, Suspend,
+    Cell, ChannelOrder, Class, Nand, NandConfig, Op, OpKind, PerPage, Ppa, Record, Suspend,
 };
 
 /// Of a block. Lines from 32 on are written.
@@ -35,6 +35,7 @@ pub fn config() -> NandConfig {
         transfer_bytes: 0,
         channel_order: ChannelOrder::Fifo,
         cache_register: false,
+        independent_plane_reads: false,
         suspend: Suspend::default(),
         endurance: 1000,
         power: NandPower::default(),
@@ -53,6 +54,9 @@ pub struct Arrival {
     pub lun: u32,
     pub line: u32,
     pub page: u32,
+    /// Where a read begins in its unit, and its sectors.
+    pub sector: u32,
+    pub sectors: u32,
 }
 
 /// Runs them all; records by arrival.
@@ -73,9 +77,9 @@ pub fn run(c: &NandConfig, arrivals: &[Arrival]) -> (Nand, Vec<Record>) {
         ctx.now = now;
         if event.kind() == Kind::Sample {
             let (owner, a) = (event.index(), arrivals[event.index()]);
-            let ppa = g.first_of_unit(g.unit_at(a.line, a.page, a.lun));
-            let (kind, class, io) = (a.kind, a.class, IoId::NONE);
-            nand.submit(&mut ctx, Op { kind, class, ppa, sectors: 1, slc: false, owner, io });
+            let ppa = Ppa(g.first_of_unit(g.unit_at(a.line, a.page, a.lun)).0 + a.sector);
+            let (kind, class, sectors, io) = (a.kind, a.class, a.sectors, IoId::NONE);
+            nand.submit(&mut ctx, Op { kind, class, ppa, sectors, slc: false, owner, io });
         } else if let Some(key) = nand.on_event(&mut ctx, event.kind(), event.index()) {
             let record = *nand.record(key);
             records[record.op.owner] = Some(record);

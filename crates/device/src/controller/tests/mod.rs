@@ -41,6 +41,7 @@ pub fn nand_config() -> NandConfig {
         transfer_bytes: 0,
         channel_order: Default::default(),
         cache_register: false,
+        independent_plane_reads: false,
         t_command: Span(100),
         suspend: Default::default(),
         endurance: 3000,
