@@ -147,6 +147,8 @@ pub enum Why {
     Flush,
     /// Waiting for a read of a user on the LUN.
     BehindRead,
+    /// Waiting for a read that rebuilds a user's sectors on the LUN.
+    BehindRebuildRead,
     /// Waiting for a read of the collector on the LUN.
     BehindGcRead,
     /// Waiting for a program of users' data on the LUN.
@@ -242,6 +244,7 @@ impl Why {
             Why::WriteBack => "write-back",
             Why::Flush => "flush",
             Why::BehindRead => "behind a read",
+            Why::BehindRebuildRead => "behind a rebuilding read",
             Why::BehindGcRead => "behind a GC read",
             Why::BehindUserProgram => "behind a user program",
             Why::BehindGcProgram => "behind a GC program",

@@ -119,7 +119,7 @@ fn a_drive_with_a_part_of_its_map_in_memory_has_the_rates_that_are_derived() {
     let steady = case(&job, 0.25).age(Age::Steady);
     let derived = derive(&steady.config().unwrap());
     let result = steady.run().unwrap().result;
-    let away = |w: &&String| w.contains("while the drive was aged");
+    let away = |w: &&String| w.contains("at the end of ageing");
     assert_eq!(result.warnings.iter().find(away), None, "the run is as its ageing");
     let rate = 200_000.0 / (result.machine.simulated_ns as f64 / 1e9);
     let expected = derived.random_write[1].iops();

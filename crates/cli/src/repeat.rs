@@ -16,7 +16,8 @@ pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
     }
     signals::install();
     let mut runs = Vec::new();
-    let mut said: Vec<(&str, String)> = Vec::new();
+    // What is said, and under which seeds.
+    let mut said: Vec<(&str, String, Vec<u64>)> = Vec::new();
     for seed in (0..u64::from(times)).map(|k| common.seed.wrapping_add(k)) {
         let settings = wordline_frontend::Settings { seed, ..common.settings() };
         let mut work = args.jobs();
@@ -44,17 +45,20 @@ pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
         runs.push(wordline_report::fio_json(&result, plus, &Default::default()));
         let warnings = result.warnings.into_iter().map(|w| ("warning", w));
         let all = warnings.chain(result.notes.into_iter().map(|n| ("note", n)));
-        for one in all {
-            if !said.contains(&one) {
-                said.push(one);
+        for (kind, words) in all {
+            match said.iter_mut().find(|(k, w, _)| (*k, &*w) == (kind, &words)) {
+                Some((.., seeds)) => seeds.push(seed),
+                None => said.push((kind, words, vec![seed])),
             }
         }
     }
     let bare = format!("{{\"repeats\": [\n{}]}}\n", runs.join(","));
     let outcome = wordline_page::read("", &bare).map_err(WorkError::DefectOf)?;
     let text = text(&bare, &outcome, formats);
-    if !formats.contains(&Format::Normal) || common.output.is_some() {
-        said.extend(wordline_page::agreement(&outcome).map(|words| ("warning", words)));
+    // The text has the warnings in it.
+    let is_told = formats.contains(&Format::Normal) && common.output.is_none();
+    if !is_told {
+        said.extend(wordline_page::agreement(&outcome).map(|words| ("warning", words, Vec::new())));
     }
     let mut failures = Vec::new();
     if let Some(path) = &common.report {
@@ -66,9 +70,19 @@ pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
         }
         None => output::note(&mut failures, output::print(&text)),
     }
-    for (kind, words) in said {
-        if kind == "warning" || !common.quiet {
-            remark(&format!("{kind}: {words}"));
+    for (kind, words, seeds) in said {
+        let is_warning = kind == "warning";
+        if is_warning && !is_told || !is_warning && !common.quiet {
+            let of = match seeds.len() {
+                0 => String::new(),
+                n if n == times as usize => String::new(),
+                1 => format!(" of seed {}", seeds[0]),
+                _ => {
+                    let all: Vec<_> = seeds.iter().map(u64::to_string).collect();
+                    format!(" of seeds {}", all.join(", "))
+                }
+            };
+            remark(&format!("{kind}{of}: {words}"));
         }
     }
     error::all(failures)

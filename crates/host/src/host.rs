@@ -214,6 +214,37 @@ impl<S: Source> Host<S> {
             meant.then_some((&*t.spec().name, why))
         })
     }
+    /// Threads of jobs that share a core with little time left, while another had much that one of them may run on:
+    /// what Linux would have moved.
+    pub fn crowded(&self, now: Time) -> Option<String> {
+        if self.stack.migrate || now == Time::ZERO {
+            return None;
+        }
+        let share = |core: CoreId| self.cores[core].stats_at(now).busy() as f64 / now.0 as f64;
+        let mut jobs: IdVec<CoreId, Vec<&Thread<S>>> = IdVec::filled(Vec::new(), self.stack.cores);
+        self.threads.iter().filter(|t| t.is_job()).for_each(|t| jobs[t.core()].push(t));
+        let crowded = (0..self.stack.cores).filter(|&core| jobs[core].len() > 1);
+        let core = crowded.max_by(|&a, &b| share(a).total_cmp(&share(b)))?;
+        let may = |other: &CoreId| {
+            let on = |t: &&Thread<S>| {
+                let allowed = &t.spec().cpus_allowed;
+                allowed.is_empty() || allowed.contains(other)
+            };
+            jobs[core].iter().any(on)
+        };
+        let others = (0..self.stack.cores).filter(|&other| other != core).filter(may);
+        let free = others.min_by(|&a, &b| share(a).total_cmp(&share(b)))?;
+        (share(core) > 0.85 && share(free) < 0.7).then(|| {
+            format!(
+                "{} threads share core {core}, which was busy for {:.0}% of the time, and core {free} for {:.0}%: threads \
+                 stay on the core that they began on (stack.migrate=false), and latencies have their waits for it in \
+                 them. Linux moves threads as they wake up: --set stack.migrate=true",
+                jobs[core].len(),
+                100.0 * share(core),
+                100.0 * share(free)
+            )
+        })
+    }
     /// Of each disk that has fewer hardware queues than `queues` asks for: how many are asked for, how many it
     /// has, and why.
     pub fn fewer_queues(&self) -> impl Iterator<Item = (u32, u32, &'static str)> {

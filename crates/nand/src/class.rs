@@ -69,7 +69,8 @@ impl Class {
     }
     pub(crate) fn behind(self) -> Why {
         match self {
-            Class::UserRead | Class::RebuildRead => Why::BehindRead,
+            Class::UserRead => Why::BehindRead,
+            Class::RebuildRead => Why::BehindRebuildRead,
             Class::GcRead | Class::MetaRead => Why::BehindGcRead,
             Class::UserProgram => Why::BehindUserProgram,
             Class::GcProgram => Why::BehindGcProgram,

@@ -48,12 +48,38 @@ pub fn warnings(outcome: &Outcome) -> Value {
     agreement(outcome).into_iter().collect()
 }
 
-/// The numbers in lines.
+/// What the runs say of themselves under a key, and the seeds of those that say it.
+fn said<'a>(runs: &[&'a Value], key: &str, seeds: &[String]) -> Vec<(&'a str, Vec<String>)> {
+    let mut all: Vec<(&str, Vec<String>)> = Vec::new();
+    for (run, seed) in runs.iter().zip(seeds) {
+        let of = &run["wordline"][key];
+        let texts = of.as_array().map_or(std::slice::from_ref(of), Vec::as_slice);
+        for words in texts.iter().filter_map(Value::as_str).filter(|words| !words.is_empty()) {
+            match all.iter_mut().find(|(same, _)| *same == words) {
+                Some((_, of)) => of.push(seed.clone()),
+                None => all.push((words, vec![seed.clone()])),
+            }
+        }
+    }
+    all
+}
+
+/// The state of the drive and what may mislead, under each seed, and the numbers in lines.
 pub fn summary_text(outcome: &Outcome) -> String {
     let runs: Vec<&Value> = outcome.runs.iter().collect();
     let seeds: Vec<String> =
         runs.iter().map(|run| run["wordline"]["provenance"]["seed"].to_string()).collect();
     let mut out = format!("{} runs, seeds {}\n", runs.len(), seeds.join(", "));
+    for (what, key) in [("drive", "prepared"), ("warning", "warnings")] {
+        for (words, of) in said(&runs, key, &seeds) {
+            let seeds = match of.len() {
+                n if n == runs.len() => String::new(),
+                1 => format!(" of seed {}", of[0]),
+                _ => format!(" of seeds {}", of.join(", ")),
+            };
+            out += &format!("{what}{seeds}: {words}\n");
+        }
+    }
     if let Some(words) = agreement(outcome) {
         out += &format!("warning: {words}\n");
     }

@@ -117,8 +117,21 @@ pub fn slowest_text(result: &RunResult, n: usize) -> String {
             told.push(out);
         }
     }
-    match told.is_empty() {
-        true => "No slow I/Os were kept.\n".to_owned(),
-        false => told.join("\n"),
+    if told.is_empty() {
+        return "No slow I/Os were kept.\n".to_owned();
     }
+    let mut out = told.join("\n");
+    if result
+        .slowest
+        .iter()
+        .any(|life| life.steps().windows(2).any(|two| of_one_wait(&two[0], &two[1])))
+    {
+        out += "\nRows of one wait for a LUN tell what held it, and not in which order.\n";
+    }
+    out
+}
+
+/// Two steps are parts of the same wait.
+fn of_one_wait(a: &Step, b: &Step) -> bool {
+    (a.layer, b.layer, a.place) == (Layer::LunWait, Layer::LunWait, b.place)
 }

@@ -2,6 +2,7 @@
 //! faster or slower than the reader would think.
 
 use crate::Precondition;
+use crate::drive::LAST_WINDOWS;
 use crate::result::{ArrayResult, Trend};
 use wordline_ftl::SlcUse;
 use wordline_md::Collect;
@@ -145,7 +146,7 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
                     )
                 });
                 let remedy =
-                    if new || aged.is_some() { AGE } else { "a longer run shows where it ends" };
+                    if new || aged.is_some() { AGE } else { "A longer run shows where it ends" };
                 all.push(format!(
                     "write amplification rose during the run ({course}){why}: a writer that goes on \
                      gets slower than it was here. {remedy}"
@@ -165,8 +166,6 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
 
 /// Lines that are collected in a run, three in each third, before a small difference of its thirds counts.
 const LINES: u64 = 9;
-/// Windows of ageing that its state is told by, as the steady state is found by their mean.
-const LAST: usize = 6;
 /// By this share a run's write amplification may be another than the one it was prepared at.
 const AWAY: f64 = 0.1;
 
@@ -177,19 +176,18 @@ fn elsewhere(seen: &Seen) -> Option<String> {
     let ran = seen.collected.filter(|_| seen.scattered && seen.repeats.is_empty())?;
     let (windows, advice) = match seen.prepared? {
         Precondition::Steady => (
-            LAST,
+            LAST_WINDOWS,
             "--precondition paced ages at the job's own rate. A ramp_time leaves out the time until write \
              amplification is level",
         ),
         Precondition::Paced => (
-            LAST / 2,
+            LAST_WINDOWS / 2,
             "A ramp_time leaves out the time until it is level, a longer run shows where",
         ),
         Precondition::Random => (1, AGE),
         Precondition::None | Precondition::Fill => return None,
     };
-    let last = &seen.ageing[seen.ageing.len().saturating_sub(windows)..];
-    let aged = last.iter().sum::<f64>() / last.len() as f64;
+    let aged = crate::drive::aged_at(seen.ageing, windows)?;
     let apart = (ran - aged).abs();
     let spread = match seen.by_third {
         Some([a, b, c]) => a.max(b).max(c) - a.min(b).min(c),
@@ -197,7 +195,7 @@ fn elsewhere(seen: &Seen) -> Option<String> {
         None if rested && seen.gc == 0 && seen.lines_freed == 0 => 0.0,
         None => return None,
     };
-    (!last.is_empty() && apart > AWAY * aged && apart > spread).then(|| {
+    (apart > AWAY * aged && apart > spread).then(|| {
         let why = match rested && ran < aged {
             true => {
                 ", because the collector rested before it: a writer that goes on gets slower than it was here"
@@ -205,7 +203,8 @@ fn elsewhere(seen: &Seen) -> Option<String> {
             false => "",
         };
         format!(
-            "write amplification of the run was {ran:.2}, and {aged:.2} while the drive was aged{why}. {advice}"
+            "write amplification by what was collected was {ran:.2} in the run, and {aged:.2} at the end of ageing{why}. \
+             {advice}"
         )
     })
 }
@@ -443,11 +442,11 @@ mod tests {
                     prepared: prepared(Precondition::Random),
                     ..seen()
                 },
-                "run was 1.00, and 4.10 while the drive was aged, because the collector rested",
+                "was 1.00 in the run, and 4.10 at the end of ageing, because the collector rested",
             ),
             (
                 Seen { by_third: Some([8.5, 8.6, 8.6]), collected: Some(8.56), ..seen() },
-                "run was 8.56, and 4.05 while the drive was aged. --precondition paced",
+                "was 8.56 in the run, and 4.05 at the end of ageing. --precondition paced",
             ),
             (
                 Seen { by_third: Some([7.05, 6.52, 6.44]), lines_freed: 30, ..seen() },

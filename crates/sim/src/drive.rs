@@ -75,10 +75,19 @@ impl Precondition {
     }
 }
 
+/// Windows of ageing that a steady state is told by, as it is found by their mean.
+pub(crate) const LAST_WINDOWS: usize = 6;
+
+/// Write amplification over the last windows of ageing.
+pub(crate) fn aged_at(ageing: &[f64], windows: usize) -> Option<f64> {
+    let last = &ageing[ageing.len().saturating_sub(windows)..];
+    (!last.is_empty()).then(|| last.iter().sum::<f64>() / last.len() as f64)
+}
+
 /// The state of a drive that a run finds, in words.
 pub(crate) fn described(prepared: Option<Precondition>, ageing: &[f64], unsteady: bool) -> String {
-    let Some(how) = prepared else { return "as it was served".into() };
-    let how = match how {
+    let Some(state) = prepared else { return "as it was served".into() };
+    let how = match state {
         Precondition::None => return "fresh from the factory".into(),
         Precondition::Fill => return "every sector was written once, in order".into(),
         Precondition::Steady if unsteady => {
@@ -92,7 +101,12 @@ pub(crate) fn described(prepared: Option<Precondition>, ageing: &[f64], unsteady
             "filled, then overwritten until the collector kept pace with the job"
         }
     };
-    let last = ageing.last().map_or(String::new(), |wa| {
+    let windows = match state {
+        Precondition::Steady if !unsteady => LAST_WINDOWS,
+        Precondition::Paced => LAST_WINDOWS / 2,
+        _ => 1,
+    };
+    let last = aged_at(ageing, windows).map_or(String::new(), |wa| {
         let what = if how.ends_with("was steady") { "at" } else { "write amplification" };
         format!(", {what} {wa:.2} after {} windows", ageing.len())
     });

@@ -4,7 +4,7 @@
 use crate::result::{DirResult, Lateness, ThreadResult};
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
-use wordline_app::Load;
+use wordline_app::{Load, Turnaround};
 use wordline_base::hist::midpoint;
 use wordline_base::{Ddir, Histogram, Span, Time};
 use wordline_fio::Job;
@@ -121,6 +121,33 @@ pub(crate) fn overloaded(program: &str, beside: bool, load: &Load) -> Option<Str
             told(load.behind.0 as f64)
         )
     })
+}
+
+/// A program whose last third does another number of operations a second than its first: what it leaves behind, or
+/// what is in its caches, is not yet what it will be.
+pub(crate) fn drifted(of: &Turnaround) -> Option<String> {
+    // Of the first and the last interval a part may be missing.
+    let whole = of.over_time.get(1..of.over_time.len().saturating_sub(1))?;
+    let begin = of.over_time.first()?.end_ns;
+    let third = whole.last()?.end_ns.saturating_sub(begin) / 3;
+    let [first, _, last] = [0, 1, 2].map(|k| {
+        let (from, to) = (begin + k * third, begin + (k + 1) * third);
+        let within = whole.iter().filter(|i| i.end_ns > from && i.end_ns <= to);
+        within.map(|i| i.count).sum::<u64>() as f64
+    });
+    let (less, more) = (first.min(last), first.max(last));
+    let chance = 3.0 * (first + last).sqrt();
+    if whole.len() < 9 || more - less <= 0.15 * more || more - less <= chance {
+        return None;
+    }
+    let rate = |n: f64| n * 1e9 / third as f64;
+    Some(format!(
+        "'{}' did {:.0} operations a second in the first third of the run and {:.0} in the last: it has not come to a \
+         state that lasts. A longer run shows where it ends, a ramp_time leaves the first part out",
+        of.program,
+        rate(first),
+        rate(last)
+    ))
 }
 
 /// A direction of a job: what it asked for and reached.
@@ -240,26 +267,21 @@ impl Rated {
     pub fn warning(&self) -> Option<String> {
         self.slower().or_else(|| self.faster())
     }
-    /// A job is as slow as its rate if one of its directions is: the mix holds the others back.
+    /// The direction that is furthest behind. None waits for another's rate: fio takes an I/O that is due in place of
+    /// one that is not.
     fn slower(&self) -> Option<String> {
-        let mut told: Option<(f64, String)> = None;
-        for (d, dir) in self.dirs.iter().enumerate() {
-            let Some(dir) = dir else { continue };
-            let share = dir.reached / dir.asked;
-            if share >= 1.0 - apart(self.drawn, dir.ios) {
-                return None;
-            }
-            if told.as_ref().is_none_or(|(best, _)| share > *best) {
-                let text = format!(
-                    "job '{}' did not reach its rate: {}. Its latency is that of as many I/Os in flight as it may \
-                     have, not of the rate asked for",
-                    self.name,
-                    self.told(d, dir, dir.reached)
-                );
-                told = Some((share, text));
-            }
-        }
-        told.map(|(_, text)| text)
+        let share = |dir: &RatedDir| dir.reached / dir.asked;
+        let behind = |dir: &RatedDir| share(dir) < 1.0 - apart(self.drawn, dir.ios);
+        let all = self.dirs.iter().enumerate().filter_map(|(d, dir)| Some((d, dir.as_ref()?)));
+        let (d, dir) = all
+            .filter(|(_, dir)| behind(dir))
+            .min_by(|(_, a), (_, b)| share(a).total_cmp(&share(b)))?;
+        Some(format!(
+            "job '{}' did not reach its rate: {}. Its latency is that of as many I/Os in flight as it may \
+             have, not of the rate asked for",
+            self.name,
+            self.told(d, dir, dir.reached)
+        ))
     }
     fn faster(&self) -> Option<String> {
         let above = |dir: &RatedDir| dir.paced > dir.asked * (1.0 + apart(self.drawn, dir.ios));
@@ -277,6 +299,7 @@ impl Rated {
 mod tests {
     use super::*;
     use crate::thread::{ThreadPlan, ThreadStats};
+    use wordline_app::{PARTS, TurnaroundInterval};
 
     fn thread(latency: u64, behind: &[(u64, u64)]) -> ThreadResult {
         let mut thread = ThreadStats::new(1, &ThreadPlan::default()).result;
@@ -320,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_counts_as_reached_by_one_direction() {
+    fn a_rate_counts_as_reached_if_each_direction_reaches_its_own() {
         let rated = |dirs, drawn| Rated { name: "a".into(), drawn, why: Default::default(), dirs };
         let at = |reached| {
             Some(RatedDir { asked: 1e3, reached, paced: reached, ios: 400, bytes: false })
@@ -329,7 +352,10 @@ mod tests {
         let text = rated([slow, None, None], false).warning().expect("a tenth is missing");
         assert!(text.contains("1000 I/Os a second are to be read, and 900 were"), "{text}");
         assert_eq!(rated([kept, None, None], false).warning(), None);
-        assert_eq!(rated([slow, kept, None], false).warning(), None, "the mix held the reads back");
+        let text = rated([kept, slow, None], false).warning().expect("of the writes");
+        assert!(text.contains("1000 I/Os a second are to be written, and 900 were"), "{text}");
+        let text = rated([at(800.0), slow, None], false).warning().expect("of both");
+        assert!(text.contains("to be read, and 800 were"), "the furthest behind: {text}");
         assert_eq!(rated([slow, None, None], true).warning(), None, "by chance");
     }
     #[test]
@@ -362,6 +388,41 @@ mod tests {
         assert_eq!(run(&linear, 11, 10_000_000), None);
         let told = run(&linear, 12, 10_000_000).expect("a tenth above, not by chance");
         assert!(told.ends_with("that of the higher rate"), "{told}");
+    }
+
+    #[test]
+    fn a_program_that_gets_slower_or_faster_is_told() {
+        let run = |counts: &[u64]| {
+            let interval = |(i, &count): (usize, &u64)| TurnaroundInterval {
+                end_ns: (i as u64 + 1) * 1_000_000,
+                count,
+                mean_ns: 0.0,
+                p99_ns: 0,
+                max_ns: 0,
+            };
+            drifted(&Turnaround {
+                program: "p".into(),
+                operation: "all",
+                total: Histogram::new(),
+                mean_ns: [0.0; PARTS],
+                at: Vec::new(),
+                over_time: counts.iter().enumerate().map(interval).collect(),
+            })
+        };
+        let level = [50; 11];
+        assert_eq!(run(&level), None);
+        let mut slower = level;
+        (1..5).for_each(|i| slower[i] = 100);
+        let told = run(&slower).expect("half as fast in the end");
+        assert!(told.contains("'p' did 100000 operations a second in the first third"), "{told}");
+        assert!(told.contains("and 50000 in the last"), "{told}");
+        slower.reverse();
+        assert!(run(&slower).expect("twice as fast").contains("did 50000"), "faster");
+        let ends = [0, 50, 50, 50, 50, 50, 50, 50, 50, 50, 9];
+        assert_eq!(run(&ends), None, "the first and the last interval are not whole");
+        assert_eq!(run(&[1, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1]), None, "by chance");
+        assert_eq!(run(&[50, 100, 50, 20]), None, "too short to tell");
+        assert_eq!(run(&[]), None);
     }
 
     #[test]

@@ -120,7 +120,13 @@ fn repeats_tell_means_and_spreads() {
     let place = Place::new();
     let job = "run --name=a --rw=randrw --number_ios=400 --device z-ssd-small --seed 3";
     let out = place.run(&format!("{job} --repeat 3 --report r.html")).ok().out;
-    for part in ["3 runs, seeds 3, 4, 5", "+- 95 %", "read latency, mean", "reads a second"] {
+    for part in [
+        "3 runs, seeds 3, 4, 5",
+        "drive: z-ssd-small",
+        "+- 95 %",
+        "read latency, mean",
+        "reads a second",
+    ] {
         assert!(out.contains(part), "{part}: {out}");
     }
     let page = place.text("r.html");

@@ -92,7 +92,7 @@ fn writers_to_a_conventional_drive_learn_whether_they_run_where_it_was_aged() {
     let rested =
         run("--iodepth=8 --number_ios=20000 --device intel-750-small --precondition random");
     let warning = one(texts(&rested, "warnings"));
-    assert!(warning.contains("of the run was 1.00") && warning.contains("rested"), "{warning}");
+    assert!(warning.contains("was 1.00 in the run") && warning.contains("rested"), "{warning}");
 }
 
 #[test]

@@ -157,6 +157,12 @@ fn a_woken_thread_goes_to_an_idle_core_if_its_own_is_busy() {
     assert!(longest > 20_000, "{longest}");
     let (w, _) = beside_one_that_computes(false, vec![0, 1]);
     assert_eq!(w.host.counters.migrations, 0);
+    let told = w.host.crowded(w.ctx.now).expect("core 1 has nothing to do");
+    assert!(told.contains("2 threads share core 0") && told.contains("core 1 for 0%"), "{told}");
+    let (w, _) = beside_one_that_computes(false, vec![0]);
+    assert_eq!(w.host.crowded(w.ctx.now), None, "neither may move");
+    let (w, _) = beside_one_that_computes(true, vec![0, 1]);
+    assert_eq!(w.host.crowded(w.ctx.now), None, "one did");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::result::*;
 use crate::steady::Steady;
 use crate::thread::ThreadStats;
 use crate::{caution, classes, host};
+use wordline_app::Turnaround;
 use wordline_base::{Ddir, IdVec, SECTOR, Time, Workload};
 use wordline_fio::job::SyncMode;
 use wordline_ftl::Translation;
@@ -235,7 +236,7 @@ impl World {
         let app = reports(false).next();
         let with: Vec<_> = reports(true).collect();
         failed |= app.iter().chain(&with).any(|program| program.failure.is_some());
-        let turnarounds =
+        let turnarounds: Vec<Turnaround> =
             self.apps.iter().flat_map(|seat| seat.app.borrow().turnarounds()).collect();
         let iologs = self.iologs();
         let machine = self.machine(now, &host, generated);
@@ -246,6 +247,10 @@ impl World {
             let app = seat.app.borrow();
             pace::overloaded(app.name(), seat.beside, &app.arrivals()?)
         }));
+        // Of one kind of operation all are that kind.
+        warnings
+            .extend(turnarounds.iter().filter(|t| t.operation == "all").filter_map(pace::drifted));
+        warnings.extend(self.hosts.iter().filter_map(|seat| seat.host.crowded(now)));
         warnings.extend(self.unflushed());
         warnings.extend(self.in_page_cache());
         warnings.extend(self.warnings(&machine));
