@@ -407,17 +407,23 @@ impl Nand {
     /// The LUN takes up an operation: channel for command and data in, then the array.
     pub(crate) fn start(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let now = ctx.now;
-        self.settle(lun, now);
+        if self.planes.is_some() {
+            self.settle(lun, now);
+        }
         let state = &mut self.states[key];
         let record = &mut state.record;
         let (op, geometry) = (record.op, &self.geometry);
         if now > record.submitted {
+            let by_plane;
             let held = match &self.planes {
-                Some(planes) => planes.held_for(geometry, &self.luns[lun], lun, &op, now),
-                None => self.luns[lun].held,
+                Some(planes) => {
+                    by_plane = planes.held_for(geometry, &self.luns[lun], lun, &op, now);
+                    &by_plane
+                }
+                None => &self.luns[lun].held,
             };
-            for (waited, now) in record.waited.iter_mut().zip(held) {
-                *waited = now - *waited;
+            for (i, now) in held.iter().enumerate() {
+                record.waited[i] = now - record.waited[i];
             }
             debug_assert_eq!(
                 record.waited.iter().sum::<u64>(),
@@ -505,6 +511,9 @@ impl Nand {
             Some(planes) if op.kind == OpKind::Read => planes.take(geometry, lun, &op, key),
             _ => {
                 let l = &mut self.luns[lun];
+                if self.planes.is_none() {
+                    self.counters.busy_ns[l.holder] += l.settle(now);
+                }
                 l.current = Some(key);
                 l.holder = op.class as usize;
             }
@@ -687,7 +696,7 @@ impl Nand {
         self.data_out(ctx, lun, key);
     }
     /// Whether a read's data can leave the array: the cache register is free.
-    #[inline]
+    #[inline(always)]
     fn can_leave(&self, lun: LunId, key: u32) -> bool {
         match &self.planes {
             Some(planes) => planes.can_leave(&self.geometry, lun, &self.states[key].record.op),
@@ -695,12 +704,16 @@ impl Nand {
         }
     }
     /// Counts the time that a LUN was held until now.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, lun: LunId, now: Time) {
-        self.settle_as(lun, now, self.luns[lun].holder);
+        let (l, busy_ns) = (&mut self.luns[lun], &mut self.counters.busy_ns);
+        let class = l.holder;
+        match &mut self.planes {
+            Some(planes) => planes.settle(l, lun, now, (class, busy_ns)),
+            None => busy_ns[class] += l.settle(now),
+        }
     }
     /// The same, the LUN being busy with this class.
-    #[inline]
     fn settle_as(&mut self, lun: LunId, now: Time, class: usize) {
         let (l, busy_ns) = (&mut self.luns[lun], &mut self.counters.busy_ns);
         match &mut self.planes {
@@ -709,11 +722,14 @@ impl Nand {
         }
     }
     /// Draws that an operation has had its LUN, or its planes.
-    #[inline]
+    #[inline(always)]
     fn draw(&self, ctx: &mut Ctx, lun: LunId, key: u32) {
-        if ctx.tracks.is_none() {
-            return;
+        if ctx.tracks.is_some() {
+            self.draw_it(ctx, lun, key);
         }
+    }
+    #[cold]
+    fn draw_it(&self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let Record { op, started, .. } = self.states[key].record;
         let mut on = |track| ctx.slice(track, op.class.name(), started, ctx.now, op.io);
         match &self.planes {

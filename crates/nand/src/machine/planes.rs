@@ -257,6 +257,7 @@ impl Nand {
     }
 
     /// A stage of a read ended.
+    #[inline(never)]
     pub(super) fn on_plane(&mut self, ctx: &mut Ctx, index: u32) -> Option<u32> {
         let (key, of_channel) = (index >> 1, index & 1 > 0);
         let record = &self.states[key].record;
@@ -268,7 +269,7 @@ impl Nand {
     }
 
     /// The kind and index of an event at the end of a stage of an operation.
-    #[inline]
+    #[inline(always)]
     pub(super) fn stage_event(&self, lun: LunId, key: u32, kind: Kind) -> (Kind, u32) {
         if self.planes.is_some() && self.states[key].record.op.kind == OpKind::Read {
             return (Kind::NandPlane, key << 1 | u32::from(kind == Kind::NandBus));

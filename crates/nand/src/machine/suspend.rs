@@ -214,6 +214,7 @@ impl Preemption {
         !self.buses.is_empty()
     }
     /// The index of an event of the LUN.
+    #[inline(always)]
     pub fn tag(&self, lun: LunId) -> u32 {
         self.dies[lun].number << self.lun_bits | lun
     }
@@ -491,7 +492,7 @@ impl Nand {
         self.on_bus(ctx, self.states[any].record.channel, lun)
     }
     /// The channel is through with what a LUN has there: its current operation, or a read whose data leave.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_bus(&mut self, ctx: &mut Ctx, channel: ChannelId, lun: LunId) -> Option<u32> {
         let Some((key, whole)) = self.part_over(ctx, channel) else {
             self.consider(ctx, lun);
@@ -698,7 +699,7 @@ impl Nand {
 
     /// A part of a transfer is over. If it was the last: whose, and what there was to transfer. Others come
     /// before the next.
-    #[inline]
+    #[inline(always)]
     fn part_over(&mut self, ctx: &mut Ctx, channel: ChannelId) -> Option<(u32, Span)> {
         let p = self.preemption.as_mut().expect("only where reads go first");
         let bus = &mut p.buses[channel];
