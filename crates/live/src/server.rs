@@ -29,6 +29,7 @@ use clients::Refusals;
 use requests::Pending;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -187,6 +188,19 @@ pub struct Server {
 impl Server {
     /// Everything that can be wrong shows here. `wake` is readable when `stop` was set.
     pub fn new(plan: Plan, stop: Arc<AtomicBool>, wake: OwnedFd) -> Result<Server, Error> {
+        let path = plan.tape.clone();
+        let tape = path.as_deref().map(Recorder::create).transpose()?;
+        Server::with_tape(plan, tape, stop, wake).inspect_err(|_| {
+            // A tape of nothing would stand in the way of the next try.
+            let _ = path.map(std::fs::remove_file);
+        })
+    }
+    fn with_tape(
+        plan: Plan,
+        tape_file: Option<File>,
+        stop: Arc<AtomicBool>,
+        wake: OwnedFd,
+    ) -> Result<Server, Error> {
         let tls_config = plan.tls.as_deref().map(tls::load).transpose()?;
         let open = plan.listen.iter().find(|a| !a.is_local());
         if let Some(address) = open.filter(|_| tls_config.is_none() && !plan.plain_tcp) {
@@ -209,15 +223,16 @@ impl Server {
         let listeners = plan.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?;
         let metrics = plan.prometheus.map(listen_http).transpose()?;
         let size = image.superblock.size;
+        let attributes = Arc::new(Attributes::default());
+        let control =
+            plan.control.as_deref().map(|path| Control::start(path, Arc::clone(&attributes)));
+        let control = control.transpose()?;
+        // After all else that makes files: in the folder they would wait for this thread to answer.
         let mount = plan
             .fuse
             .as_deref()
             .map(|f| Mount::new(f, size, plan.system.device.lba, read_only))
             .transpose()?;
-        let attributes = Arc::new(Attributes::default());
-        let control =
-            plan.control.as_deref().map(|path| Control::start(path, Arc::clone(&attributes)));
-        let control = control.transpose()?;
         let failed = |e: std::io::Error| Error::from(RunError::Start(e));
         let writer = Writer::start(Arc::clone(&image), !plan.sync).map_err(failed)?;
         let order = recovered.order - 1;
@@ -228,8 +243,8 @@ impl Server {
             begun.map_err(|e| Error::io("cannot write the image", image.path(), e))?;
         }
         let mut tape = Tape::Off;
-        if let Some(path) = &plan.tape {
-            tape = Tape::Record(Recorder::create(path, &image, &plan.profile)?);
+        if let Some((path, file)) = plan.tape.as_deref().zip(tape_file) {
+            tape = Tape::Record(Recorder::begin(path, file, &image, &plan.profile)?);
             // As a replay will find it.
             recovered = recover(&image, &plan.system, false)?;
         }
