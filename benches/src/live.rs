@@ -32,7 +32,7 @@ impl Drop for Folder {
 fn machine(folder: &Folder) -> Machine {
     let config = Case::new("cnex-small", "").config().expect("a bench's configuration is right");
     let drive = DriveConfig { nand: config.nand, device: config.device, ftl: config.ftl };
-    let (drive, _) = fit::fit(&drive, SIZE).expect("a small drive can be made smaller");
+    let drive = fit::fit(&drive, SIZE).expect("a small drive can be made smaller").drive;
     let nand = Nand::new(&drive.nand, Seed(1)).expect("a preset's flash");
     let g = nand.geometry;
     let mut bad = |lun, line| nand.is_factory_bad(lun, line);

@@ -84,6 +84,11 @@ pub enum WordError {
         .image.display()
     )]
     OtherSize { image: PathBuf, bytes: u64, size: u64 },
+    #[error(
+        "the drive of the image {} is read-only, as too few blocks are good ({why}), and a run takes no such drive: copy \
+         its data to a new image and export that", .image.display()
+    )]
+    Worn { image: PathBuf, why: wordline_base::BadValue },
     #[error("there is no image {}: {remedy}", .image.display())]
     NoImage { image: PathBuf, remedy: &'static str },
     #[error(

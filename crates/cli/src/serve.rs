@@ -123,10 +123,10 @@ fn make(args: &ServeArgs) -> Result<bool, Failure> {
         return Err(WordError::NoImage { image: path.into(), remedy }.into());
     };
     let mut loaded = asked(args, None)?;
-    let (system, notes) = fit::fit(&loaded.drive(), size).map_err(served)?;
-    for note in notes {
-        remark(&format!("note: {note}"));
-    }
+    let fitted = fit::fit(&loaded.drive(), size).map_err(served)?;
+    fitted.notes.iter().for_each(|note| remark(&format!("note: {note}")));
+    fitted.warning.iter().for_each(|warning| remark(&format!("warning: {warning}")));
+    let system = fitted.drive;
     (loaded.config.nand, loaded.config.ftl) = (system.nand.clone(), system.ftl.clone());
     loaded.config.device = system.device.clone();
     let geometry = wordline_nand::Geometry::new(&system.nand)
@@ -151,15 +151,18 @@ fn make(args: &ServeArgs) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// An image that was made for a server which does not start would stand in the way of the next try.
-fn unmake(args: &ServeArgs) {
+/// An image that was made for a server which does not start would stand in the way of the next try. `settings`: they
+/// were refused.
+fn unmake(args: &ServeArgs, settings: bool) {
+    // Removed while it is locked: no other server has it.
+    let Ok(_locked) = Image::open(&args.image, true) else { return };
     let Ok(()) = std::fs::remove_file(&args.image) else { return };
-    if let Some(size) = &args.size {
-        remark(&format!(
-            "note: the image just made is removed. --size decides how many blocks its drive has: {size} may be too \
-             small for these settings"
-        ));
-    }
+    let size = args.size.as_ref().filter(|_| settings).map_or(String::new(), |size| {
+        format!(
+            ". --size decides how many blocks its drive has: {size} may be too small for these settings"
+        )
+    });
+    remark(&format!("note: the image just made is removed{size}"));
 }
 
 /// Half of it is shared, half belongs to the clients in equal parts: a request of the largest size fits
@@ -200,49 +203,22 @@ pub fn serve(mut args: ServeArgs) -> Result<(), Failure> {
     };
     image_io.check().map_err(served)?;
     drive_alone(&args.overrides)?;
+    let client_memory = client_memory(&args)?;
+    let (stop, wake) = stop_on_signals()?;
     let made = make(&args)?;
-    let stored = Image::open(&args.image, false).map_err(served)?;
-    // Removed while it is locked: no other server has it.
-    let (system, profile) = system_of(&stored, &args).inspect_err(|_| {
+    let server = start(&args, &listen, image_io, client_memory, (stop, wake));
+    let server = server.map_err(|refused| {
         if made {
-            unmake(&args)
+            unmake(&args, refused.settings);
         }
+        refused.why
     })?;
-    drop(stored);
     if let Some(text) = args.overrides.iter().rev().find(|text| section(text) == "system") {
         remark(&format!(
             "note: {text}: the drive's half of it is served (arbitration, guard, cache). Software queues and \
              interrupts are those of the kernel that the clients run on"
         ));
     }
-    let every = Duration::from_secs_f64(args.stats_interval);
-    let plan = Plan {
-        system,
-        profile,
-        image: args.image.clone(),
-        tape: args.tape.clone(),
-        listen: listen.clone(),
-        fuse: args.fuse.clone(),
-        control: args.control.clone().or_else(|| args.fuse.as_ref().map(|_| attribute::socket())),
-        tls: args.tls.clone(),
-        tls_optional: args.tls_optional,
-        plain_tcp: args.plain_tcp,
-        client_memory: client_memory(&args)?,
-        salvage: args.salvage,
-        time_scale: args.time_scale,
-        spin: !args.no_spin,
-        sync: !args.no_sync,
-        image_io,
-        journal: None,
-        max_connections: args.max_connections as usize,
-        stats: args.stats.map(|form| match form {
-            StatsArg::Line => (StatsForm::Line, every),
-            StatsArg::Json => (StatsForm::Json, every),
-        }),
-        prometheus: args.prometheus,
-    };
-    let (stop, wake) = stop_on_signals()?;
-    let server = Server::new(plan, stop, wake).map_err(served)?;
     let quiet = args.quiet;
     let mut say = |text: &str| {
         if !quiet {
@@ -257,12 +233,73 @@ pub fn serve(mut args: ServeArgs) -> Result<(), Failure> {
         let told = format!("salvage: read only; {}", list("not known", &unproven));
         remark(told.trim_end());
     }
+    if let Some(why) = server.worn() {
+        remark(&format!(
+            "read-only: too few blocks of the drive are good to write ({why}). All that it holds can be read: copy it \
+             to a new image with more spare (ftl.over_provisioning)"
+        ));
+    }
     let folder = args.fuse.iter().map(|folder| folder.join("disk").display().to_string());
     let places: Vec<String> = listen.iter().map(Address::to_string).chain(folder).collect();
     // Scripts wait for this line.
     remark(&format!("serving {} bytes on {}", server.size(), places.join(" and ")));
     server.run(&mut say).map_err(served)?;
     Ok(())
+}
+
+/// Why a server does not start.
+struct Refused {
+    why: Failure,
+    /// The drive's settings do not do.
+    settings: bool,
+}
+
+impl From<wordline_live::Error> for Refused {
+    fn from(e: wordline_live::Error) -> Refused {
+        use wordline_live::Error::{Sectors, Setting};
+        Refused { settings: matches!(e, Setting(_) | Sectors { .. }), why: served(e) }
+    }
+}
+
+/// A server on an image that is there.
+fn start(
+    args: &ServeArgs,
+    listen: &[Address],
+    image_io: ImageIo,
+    client_memory: u64,
+    (stop, wake): (Arc<AtomicBool>, OwnedFd),
+) -> Result<Server, Refused> {
+    let image = Image::open(&args.image, false)?;
+    let (system, profile) =
+        system_of(&image, args).map_err(|why| Refused { why, settings: true })?;
+    drop(image);
+    let every = Duration::from_secs_f64(args.stats_interval);
+    let plan = Plan {
+        system,
+        profile,
+        image: args.image.clone(),
+        tape: args.tape.clone(),
+        listen: listen.to_vec(),
+        fuse: args.fuse.clone(),
+        control: args.control.clone().or_else(|| args.fuse.as_ref().map(|_| attribute::socket())),
+        tls: args.tls.clone(),
+        tls_optional: args.tls_optional,
+        plain_tcp: args.plain_tcp,
+        client_memory,
+        salvage: args.salvage,
+        time_scale: args.time_scale,
+        spin: !args.no_spin,
+        sync: !args.no_sync,
+        image_io,
+        journal: None,
+        max_connections: args.max_connections as usize,
+        stats: args.stats.map(|form| match form {
+            StatsArg::Line => (StatsForm::Line, every),
+            StatsArg::Json => (StatsForm::Json, every),
+        }),
+        prometheus: args.prometheus,
+    };
+    Ok(Server::new(plan, stop, wake)?)
 }
 
 /// A flag that the first signal sets, and what is readable then. The second ends the program.
@@ -344,12 +381,13 @@ fn info(path: &Path) -> Result<(), Failure> {
     let text = format!(
         "image      {} bytes exported ({:.2} GiB), {:.2} GiB on disk, id {:016x}, {}\n\
          drive      {}, {} LUNs, {} lines of {} pages, units of {} KiB, {:.2} GiB raw\n\
-         ftl        over-provisioning {} %, stride {}, seed {}\n\
+         ftl        over-provisioning {} %, stride {}, seed {}; {:.1} % of the flash is spare, parity and metadata\n\
          data       {mapped} sectors mapped of {}\n\
          lines      {} free{groups}\n\
          wear       {} to {} erasures a block, mean {:.2}, rated {}\n\
          programs   {} units since the image was made, {} known to be synced\n\
-         damage     {}\n",
+         damage     {}\n\
+         writes     {}\n",
         s.size,
         gib(s.size),
         gib(image.allocated()),
@@ -364,6 +402,7 @@ fn info(path: &Path) -> Result<(), Failure> {
         config.ftl.over_provisioning,
         config.ftl.stride,
         s.seed,
+        100.0 * fit::beside(&system.drive(), s.size),
         recovered.sectors(),
         recovered.free_lines(),
         wear.min,
@@ -376,6 +415,10 @@ fn info(path: &Path) -> Result<(), Failure> {
             true => "none that shows; `wordline image check` reads all of it".into(),
             false => recovered.damage.reasons.join("; "),
         },
+        match &recovered.worn {
+            None => "taken".into(),
+            Some(why) => format!("not taken, as too few blocks are good ({why})"),
+        },
     );
     crate::output::print(&text)
 }
@@ -387,6 +430,9 @@ fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
     let recovered = recover(&image, &system.drive(), false).map_err(served)?;
     if !recovered.damage.is_none() {
         return Err(served(recovered.damage.explain(&image)));
+    }
+    if let Some(why) = recovered.worn {
+        return Err(WordError::Worn { image: path.into(), why }.into());
     }
     crate::files::write(profile, |w| w.write_all(image.superblock.config.as_bytes()))?;
     let about = About {

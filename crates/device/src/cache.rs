@@ -74,6 +74,8 @@ pub(crate) struct Line {
     pub again: bool,
     /// The next write-back must be durable.
     pub fua: bool,
+    /// The FTL did not take it: what it holds is here alone, and it is not replaced.
+    pub kept: bool,
 }
 
 const BLANK_LINE: Line = Line {
@@ -94,6 +96,7 @@ const BLANK_LINE: Line = Line {
     handed: false,
     again: false,
     fua: false,
+    kept: false,
 };
 
 impl Line {
@@ -585,14 +588,14 @@ impl Cache {
     }
 
     /// The way of a set to make room in, and how little it is fit for that: 0 is empty, 1 clean, 2 dirty,
-    /// 3 busy; among equals the one touched longest ago.
+    /// 3 busy or kept; among equals the one touched longest ago.
     #[inline]
     fn room(&self, set: u32, partition: u8) -> (u32, usize) {
         let (g, base) = self.in_group(LineId(set << WAY_BITS));
         let (group, tags) = (self.group(g), self.at(LineId(set << WAY_BITS)));
         let rank_of = |way: usize| match (self.tags[tags + way], &group.lines[base + way]) {
             (0, _) => 0,
-            (_, line) if line.is_busy() => 3,
+            (_, line) if line.is_busy() || line.kept => 3,
             (_, line) if line.dirty != 0 => 2,
             _ => 1,
         };

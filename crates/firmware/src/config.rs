@@ -4,6 +4,7 @@ use crate::space::Space;
 use serde::{Deserialize, Serialize};
 use wordline_base::{BadValue, Span};
 use wordline_nand::Geometry;
+use wordline_translation::Capacity;
 
 /// Which LUN the next unit goes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -213,13 +214,12 @@ impl Plan {
     fn maps_in_use(&self, block: u64) -> u64 {
         if self.room > 0 { self.map_blocks * block + block / 2 } else { 0 }
     }
-    /// `sectors`: the capacity, where it is known already.
     pub fn new(
         g: &Geometry,
         c: &FirmwareConfig,
         over_provisioning: f64,
         space: &Space,
-        sectors: Option<u64>,
+        capacity: Capacity,
     ) -> Result<Plan, BadValue> {
         let unit = g.sectors_per_unit;
         let gc_lag = c.gc_lag.unwrap_or(g.luns);
@@ -279,8 +279,8 @@ impl Plan {
         let open = kinds * (groups + 1);
         let share = 1.0 - over_provisioning / 100.0;
         let total = (units + lent) * u64::from(unit);
-        let made = sectors.is_none();
-        let sectors = sectors.unwrap_or((total as f64 * share) as u64);
+        let made = capacity == Capacity::Fresh;
+        let sectors = capacity.sectors().unwrap_or((total as f64 * share) as u64);
         // An entry is of 4 bytes.
         let entries = (g.sector.bytes() / 4) as u32;
         let pages = match c.checkpoint_sectors {
@@ -309,31 +309,6 @@ impl Plan {
         let folds = if slc_lines > 0 { 2 } else { 0 };
         let beside = if room > 0 { 1 } else { 0 };
         let needed = (reserve + open + folds + beside + if made { 1 } else { 0 }) * block;
-        if slc_lines > 0 && spare < needed && spare + lent >= needed {
-            let why = format!(
-                "{} % are {slc_lines} of {} superblocks, which leave {} spare where {} are needed: set it \
-                 lower, or ftl.over_provisioning higher",
-                c.slc_static,
-                g.lines,
-                spare / block.max(1),
-                needed / block.max(1)
-            );
-            return Err(bad("slc_static", why));
-        }
-        if sectors == 0 || spare < needed {
-            let percent = needed as f64 / units.max(1) as f64 * 100.0;
-            let why = match percent >= 99.0 {
-                true => "the superblocks are too few to collect with: use more blocks".into(),
-                false => format!(
-                    "{over_provisioning} % leaves no room to collect: {} superblocks of {} sectors \
-                     are needed, {:.2} %",
-                    needed / block.max(1),
-                    block * u64::from(unit),
-                    percent + 0.01
-                ),
-            };
-            return Err(BadValue::new("over_provisioning", why));
-        }
         let beside = beside * block;
         let low = (reserve + 1) * block;
         let start = match c.gc_start {
@@ -344,30 +319,63 @@ impl Plan {
                 (low + more + beside + (folds.max(2 * groups) * block).max(spare / 20)).min(spare)
             }
         };
-        if start <= low || start > spare {
-            let why = format!(
-                "is {} superblocks, must be above {} and no more than the {} that are spare",
-                start / block,
-                low / block,
-                spare / block
-            );
-            return Err(bad("gc_start", why));
-        }
-        // A superblock that stays in use is moved only where that leaves the room above the lower mark.
-        if let Some(key) = moves.filter(|_| start <= low + beside + block) {
-            let (start, least) = (start / block, (low + beside) / block + 1);
-            let why = format!("is {start} superblocks, and {key} needs more than {least}");
-            return Err(bad("gc_start", why));
-        }
-        if folds > 0 && start < low + beside + folds * block {
-            let (start, least) = (start / block, (low + beside) / block + folds);
-            let why = format!("is {start} superblocks, and folding needs at least {least}");
-            return Err(bad("gc_start", why));
-        }
+        let is_enough = || {
+            if slc_lines > 0 && spare < needed && spare + lent >= needed {
+                let why = format!(
+                    "{} % are {slc_lines} of {} superblocks, which leave {} spare where {} are needed: set it \
+                     lower, or ftl.over_provisioning higher",
+                    c.slc_static,
+                    g.lines,
+                    spare / block.max(1),
+                    needed / block.max(1)
+                );
+                return Err(bad("slc_static", why));
+            }
+            if sectors == 0 || spare < needed {
+                let percent = needed as f64 / units.max(1) as f64 * 100.0;
+                let why = match percent >= 99.0 {
+                    true => "the superblocks are too few to collect with: use more blocks".into(),
+                    false => format!(
+                        "{over_provisioning} % leaves no room to collect: {} superblocks of {} sectors \
+                         are needed, {:.2} %",
+                        needed / block.max(1),
+                        block * u64::from(unit),
+                        percent + 0.01
+                    ),
+                };
+                return Err(BadValue::new("over_provisioning", why));
+            }
+            if start <= low || start > spare {
+                let why = format!(
+                    "is {} superblocks, must be above {} and no more than the {} that are spare",
+                    start / block,
+                    low / block,
+                    spare / block
+                );
+                return Err(bad("gc_start", why));
+            }
+            // A superblock that stays in use is moved only where that leaves the room above the lower mark.
+            if let Some(key) = moves.filter(|_| start <= low + beside + block) {
+                let (start, least) = (start / block, (low + beside) / block + 1);
+                let why = format!("is {start} superblocks, and {key} needs more than {least}");
+                return Err(bad("gc_start", why));
+            }
+            if folds > 0 && start < low + beside + folds * block {
+                let (start, least) = (start / block, (low + beside) / block + folds);
+                let why = format!("is {start} superblocks, and folding needs at least {least}");
+                return Err(bad("gc_start", why));
+            }
+            Ok(())
+        };
+        // A worn drive does not collect.
+        let start = match capacity {
+            Capacity::Worn(_) => start.max(low + block.max(1)),
+            Capacity::Fresh | Capacity::Kept(_) => is_enough().map(|()| start)?,
+        };
         let idle = match c.idle_free {
             None => 0,
             Some(share) if (0.0..=100.0).contains(&share) => {
-                start + ((spare - start) as f64 * share / 100.0) as u64
+                start + (spare.saturating_sub(start) as f64 * share / 100.0) as u64
             }
             Some(_) => return Err(bad("idle_free", "must be 0 to 100 percent")),
         };
@@ -415,7 +423,7 @@ pub fn slc_buffer(
 ) -> Result<[u64; 3], BadValue> {
     let (luns, slc_lines) = (Plan::luns(g, config)?, Plan::slc_lines(g, config)?);
     let space = Space::new(g, luns, slc_lines, &mut |_, _| false);
-    let plan = Plan::new(g, config, over_provisioning, &space, None)?;
+    let plan = Plan::new(g, config, over_provisioning, &space, Capacity::Fresh)?;
     let unit = u64::from(g.sectors_per_unit);
     let lent = u64::from(slc_lines) * u64::from(g.sectors_per_line);
     let of_line = u64::from(g.luns * g.slc_pages) * unit;
@@ -435,7 +443,7 @@ pub fn held_in_use(
 ) -> Result<u64, BadValue> {
     let (luns, slc_lines) = (Plan::luns(g, config)?, Plan::slc_lines(g, config)?);
     let space = Space::new(g, luns, slc_lines, &mut |_, _| false);
-    let plan = Plan::new(g, config, over_provisioning, &space, None)?;
+    let plan = Plan::new(g, config, over_provisioning, &space, Capacity::Fresh)?;
     let held = plan.free_in_use(config) + plan.maps_in_use(space.places().into());
     Ok(held * u64::from(g.sectors_per_unit))
 }

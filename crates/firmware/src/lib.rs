@@ -34,8 +34,8 @@ use std::collections::VecDeque;
 use wordline_base::{BadValue, BitMap, Ctx, IdVec, Kind, Lpn, PageData, Slab, Stamps, Time};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
-    Action, AgeError, BlockState, Breach, ClosedLine, Commands, Counters, Digest, Memory, Newest,
-    Order, Piece, SlcUse, Source, Translation, split,
+    Action, AgeError, BlockState, Breach, Capacity, ClosedLine, Commands, Counters, Digest, Memory,
+    Newest, Order, Piece, SlcUse, Source, Translation, split,
 };
 use write::{Slot, Stream};
 
@@ -141,18 +141,17 @@ impl Firmware {
         config: &FirmwareConfig,
         bad: &mut dyn FnMut(LunId, LineId) -> bool,
     ) -> Result<Firmware, BadValue> {
-        Firmware::build(g, over_provisioning, config, bad, None)
+        Firmware::build(g, over_provisioning, config, bad, Capacity::Fresh)
     }
-    /// `sectors`: the capacity, where it is known already.
     fn build(
         g: &Geometry,
         over_provisioning: f64,
         config: &FirmwareConfig,
         bad: &mut dyn FnMut(LunId, LineId) -> bool,
-        sectors: Option<u64>,
+        capacity: Capacity,
     ) -> Result<Firmware, BadValue> {
         let space = Space::new(g, Plan::luns(g, config)?, Plan::slc_lines(g, config)?, bad);
-        let plan = Plan::new(g, config, over_provisioning, &space, sectors)?;
+        let plan = Plan::new(g, config, over_provisioning, &space, capacity)?;
         let (users, moved) = (plan.slots, plan.slots + plan.gc_slots);
         let all = moved + plan.map_slots;
         let open = write::Open::new(space.groups);
@@ -182,7 +181,7 @@ impl Firmware {
             refresh: Refresh::new(config, &plan, &space),
             actions: VecDeque::new(),
             counters: Counters::default(),
-            read_only: false,
+            read_only: matches!(capacity, Capacity::Worn(_)),
             stamps_unknown: false,
             last_command: Time(0),
             timer: false,

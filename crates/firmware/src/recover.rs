@@ -11,7 +11,7 @@ use crate::{Firmware, FirmwareConfig, Unit};
 use std::collections::BTreeSet;
 use wordline_base::{BadValue, IdVec, Lpn, Stamps};
 use wordline_nand::{BlockId, Geometry, Ppa};
-use wordline_translation::Translation;
+use wordline_translation::{Capacity, Translation};
 
 /// What the spare area says of a unit.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -118,12 +118,12 @@ impl Firmware {
         g: &Geometry,
         over_provisioning: f64,
         config: &FirmwareConfig,
-        sectors: u64,
+        capacity: Capacity,
         media: &dyn Media,
         stamps: &mut Stamps,
     ) -> Result<Firmware, BadValue> {
         let bad = &mut |lun: u32, line: u32| media.is_bad(line * g.luns + lun);
-        let mut ftl = Firmware::build(g, over_provisioning, config, bad, Some(sectors))?;
+        let mut ftl = Firmware::build(g, over_provisioning, config, bad, capacity)?;
         ftl.keep_stamps(stamps);
         let mut units = ftl.read_spares(media);
         units.sort_unstable_by_key(|(_, spare)| spare.order);

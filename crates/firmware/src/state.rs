@@ -12,7 +12,7 @@ use crate::{Firmware, FirmwareConfig};
 use std::io::{self, Write};
 use wordline_base::{BadValue, IdVec, StateSource};
 use wordline_nand::{BlockId, Geometry};
-use wordline_translation::{LoadError, SavedIn, SavedOut, damaged};
+use wordline_translation::{Capacity, LoadError, SavedIn, SavedOut, damaged};
 
 const NONE: u32 = u32::MAX;
 /// Beside the place of a sector in its unit: it is not in use.
@@ -164,7 +164,7 @@ impl Firmware {
             blocks.push((flags, r.up_to(g.pages, "the pages of a block")?, r.get32()?));
         }
         let bad = &mut |lun: u32, line: u32| blocks[line * g.luns + lun].0 & 1 == 1;
-        let mut ftl = Firmware::build(g, over_provisioning, config, bad, Some(sectors))?;
+        let mut ftl = Firmware::build(g, over_provisioning, config, bad, Capacity::Kept(sectors))?;
         for (block, (flags, pages, erases)) in (0..).zip(blocks.iter().copied()) {
             if flags & 2 > 0 {
                 ftl.space.failed.set(block as usize);

@@ -6,7 +6,7 @@ use common::{Drive, Faults, Kind, Reading, ctx};
 use std::collections::BTreeMap;
 use wordline_base::{Lpn, Rng};
 use wordline_firmware::Firmware;
-use wordline_translation::{Place, Source, Translation};
+use wordline_translation::{Action, Capacity, Place, Source, Translation};
 
 #[test]
 fn reads_find_the_newest_under_random_commands_and_faults() {
@@ -271,15 +271,34 @@ fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
             }
             cuts += 1;
             open_cuts += u32::from(!drive.is_idle());
-            let media = drive.cut(&mut ftl, &mut rng);
+            let mut media = drive.cut(&mut ftl, &mut rng);
             kept += media.kept.buffer.len();
             let (op, g) = (kind.over_provisioning, &kind.g);
             ctx = common::ctx(sectors.into());
-            let again =
-                Firmware::recover(g, op, &kind.config, sectors.into(), &media, &mut ctx.stamps);
+            let again = Firmware::recover(
+                g,
+                op,
+                &kind.config,
+                Capacity::Kept(sectors.into()),
+                &media,
+                &mut ctx.stamps,
+            );
             ftl = again.unwrap_or_else(|e| panic!("{what}: {e}"));
             ftl.check_invariants().unwrap_or_else(|e| panic!("{what}: {e}"));
             pages += drive.check_map(&ftl, true, &what);
+            // Worn out it holds the same, and takes nothing.
+            media.wear_out();
+            let mut aside = common::ctx(sectors.into());
+            let (capacity, stamps) = (Capacity::Worn(sectors.into()), &mut aside.stamps);
+            let worn = Firmware::recover(g, op, &kind.config, capacity, &media, stamps);
+            let mut worn = worn.unwrap_or_else(|e| panic!("{what}: {e}"));
+            worn.check_invariants().unwrap_or_else(|e| panic!("{what}: {e}"));
+            let version = |ftl: &Firmware, lpn| ftl.version(Lpn(lpn));
+            assert!((0..sectors).all(|lpn| version(&worn, lpn) == version(&ftl, lpn)), "{what}");
+            worn.write(&mut aside, 1, Lpn(0), 1, true, Source::Host);
+            let mut actions = std::iter::from_fn(|| worn.poll());
+            let refused = Action::Complete { tag: 1, ok: false };
+            assert!(actions.any(|action| action == refused), "{what}: a write is taken");
             open.clear();
             looking.clear();
             found.clear();

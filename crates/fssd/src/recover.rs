@@ -33,6 +33,8 @@ pub struct Media<'a> {
 pub struct KeptVersions<'a> {
     /// Sectors that users can write.
     pub sectors: u64,
+    /// Too few blocks are good to write: it is read-only.
+    pub worn: bool,
     /// The block is not to be used.
     pub bad: &'a dyn Fn(BlockId) -> bool,
     /// Pages of each block programmed since its last erasure.
@@ -155,7 +157,9 @@ impl Fssd {
             erases: kept.erases,
             spare: &spare,
         };
-        Fssd::recover(g, over_provisioning, config, &media)
+        let (mut ftl, report) = Fssd::recover(g, over_provisioning, config, &media)?;
+        ftl.read_only = kept.worn;
+        Ok((ftl, report))
     }
     /// Looks at every sector of programmed pages.
     fn each_sector(

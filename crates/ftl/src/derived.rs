@@ -5,6 +5,7 @@ use crate::line::Lines;
 use crate::map::MAX_SLOTS;
 use wordline_base::{BadValue, Span};
 use wordline_nand::Geometry;
+use wordline_translation::Capacity;
 
 /// Sectors of data that all lines can hold.
 pub(crate) fn data_sectors(lines: &Lines) -> u64 {
@@ -132,6 +133,8 @@ pub(crate) struct Plan {
     /// In blocks.
     pub high: u32,
     pub reserve: u32,
+    /// It takes no data.
+    pub worn: bool,
 }
 
 impl Plan {
@@ -139,7 +142,7 @@ impl Plan {
         g: &Geometry,
         c: &FtlConfig,
         lines: &mut Lines,
-        sectors: Option<u64>,
+        capacity: Capacity,
     ) -> Result<Plan, BadValue> {
         let unit = g.sectors_per_unit;
         let Buffer { size: buffer, back } = Buffer::new(g, c)?;
@@ -148,26 +151,27 @@ impl Plan {
         let units = || units.iter().copied().filter(|&u| u > 0);
         let count = units().count() as u64;
         let line_min = u64::from(units().min().unwrap_or(0) * unit);
-        let line_max = u64::from(units().max().unwrap_or(0) * unit);
+        let line_max = u64::from(units().max().unwrap_or(0) * unit).max(1);
         let total = data_sectors(lines);
-        if count == 0 || line_min == 0 {
+        let worn = matches!(capacity, Capacity::Worn(_));
+        if !worn && (count == 0 || line_min == 0) {
             return Err(BadValue::new("min_good_luns", "no line has enough good blocks"));
         }
         // What is in the buffer when users are stopped must still find room, and one victim.
         let usable = u64::from(buffer - back);
-        let reserve_min = 1 + (usable + 4 * u64::from(unit)).div_ceil(line_min);
+        let reserve_min = 1 + (usable + 4 * u64::from(unit)).div_ceil(line_min.max(1));
         // The open line, the next, the reserve, a line to gain, and what padding may waste of each
         // line: with less than that unusable by users the collector could not go on. Where hot and
         // cold are apart each has an open line and a next one.
         let reserve_min = reserve_min + if c.hot_cold { 2 } else { 0 };
         let needed = (3 + reserve_min) * line_max + 2 * u64::from(unit) * count;
-        let made = sectors.is_none();
+        let made = capacity == Capacity::Fresh;
         let share = 1.0 - c.over_provisioning / 100.0;
         let base = if c.op_after_parity { total } else { lines.sectors_without_parity() };
-        let sectors = sectors.unwrap_or((base as f64 * share) as u64);
-        // A worn drive goes on with what it has.
+        let sectors = capacity.sectors().unwrap_or((base as f64 * share) as u64);
+        // A drive that has lost blocks goes on with what it has.
         let least = if made { needed } else { (3 + reserve_min) * line_max };
-        if sectors == 0 || least + sectors > total {
+        if !worn && (sectors == 0 || least + sectors > total) {
             let percent = needed as f64 / total as f64 * 100.0;
             return Err(BadValue::new(
                 "over_provisioning",
@@ -183,9 +187,9 @@ impl Plan {
                 },
             ));
         }
-        let spare_lines = (total - sectors) / line_max;
+        let spare_lines = total.saturating_sub(sectors) / line_max;
         let high = c.gc_start_lines.map_or(spare_lines.saturating_sub(2), u64::from);
-        if high <= reserve_min || high >= count {
+        if !worn && (high <= reserve_min || high >= count) {
             return Err(BadValue::new(
                 "gc_start_lines",
                 format!("is {high}, must be above {reserve_min} and below {count} lines"),
@@ -209,27 +213,33 @@ impl Plan {
         // whole line is free, then everything.
         let reserve =
             c.gc_reserve_lines.map_or((worst as u64).min(high / 10).max(reserve_min), u64::from);
-        if reserve < reserve_min || reserve >= high {
+        if !worn && (reserve < reserve_min || reserve >= high) {
             return Err(BadValue::new(
                 "gc_reserve_lines",
                 format!("is {reserve}, must be from {reserve_min} to below gc_start_lines, {high}"),
             ));
         }
         // More than can ever be free is a threshold that stops users for good.
-        if reserve + 3 > spare_lines {
+        if !worn && reserve + 3 > spare_lines {
             return Err(BadValue::new(
                 "gc_reserve_lines",
                 format!("is {reserve}, but only {spare_lines} lines are over-provisioned"),
             ));
         }
+        // A worn drive has none to share out.
+        let high = high.max(reserve + 1);
         let blocks = |lines: u64| (lines * u64::from(g.luns)).min(u64::from(u32::MAX)) as u32;
         let (cold_buffer, cold_back) = if c.hot_cold { (buffer, back) } else { (2, 0) };
         let (high, reserve) = (blocks(high), blocks(reserve));
-        Ok(Plan { sectors, buffer, cold_buffer, cold_back, back, high, reserve })
+        Ok(Plan { sectors, buffer, cold_buffer, cold_back, back, high, reserve, worn })
     }
     /// Entries that the limiter shares out.
     pub fn budget(&self, c: &FtlConfig) -> u32 {
         let one = self.buffer - self.back;
-        if c.hot_cold && c.gc_buffer == GcBuffer::Own { 2 * one } else { one }
+        match c.hot_cold && c.gc_buffer == GcBuffer::Own {
+            _ if self.worn => 0,
+            true => 2 * one,
+            false => one,
+        }
     }
 }

@@ -80,7 +80,7 @@ use std::collections::VecDeque;
 use stride::Strides;
 use wordline_base::{BadValue, Ctx, Kind, Lpn, Rng, Seed, Slab, Time};
 use wordline_nand::{Geometry, LineId, LunId, Outcome, Ppa};
-use wordline_translation::Commands;
+use wordline_translation::{Capacity, Commands};
 use write::{Done, Writer};
 
 /// An operation on its way.
@@ -205,19 +205,18 @@ impl Ftl {
         bad: &mut dyn FnMut(LunId, LineId) -> bool,
         seed: Seed,
     ) -> Result<Ftl, BadValue> {
-        Ftl::build(geometry, config, bad, seed, None)
+        Ftl::build(geometry, config, bad, seed, Capacity::Fresh)
     }
-    /// `sectors`: the capacity of a drive that exists already, whatever blocks it has lost since.
     fn build(
         geometry: &Geometry,
         config: &FtlConfig,
         bad: &mut dyn FnMut(LunId, LineId) -> bool,
         seed: Seed,
-        sectors: Option<u64>,
+        capacity: Capacity,
     ) -> Result<Ftl, BadValue> {
         let g = *geometry;
         let mut lines = Lines::new(&g, config, bad)?;
-        let plan = derived::Plan::new(&g, config, &mut lines, sectors)?;
+        let plan = derived::Plan::new(&g, config, &mut lines, capacity)?;
         let unit = g.sectors_per_unit;
         Ok(Ftl {
             g,
@@ -245,7 +244,7 @@ impl Ftl {
             user_timer: false,
             last_insert: Time::ZERO,
             last_user_insert: Time::ZERO,
-            read_only: false,
+            read_only: plan.worn,
             stopping: false,
             stamps_unknown: false,
             lossy: false,

@@ -24,6 +24,7 @@ use crate::{Ftl, Lpn, Ppa};
 use thiserror::Error;
 use wordline_base::{BadValue, BitMap, IdVec, Seed};
 use wordline_nand::{Geometry, LineId, LunId};
+use wordline_translation::Capacity;
 
 /// What a line's smeta says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,6 +75,8 @@ pub struct LineMedia {
 pub struct Media<'a> {
     /// User capacity, from the superblock.
     pub sectors: u64,
+    /// Too few blocks are good to write: it is read-only.
+    pub worn: bool,
     /// By block id.
     pub lines: IdVec<u32, LineMedia>,
     /// The spare area of a sector in a programmed unit: logical sector and stamp, if it holds data.
@@ -174,7 +177,8 @@ impl Ftl {
             return Err(RecoverError::Lines { media: media.lines.len(), geometry: g.lines });
         }
         let mut bad = |lun: LunId, line: LineId| media.lines[line].bad[lun];
-        let mut ftl = Ftl::build(&g, config, &mut bad, seed, Some(media.sectors))?;
+        let capacity = Capacity::of(media.sectors, media.worn);
+        let mut ftl = Ftl::build(&g, config, &mut bad, seed, capacity)?;
         ftl.map.keep_stamps();
         ftl.stamps_unknown = true;
         let mut report = Recovery::default();

@@ -14,7 +14,7 @@ use crate::stride::Strides;
 use std::io::{self, Write};
 use wordline_base::{Rng, Seed, StateSource};
 use wordline_nand::{Geometry, LineId, LunId, Ppa};
-use wordline_translation::{LoadError, SavedIn, SavedOut, damaged};
+use wordline_translation::{Capacity, LoadError, SavedIn, SavedOut, damaged};
 
 /// What must be the same when the drive is loaded.
 pub(crate) fn shape(g: &Geometry, c: &FtlConfig) -> [(&'static str, u32); 10] {
@@ -153,7 +153,7 @@ impl Ftl {
             return damaged("a block's state is impossible");
         }
         let mut bad = |lun: LunId, line: LineId| table[(line * g.luns + lun) as usize * 3] == 1;
-        let mut ftl = Ftl::build(&g, config, &mut bad, seed, Some(sectors))?;
+        let mut ftl = Ftl::build(&g, config, &mut bad, seed, Capacity::Kept(sectors))?;
         ftl.rng = Rng::at(position);
         ftl.age_credit = credit.clamp(-(1 << 50), 1 << 50);
         for (i, block) in (0..).zip(table.chunks_exact(3)) {

@@ -5,6 +5,7 @@ use wordline_base::{BadValue, BitMap, IdVec, Lpn, Stamps};
 use wordline_firmware::{Firmware, FirmwareConfig, Kept, Media, Spare};
 use wordline_fssd::KeptVersions;
 use wordline_nand::{BlockId, Geometry, Ppa};
+use wordline_translation::Capacity;
 
 /// Flash as recovery is to see it. Programs may end in another order than they began in, so that of the
 /// copies of a sector only that with the highest version is shown.
@@ -93,7 +94,8 @@ pub(crate) fn firmware(
     media.orders.dedup();
     let mut stamps = Stamps::new(kept.sectors);
     let op = config.over_provisioning;
-    let mut ftl = Firmware::recover(g, op, firmware, kept.sectors, &media, &mut stamps)?;
+    let capacity = Capacity::of(kept.sectors, kept.worn);
+    let mut ftl = Firmware::recover(g, op, firmware, capacity, &media, &mut stamps)?;
     ftl.tell_versions();
     let all = (0..kept.sectors as u32).map(Lpn);
     let mapped = all.filter(|&lpn| ftl.newest_at(lpn).is_some()).count() as u64;

@@ -6,7 +6,7 @@ use common::case::{Case, Step};
 use common::world::*;
 use common::*;
 use wordline_base::{Lpn, Seed};
-use wordline_ftl::{Ftl, FtlConfig, Place, Placement, Source};
+use wordline_ftl::{Ftl, FtlConfig, Place, Placement, RecoverError, Source};
 
 fn one(seed: u64, faults: Faults, commands: u32) -> Option<World> {
     println!("seed {seed}");
@@ -187,4 +187,30 @@ fn failures_never_bring_back_old_versions() {
         resubmitted += w.expect("a drive").ftl.counters().resubmitted_sectors;
     }
     assert!(resubmitted > 200, "{resubmitted}");
+}
+
+/// Blocks are lost until users' data leave too few to write. All of that is read.
+#[test]
+fn a_drive_with_too_few_good_blocks_is_read_only_and_keeps_what_it_holds() {
+    for (stride, hot_cold) in [(0, false), (4, false), (4, true)] {
+        let g = geometry(2, 8, 80, 16, 2);
+        let mut c = FtlConfig::new(Placement::Device, 30.0);
+        (c.stride, c.hot_cold) = (stride, hot_cold);
+        let case = Case { filled: true, ..Case::new(g, c) };
+        let worn = case.run(Seed(5).stream("model"), |w| {
+            w.run(20, 12);
+            let refused = w.recovered_as(3, true, false).err();
+            assert!(matches!(refused, Some(RecoverError::Config(_))), "{stride}: {refused:?}");
+            let mut worn = w.recovered_as(3, true, true).unwrap();
+            let model = worn.model.clone();
+            for lpn in 0..200 {
+                worn.apply(Step::Write { lpn: 7 * lpn, n: 1, fua: lpn % 2 == 0 });
+            }
+            worn.settle();
+            assert_eq!(worn.refused, 200, "stride {stride}");
+            worn.model = model;
+            worn.verify();
+        });
+        assert!(worn.is_some(), "stride {stride}");
+    }
 }

@@ -82,7 +82,7 @@ fn a_block_id_may_be_in_a_line_for_each_of_its_luns() {
     for full in [1, 12, 13, 20, 24] {
         let (lines, data) = media(full);
         let oob = |at: Ppa| data.iter().find(|d| d.0 == at).map(|d| (d.1, d.2));
-        let media = Media { sectors, lines, oob: &oob, trimmed: &|_, _| false };
+        let media = Media { sectors, worn: false, lines, oob: &oob, trimmed: &|_, _| false };
         let (mut ftl, report) = Ftl::recover(&g, &c, &media, Seed(1)).unwrap();
         assert_eq!(report.mapped, u64::from(full * 7 * UNIT), "{full} block ids");
         ftl.check_invariants().unwrap();

@@ -35,6 +35,11 @@ pub enum Error {
     /// A file that holds no session to replay.
     #[error("the tape {} {fault}", .path.display())]
     Tape { path: PathBuf, fault: TapeFault },
+    #[error(
+        "--tape: too few blocks of the drive are good to write, so that it is only read and there is nothing to \
+         record: leave the option out"
+    )]
+    NothingToTape,
     #[error("{place} can be reached by others: {remedy}")]
     Open { place: String, remedy: &'static str },
     #[error("'{0}': no such host; write tcp:127.0.0.1:10809")]

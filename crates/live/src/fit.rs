@@ -5,7 +5,7 @@ use crate::error::{Error, Unserved};
 use wordline_base::{BadValue, SECTOR_SHIFT};
 use wordline_device::DriveConfig;
 use wordline_ftl::{Placement, Side, Translation, Translator};
-use wordline_nand::Nand;
+use wordline_nand::{Geometry, Nand};
 
 /// Lines that a drive is given at least, if its blocks can be shortened for it. Chosen: what the cut
 /// profiles have.
@@ -13,18 +13,29 @@ const LINES: u32 = 128;
 /// Pages that a block keeps.
 const PAGES: u32 = 4;
 
-/// A configuration for a served drive of `size` bytes, and what was changed.
-pub fn fit(system: &DriveConfig, size: u64) -> Result<(DriveConfig, Vec<String>), Error> {
+/// A drive of a profile cut to a size.
+pub struct Fitted {
+    /// Its configuration.
+    pub drive: DriveConfig,
+    /// What it has otherwise than the profile.
+    pub notes: Vec<String>,
+    /// The size is more than the profile has.
+    pub warning: Option<String>,
+}
+
+/// A configuration for a served drive of `size` bytes.
+pub fn fit(system: &DriveConfig, size: u64) -> Result<Fitted, Error> {
     can_be_served(system)?;
     let mut notes = Vec::new();
-    let mut fitted = served(system, &mut notes);
+    let whole = served(system, &mut notes);
+    let mut fitted = whole.clone();
     let wanted = size.div_ceil(1 << SECTOR_SHIFT);
-    let (blocks, pages) = (system.nand.blocks, system.nand.pages_per_block);
+    let pages = system.nand.pages_per_block;
     let mut why = None;
     while fitted.nand.pages_per_block >= PAGES.min(pages) {
         match blocks_for(&mut fitted, wanted) {
             Ok(()) if fitted.nand.blocks >= LINES || fitted.nand.pages_per_block / 2 < PAGES => {
-                return Ok((fitted.clone(), said(&fitted, blocks, pages, notes)));
+                return Ok(told(&whole, fitted, size, notes));
             }
             Ok(()) => {}
             Err(e) => why = e.or(why),
@@ -34,20 +45,51 @@ pub fn fit(system: &DriveConfig, size: u64) -> Result<(DriveConfig, Vec<String>)
     // Long blocks and few lines, if short ones do not do.
     fitted.nand.pages_per_block = pages;
     blocks_for(&mut fitted, wanted).map_err(|e| Error::Size { size, why: why.or(e) })?;
-    Ok((fitted.clone(), said(&fitted, blocks, pages, notes)))
+    Ok(told(&whole, fitted, size, notes))
 }
 
-fn said(fitted: &DriveConfig, blocks: u32, pages: u32, mut notes: Vec<String>) -> Vec<String> {
-    let n = &fitted.nand;
-    if (n.blocks, n.pages_per_block) != (blocks, pages) {
-        let lines = n.blocks;
+fn told(whole: &DriveConfig, drive: DriveConfig, size: u64, mut notes: Vec<String>) -> Fitted {
+    let (of, n) = (&whole.nand, &drive.nand);
+    if (n.blocks, n.pages_per_block) != (of.blocks, of.pages_per_block) {
         notes.push(format!(
-            "the profile's {blocks} blocks of {pages} pages a LUN were made {lines} of {} to fit \
-             the size",
-            n.pages_per_block
+            "the profile's {} blocks of {} pages a LUN were made {} of {} to fit the size",
+            of.blocks, of.pages_per_block, n.blocks, n.pages_per_block
         ));
     }
-    notes
+    let mut warning = None;
+    if let Ok(sectors) = capacity(whole) {
+        let most = sectors << SECTOR_SHIFT;
+        let [has, had] = [beside(&drive, size), beside(whole, most)].map(|share| 100.0 * share);
+        if has > had + 1.0 {
+            notes.push(format!(
+                "{has:.1} % of the drive's flash is spare, parity and metadata, and {had:.1} % of the profile's: so \
+                 small a drive needs more to collect garbage with"
+            ));
+        }
+        warning = (size > most).then(|| {
+            format!(
+                "--size is more than the {most} bytes that the profile has, so that the drive gets blocks that no such \
+                 device has: --size {most} serves all of it"
+            )
+        });
+    }
+    Fitted { drive, notes, warning }
+}
+
+/// The share of a drive's flash that is beside what clients see of it.
+pub fn beside(system: &DriveConfig, size: u64) -> f64 {
+    let bytes = Geometry::new(&system.nand).map_or(0, |g| g.bytes());
+    1.0 - size as f64 / bytes.max(1) as f64
+}
+
+/// Sectors of a new drive.
+fn capacity(system: &DriveConfig) -> Result<u64, BadValue> {
+    let seed = wordline_base::Seed(1);
+    let nand = Nand::new(&system.nand, seed).map_err(|bad| bad.below("nand"))?;
+    let mut bad = |lun, line| nand.is_factory_bad(lun, line);
+    Translator::new(None, &nand.geometry, &system.ftl, &mut bad, seed)
+        .map(|ftl| ftl.sectors())
+        .map_err(|e| e.below("ftl"))
 }
 
 /// Whether an image can be kept of such a drive.
@@ -154,14 +196,6 @@ pub fn served(system: &DriveConfig, notes: &mut Vec<String>) -> DriveConfig {
 /// Sets the number of blocks to the least that gives the capacity. An error says what was in the way
 /// last, if anything was.
 fn blocks_for(system: &mut DriveConfig, wanted: u64) -> Result<(), Option<BadValue>> {
-    let capacity = |system: &DriveConfig| -> Result<u64, BadValue> {
-        let seed = wordline_base::Seed(1);
-        let nand = Nand::new(&system.nand, seed).map_err(|bad| bad.below("nand"))?;
-        let mut bad = |lun, line| nand.is_factory_bad(lun, line);
-        Translator::new(None, &nand.geometry, &system.ftl, &mut bad, seed)
-            .map(|ftl| ftl.sectors())
-            .map_err(|e| e.below("ftl"))
-    };
     let n = &system.nand;
     let luns = u64::from(n.channels * n.luns_per_channel);
     let unit = u64::from(n.page_bytes) * u64::from(n.planes);
@@ -193,7 +227,7 @@ fn blocks_for(system: &mut DriveConfig, wanted: u64) -> Result<(), Option<BadVal
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wordline_base::Span;
+    use wordline_base::{SECTOR, Span};
     use wordline_nand::DecoderConfig;
 
     #[test]
@@ -203,5 +237,24 @@ mod tests {
         let mut notes = Vec::new();
         assert_eq!(served(&system, &mut notes).nand.decoder, None);
         assert!(notes.iter().any(|note| note.contains("nand.decoder")), "{notes:?}");
+    }
+
+    #[test]
+    fn what_a_size_makes_of_a_drive_is_told() {
+        let system = crate::recover::tests::system();
+        let whole = capacity(&served(&system, &mut Vec::new())).unwrap() << SECTOR_SHIFT;
+        let all = fit(&system, whole).unwrap();
+        assert_eq!((all.warning, all.drive.nand.blocks), (None, system.nand.blocks));
+        let more = fit(&system, whole + SECTOR).unwrap();
+        let warning = more.warning.unwrap();
+        assert!(warning.contains(&format!("--size {whole} serves all")), "{warning}");
+        assert!(more.drive.nand.blocks > system.nand.blocks);
+        // A small drive has other shares than its profile.
+        let small = fit(&system, 16 << 20).unwrap();
+        let share = 100.0 * beside(&small.drive, 16 << 20);
+        let bytes = Geometry::new(&small.drive.nand).unwrap().bytes() as f64;
+        assert!((share - 100.0 * (1.0 - f64::from(16 << 20) / bytes)).abs() < 1e-9);
+        let told = format!("{share:.1} % of the drive's flash is spare");
+        assert!(small.notes.iter().any(|note| note.contains(&told)), "{:?}", small.notes);
     }
 }

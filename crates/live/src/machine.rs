@@ -213,6 +213,8 @@ pub struct Machine {
     size: u64,
     /// Why nothing more can be written.
     stalled: Option<Fault>,
+    /// Nothing was to be written from the beginning.
+    only_read: bool,
     /// A digest of all answers.
     digest: u64,
 }
@@ -266,6 +268,7 @@ impl Machine {
             max_sectors,
             size,
             stalled: None,
+            only_read: false,
             digest: 0xCBF2_9CE4_8422_2325,
         })
     }
@@ -298,7 +301,7 @@ impl Machine {
     }
     /// Time stands still from the beginning: reads are served from what the image has.
     pub fn only_read(&mut self) {
-        self.media_mut().set_read_only();
+        self.only_read = true;
         self.stalled = Some(Fault::Io);
     }
     /// Writes what the image is to keep, and closes it.
@@ -345,10 +348,10 @@ impl Machine {
         let ftl = self.controller.ftl().map(Translation::counters);
         ftl.is_some_and(|c| c.writes_refused > c.writes_refused_memory)
     }
-    /// The drive took a write and lost it, or can take no more. NVMe drives go read-only then; this one does until the
-    /// server is started again, as what was lost is not written again.
+    /// The drive is only read, took a write and lost it, or can take no more. NVMe drives go read-only then; this one does
+    /// until the server is started again, as what was lost is not written again.
     pub fn is_read_only(&self) -> bool {
-        self.refuses_for_space() || self.controller.is_read_only()
+        self.only_read || self.refuses_for_space() || self.controller.is_read_only()
     }
     /// What blocks there are, in words.
     pub fn spare_left(&self) -> String {

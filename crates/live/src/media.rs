@@ -50,8 +50,6 @@ pub struct Media {
     pub counters: MediaCounters,
     /// What is known to be lost.
     pub damage: Damage,
-    /// The image is not to be changed.
-    read_only: bool,
     /// The shape of the flash.
     g: Geometry,
     /// The checksum of what each physical sector holds.
@@ -92,7 +90,6 @@ impl Media {
             writer,
             counters: MediaCounters::default(),
             damage: std::mem::take(&mut recovered.damage),
-            read_only: false,
             g,
             crcs: std::mem::take(&mut recovered.crcs),
             trims: std::mem::take(&mut recovered.trims),
@@ -161,15 +158,8 @@ impl Media {
     pub fn stalled(&self) -> Option<Why> {
         self.writer.stalled()
     }
-    /// From now on nothing is written.
-    pub fn set_read_only(&mut self) {
-        self.read_only = true;
-    }
     /// Tries again to write what could not be written. True: that is over.
     pub fn retry(&mut self) -> bool {
-        if self.read_only {
-            return false;
-        }
         self.writer.retry();
         self.writer.stalled().is_none()
     }

@@ -10,8 +10,8 @@ use std::fmt;
 use wordline_base::{BadValue, BitMap, IdVec, Lpn, SECTOR, Seed, Stamps};
 use wordline_device::DriveConfig;
 use wordline_ftl::{
-    Ftl, KeptVersions, LOST, LineMedia, Media, SmetaRecord, Stream, Translation, Translator,
-    Written,
+    Ftl, KeptVersions, LOST, LineMedia, Media, RecoverError, Recovery, SmetaRecord, Stream,
+    Translation, Translator, Written,
 };
 use wordline_nand::{BlockId, Geometry, Nand, Ppa};
 
@@ -55,6 +55,8 @@ pub struct Recovered {
     pub smetas_mended: u32,
     /// What is lost.
     pub damage: Damage,
+    /// Too few of its blocks are good to write: why. It can only be read.
+    pub worn: Option<BadValue>,
 }
 
 impl Recovered {
@@ -549,6 +551,7 @@ impl<'a> Recovering<'a> {
         &self,
         oob: &dyn Fn(Ppa) -> Option<(Lpn, u32)>,
         trimmed: &dyn Fn(Lpn, u32) -> bool,
+        worn: bool,
     ) -> Option<Result<(Translator, u64), BadValue>> {
         let size = self.g.sectors_per_unit;
         let held = |ppa: Ppa| {
@@ -560,6 +563,7 @@ impl<'a> Recovering<'a> {
         };
         let kept = KeptVersions {
             sectors: self.image.superblock.sectors,
+            worn,
             bad: &|block| self.blocks[block].bad,
             programmed: &of(|line| &line.programmed),
             erases: &of(|line| &line.erases),
@@ -590,24 +594,40 @@ impl<'a> Recovering<'a> {
             (s.lpn != NO_LPN).then_some((Lpn(s.lpn), s.stamp))
         };
         let config = &self.system.ftl;
-        let refused = |bad: BadValue| Error::Setting(bad.below("ftl"));
         let trims = &self.trims;
         let trimmed = |lpn: Lpn, stamp: u32| trims.get(lpn).is_some_and(|&t| stamp & !LOST <= t);
-        let (ftl, found): (Translator, _) = if fresh {
+        let unused = || {
             let mut bad = |lun, line| self.nand.is_factory_bad(lun, line);
-            let ftl = Translator::new(None, &g, config, &mut bad, seed).map_err(refused)?;
-            (ftl, Default::default())
-        } else if let Some(made) = self.of_versions(&oob, &trimmed) {
-            let (ftl, mapped) = made.map_err(refused)?;
-            (ftl, wordline_ftl::Recovery { mapped, ..Default::default() })
-        } else {
+            Translator::new(None, &g, config, &mut bad, seed)
+        };
+        let made = |worn: bool| -> Result<(Translator, Recovery), RecoverError> {
+            if fresh {
+                return Ok((unused()?, Recovery::default()));
+            }
+            if let Some(made) = self.of_versions(&oob, &trimmed, worn) {
+                let (ftl, mapped) = made?;
+                return Ok((ftl, Recovery { mapped, ..Recovery::default() }));
+            }
             let lines = self.lines.clone();
-            let media = Media { sectors, lines, oob: &oob, trimmed: &trimmed };
-            let (ftl, found) = Ftl::recover(&g, config, &media, seed).map_err(|e| {
+            let media = Media { sectors, worn, lines, oob: &oob, trimmed: &trimmed };
+            let (ftl, found) = Ftl::recover(&g, config, &media, seed)?;
+            Ok((ftl.into(), found))
+        };
+        let failed = |e: RecoverError| match e {
+            RecoverError::Config(bad) => Error::Setting(bad.below("ftl")),
+            e => {
                 let path = self.image.path().into();
-                RunError::Unrecovered { path, why: e.to_string() }
-            })?;
-            (ftl.into(), found)
+                RunError::Unrecovered { path, why: e.to_string() }.into()
+            }
+        };
+        let (ftl, found, worn) = match made(false) {
+            Ok((ftl, found)) => (ftl, found, None),
+            // The settings do for the blocks that it had at first.
+            Err(RecoverError::Config(why)) if !fresh && unused().is_ok() => {
+                let (ftl, found) = made(true).map_err(failed)?;
+                (ftl, found, Some(why))
+            }
+            Err(e) => return Err(failed(e)),
         };
         if ftl.sectors() < sectors {
             return Err(Error::Sectors { here: ftl.sectors(), image: sectors });
@@ -656,6 +676,7 @@ impl<'a> Recovering<'a> {
             recorded: self.recorded,
             smetas_mended: self.smetas_mended,
             damage: self.damage,
+            worn,
         })
     }
 }

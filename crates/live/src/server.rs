@@ -29,13 +29,14 @@ use clients::Refusals;
 use requests::Pending;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wordline_base::{Span, Time};
+use wordline_base::{BadValue, Span, Time};
 use wordline_device::DriveConfig;
 use wordline_nbd::Export;
 
@@ -101,7 +102,10 @@ const BEHIND: Duration = Duration::from_secs(1);
 /// What is told when the drive loses a write or takes no more.
 const READ_ONLY: &str = "the drive can take no more writes and is read-only until it is started again. Writes, trims and \
                          flushes fail. What was answered and not flushed may be lost, and a read that would find older data \
-                         fails. Copy its data to a new image with more spare (ftl.over_provisioning) while it runs";
+                         fails";
+/// What to do where no space can be made, and where the map may not grow.
+const COPY: &str = "Copy its data to a new image with more spare (ftl.over_provisioning)";
+const MORE_MEMORY: &str = "start the server with a higher --host-memory, or without it";
 /// Events between two looks at the sockets, while somebody waits and while nobody does.
 const TURN: u64 = 4096;
 const IDLE_TURN: u64 = 64;
@@ -175,11 +179,28 @@ pub struct Server {
     wake: OwnedFd,
     /// What the steps of the start found.
     report: Vec<Finding>,
+    /// Why too few blocks are good to write.
+    worn: Option<BadValue>,
+    /// Nothing is written.
+    read_only: bool,
 }
 
 impl Server {
     /// Everything that can be wrong shows here. `wake` is readable when `stop` was set.
     pub fn new(plan: Plan, stop: Arc<AtomicBool>, wake: OwnedFd) -> Result<Server, Error> {
+        let path = plan.tape.clone();
+        let tape = path.as_deref().map(Recorder::create).transpose()?;
+        Server::with_tape(plan, tape, stop, wake).inspect_err(|_| {
+            // A tape of nothing would stand in the way of the next try.
+            let _ = path.map(std::fs::remove_file);
+        })
+    }
+    fn with_tape(
+        plan: Plan,
+        tape_file: Option<File>,
+        stop: Arc<AtomicBool>,
+        wake: OwnedFd,
+    ) -> Result<Server, Error> {
         let tls_config = plan.tls.as_deref().map(tls::load).transpose()?;
         let open = plan.listen.iter().find(|a| !a.is_local());
         if let Some(address) = open.filter(|_| tls_config.is_none() && !plan.plain_tcp) {
@@ -194,43 +215,49 @@ impl Server {
             return Err(recovered.damage.explain(&image));
         }
         let report = recovered.report.clone();
+        let worn = recovered.worn.clone();
+        let read_only = plan.salvage || worn.is_some();
+        if worn.is_some() && plan.tape.is_some() {
+            return Err(Error::NothingToTape);
+        }
         let listeners = plan.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?;
         let metrics = plan.prometheus.map(listen_http).transpose()?;
         let size = image.superblock.size;
-        let mount = plan
-            .fuse
-            .as_deref()
-            .map(|f| Mount::new(f, size, plan.system.device.lba, plan.salvage))
-            .transpose()?;
         let attributes = Arc::new(Attributes::default());
         let control =
             plan.control.as_deref().map(|path| Control::start(path, Arc::clone(&attributes)));
         let control = control.transpose()?;
+        // After all else that makes files: in the folder they would wait for this thread to answer.
+        let mount = plan
+            .fuse
+            .as_deref()
+            .map(|f| Mount::new(f, size, plan.system.device.lba, read_only))
+            .transpose()?;
         let failed = |e: std::io::Error| Error::from(RunError::Start(e));
         let writer = Writer::start(Arc::clone(&image), !plan.sync).map_err(failed)?;
         let order = recovered.order - 1;
         // What recovery dropped and what it was told stays true after a crash of the host.
-        if !plan.salvage {
+        if !read_only {
             let begun = image.sync().and_then(|()| image.write_state(order));
             let begun = begun.and_then(|()| image.sync());
             begun.map_err(|e| Error::io("cannot write the image", image.path(), e))?;
         }
         let mut tape = Tape::Off;
-        if let Some(path) = &plan.tape {
-            tape = Tape::Record(Recorder::create(path, &image, &plan.profile)?);
+        if let Some((path, file)) = plan.tape.as_deref().zip(tape_file) {
+            tape = Tape::Record(Recorder::begin(path, file, &image, &plan.profile)?);
             // As a replay will find it.
             recovered = recover(&image, &plan.system, false)?;
         }
         let media = Media::new(image, &mut recovered, writer, &plan.system);
         let mut machine = Machine::new(&plan.system, recovered, Some(media), tape, size)?;
-        if plan.salvage {
+        if read_only {
             machine.only_read();
         }
         let mut exports = Vec::new();
         let mut queue_of = Vec::new();
         for (name, queue, description) in FACES {
-            for read_only in [false, true] {
-                let suffix = match (name, read_only) {
+            for as_read_only in [false, true] {
+                let suffix = match (name, as_read_only) {
                     (_, false) => "",
                     ("", true) => "ro",
                     _ => "-ro",
@@ -239,10 +266,10 @@ impl Server {
                     name: format!("{name}{suffix}"),
                     description: format!(
                         "{description}{}",
-                        if read_only { ", read only" } else { "" }
+                        if as_read_only { ", read only" } else { "" }
                     ),
                     size,
-                    read_only: read_only || plan.salvage,
+                    read_only: as_read_only || read_only,
                 });
                 queue_of.push(queue.min(machine.queues() - 1));
             }
@@ -279,12 +306,18 @@ impl Server {
             stop,
             wake,
             report,
+            worn,
+            read_only,
             plan,
         })
     }
     /// What the steps of the start found.
     pub fn report(&self) -> &[Finding] {
         &self.report
+    }
+    /// Too few blocks are good to write, so that the drive is only read: why.
+    pub fn worn(&self) -> Option<&BadValue> {
+        self.worn.as_ref()
     }
     /// Bytes exported.
     pub fn size(&self) -> u64 {
@@ -302,8 +335,8 @@ impl Server {
             std::num::NonZeroU64::new(1).expect("one is not zero"),
         ));
         self.clock = Clock::new(self.plan.time_scale, self.plan.spin);
-        let (mut stalled, mut failed) = (false, self.plan.salvage);
-        let (mut refused, mut full) = (false, false);
+        let (mut stalled, mut failed) = (false, self.read_only);
+        let (mut refused, mut full) = (false, self.read_only);
         while !self.stop.load(Ordering::Relaxed) {
             self.advance();
             if let Some(told) = self.told.take() {
@@ -326,7 +359,13 @@ impl Server {
             }
             if !full && self.machine.is_read_only() {
                 full = true;
-                say(&format!("{READ_ONLY}: {}", self.machine.spare_left()));
+                let spare_left = self.machine.spare_left();
+                say(
+                    &match self.machine.refuses_for_space() || !self.machine.refuses_for_memory() {
+                        true => format!("{READ_ONLY}. {COPY}: {spare_left}"),
+                        false => format!("{FULL_MAP}: {READ_ONLY}. Then {MORE_MEMORY}"),
+                    },
+                );
             }
             if !failed && !full && self.machine.stalled().is_some() != stalled {
                 stalled = !stalled;
@@ -340,11 +379,11 @@ impl Server {
                     None => "the image can be written again".into(),
                 });
             }
-            if !refused && self.machine.refuses_for_memory() {
+            if !refused && !full && self.machine.refuses_for_memory() {
                 refused = true;
                 say(&format!(
                     "{FULL_MAP}: writes that need more of it fail, what is there is kept and can be written over and \
-                     trimmed; start the server with a higher --host-memory, or without it"
+                     trimmed; {MORE_MEMORY}"
                 ));
             }
             self.wait();
@@ -375,7 +414,7 @@ impl Server {
         self.listeners.clear();
         self.control = None;
         say("shutting down");
-        if self.plan.salvage {
+        if self.read_only {
             self.flush_all();
             self.mount = None;
             say(self.stats.summary(&self.machine).trim_end());

@@ -106,6 +106,21 @@ impl Stats {
             (if waits { &mut self.late_synced } else { &mut self.late }).add(late);
         }
     }
+    /// Sectors of users that the FTL has written since the start, and others, but for parity.
+    fn written(&self, machine: &Machine) -> [u64; 2] {
+        let ftl = machine.controller.ftl().expect("a served drive has its FTL");
+        let [now, then] = [ftl.counters(), &self.before].map(|c| {
+            [c.user_sectors, c.gc_sectors + c.pad_sectors + c.smeta_sectors + c.emeta_sectors]
+        });
+        std::array::from_fn(|i| now[i] - then[i])
+    }
+    /// None: users have written less than a line. What the collector moves then it owes to writes of before the start, and
+    /// their ratio says nothing.
+    fn amplification(&self, machine: &Machine) -> Option<f64> {
+        let [user, rest] = self.written(machine);
+        let line = machine.controller.nand().geometry.sectors_per_line;
+        (user >= line.into()).then(|| (user + rest) as f64 / user as f64)
+    }
     fn percentile(h: &Histogram, p: f64) -> f64 {
         h.percentile_bucket(p).map_or(0.0, |b| wordline_base::hist::midpoint(b) as f64)
     }
@@ -114,9 +129,7 @@ impl Stats {
         let ftl = machine.controller.ftl().expect("a served drive has its FTL");
         let (c, b) = (ftl.counters(), &self.before);
         let flash = machine.controller.nand().counters();
-        let user = c.user_sectors - b.user_sectors;
-        let rest = (c.gc_sectors + c.pad_sectors + c.smeta_sectors + c.emeta_sectors)
-            - (b.gc_sectors + b.pad_sectors + b.smeta_sectors + b.emeta_sectors);
+        let [user, rest] = self.written(machine);
         let parity = c.parity_sectors - b.parity_sectors;
         let over = |n: u64| if user == 0 { 0.0 } else { (user + n) as f64 / user as f64 };
         let (free, reserve, high) = ftl.free_lines();
@@ -194,7 +207,7 @@ impl Stats {
         let _ = write!(
             line,
             "; model us p50/p99/p99.9: read {:.0}/{:.0}/{:.0}, write {:.0}/{:.0}/{:.0}; late us \
-             p50/p99.9: {:.0}/{:.0}; WA {:.2}, {:.1} % of flash reads waited, {:.0} lines free{}",
+             p50/p99.9: {:.0}/{:.0}; WA {}, {:.1} % of flash reads waited, {:.0} lines free{}",
             us("read_model_ns_p50"),
             us("read_model_ns_p99"),
             us("read_model_ns_p99.9"),
@@ -203,10 +216,14 @@ impl Stats {
             us("write_model_ns_p99.9"),
             us("late_ns_p50"),
             us("late_ns_p99.9"),
-            s.get("write_amplification"),
+            self.amplification(machine).map_or("-".into(), |wa| format!("{wa:.2}")),
             100.0 * s.get("flash_reads_waited") / s.get("flash_reads").max(1.0),
             s.get("lines_free"),
-            if s.get("stalled") > 0.0 { "; STALLED: the image cannot be written" } else { "" },
+            match machine.stalled() {
+                None => "",
+                Some(_) if machine.is_read_only() => "; the drive is read-only",
+                Some(_) => "; STALLED: the image cannot be written",
+            },
         );
         self.last = (self.ops, self.bytes, std::time::Instant::now());
         line
@@ -266,12 +283,21 @@ impl Stats {
             let asked = asked.iter().filter(|a| a.1 > 0).map(|(name, n)| format!("{name} {n}"));
             let _ = writeln!(text, "{who}: {}", asked.collect::<Vec<_>>().join(", "));
         }
+        let [user, rest] = self.written(machine).map(|n| (n * SECTOR) as f64 / f64::from(1 << 20));
+        let wrote = match self.amplification(machine) {
+            Some(wa) => {
+                format!("write amplification {wa:.2}: {user:.1} MiB of users, {rest:.1} besides")
+            }
+            None if user == 0.0 => format!("no writes of users; {rest:.1} MiB of the drive itself"),
+            None => format!(
+                "{user:.1} MiB of users, too little for a write amplification; {rest:.1} MiB besides"
+            ),
+        };
         let (wrong, _) = machine.ctx.stamps.wrong();
         let _ = writeln!(
             text,
-            "write amplification {:.2}, {:.0} of {:.0} flash reads waited, {:.0} rebuilt; {:.0} \
+            "{wrote}; {:.0} of {:.0} flash reads waited, {:.0} rebuilt; {:.0} \
              look-ups checked, {wrong} wrong; {:.0} syncs",
-            s.get("write_amplification"),
             s.get("flash_reads_waited"),
             s.get("flash_reads"),
             s.get("reads_rebuilt"),

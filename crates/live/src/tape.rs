@@ -212,10 +212,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
+    /// Makes a tape's file.
+    pub fn create(path: &Path) -> Result<File, Error> {
+        let made = File::options().write(true).create_new(true).open(path);
+        made.map_err(|e| Error::io("cannot write the tape", path, e))
+    }
     /// Begins a tape with the drive of an image, all of whose data are synced.
-    pub fn create(path: &Path, image: &Image, profile: &str) -> Result<Recorder, Error> {
+    pub fn begin(path: &Path, file: File, image: &Image, profile: &str) -> Result<Recorder, Error> {
         let failed = |e: std::io::Error| Error::io("cannot write the tape", path, e);
-        let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
         let mut file = BufWriter::with_capacity(1 << 16, file);
         let write = |file: &mut BufWriter<File>| -> std::io::Result<()> {
             let mut crc = 0;

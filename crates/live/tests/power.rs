@@ -31,7 +31,7 @@ fn system(ftl: &str) -> DriveConfig {
     sources.ftl = Some(wordline_profile::Source::Preset(ftl));
     let config = wordline_profile::assemble(sources, &[]).unwrap();
     let drive = DriveConfig { nand: config.nand, device: config.device, ftl: config.ftl };
-    fit::fit(&drive, SIZE).unwrap().0
+    fit::fit(&drive, SIZE).unwrap().drive
 }
 
 fn create(path: &Path, system: &DriveConfig) {

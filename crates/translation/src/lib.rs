@@ -67,6 +67,31 @@ pub const MOVE: u32 = 16;
 /// Bytes by which the host tells that it has a move in its map, or that a run of sectors is in use no more.
 pub const PLACE: u32 = 8;
 
+/// How many sectors users have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Capacity {
+    /// A fresh drive: what its good blocks leave beside over-provisioning.
+    Fresh,
+    /// A drive that was made with so many. Its good blocks must be enough to write.
+    Kept(u64),
+    /// The same with too few good blocks to write, however few: it is read-only.
+    Worn(u64),
+}
+
+impl Capacity {
+    /// None: it follows from the blocks.
+    pub fn sectors(self) -> Option<u64> {
+        match self {
+            Capacity::Fresh => None,
+            Capacity::Kept(sectors) | Capacity::Worn(sectors) => Some(sectors),
+        }
+    }
+    /// The capacity of a drive that was made with so many sectors.
+    pub fn of(sectors: u64, worn: bool) -> Capacity {
+        if worn { Capacity::Worn(sectors) } else { Capacity::Kept(sectors) }
+    }
+}
+
 /// A part of a read: a run of consecutive logical sectors served from one place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {

@@ -21,6 +21,30 @@ fn unusable_images_sizes_and_sockets() {
     assert!(said.contains("the image just made is removed"), "{said}");
     assert!(said.contains("lines spare"), "{said}");
     assert!(!place.image().exists(), "nothing is left of an image that was not made");
+    let small = ["--size", "48M", "--device", "cnex-small"];
+    for wrong in [
+        ["--nbd", "unix:/no/such/folder/s"],
+        ["--nbd", "tcp:0.0.0.0:0"],
+        ["--tls", "/no/such"],
+        ["--client-memory", "1"],
+        ["--tape", "/no/such/folder/a.tape"],
+        ["--fuse", "/no/such"],
+    ] {
+        let said = refused(&place, &[&small[..], &wrong].concat());
+        assert!(!place.image().exists(), "{wrong:?}: {said}");
+        assert!(!said.contains("too small"), "{wrong:?}: {said}");
+    }
+    // What lies in the folder that shows the drive would wait for the server itself.
+    let folder = place.dir.path().join("m");
+    std::fs::create_dir(&folder).unwrap();
+    for option in ["--tape", "--control"] {
+        let within = folder.join("x").display().to_string();
+        let wrong = ["--fuse", folder.to_str().unwrap(), option, &within];
+        let said = refused(&place, &[&small[..], &wrong].concat());
+        assert!(said.contains("it is not empty"), "{option}: {said}");
+        assert!(!place.image().exists(), "{option}: {said}");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "{option}");
+    }
     let server = place.start_with(&["--size", "48M", "--device", "cnex-small"]);
     let before = std::fs::read(place.image()).unwrap();
     assert!(refused(&place, &[]).contains("is in use"));

@@ -383,6 +383,7 @@ fn a_drive_that_can_take_no_more_is_read_only_until_the_next_start() {
     let blocks = 64 * MIB / 4096;
     let data = |version: u32| version.to_le_bytes().repeat(1024);
     let mut newest = vec![0u32; blocks as usize];
+    let mut flushed = newest.clone();
     let mut version = 0;
     let failed = 'writes: loop {
         for _ in 0..500 {
@@ -398,6 +399,7 @@ fn a_drive_that_can_take_no_more_is_read_only_until_the_next_start() {
         if error != 0 {
             break error;
         }
+        flushed.clone_from(&newest);
         assert!(version < 1_000_000, "it goes on: {}", server.so_far());
     };
     assert_eq!(failed, errno::EIO, "after {version} writes: {}", server.so_far());
@@ -425,4 +427,44 @@ fn a_drive_that_can_take_no_more_is_read_only_until_the_next_start() {
     let (status, said) = server.stop();
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("read-only") && said.contains("may be lost"), "{said}");
+    // What was flushed is there after the next start, or what was written since.
+    let _server = place.start();
+    let mut c = place.client("");
+    for (at, (&least, &most)) in (0..).zip(flushed.iter().zip(&newest)) {
+        let reply = c.call(cmd::READ, 0, at * 4096, 4096, &[]).unwrap();
+        assert_eq!(reply.error, 0, "block {at}");
+        let found = u32::from_le_bytes(reply.data[0].1[..4].try_into().unwrap());
+        assert!(reply.data[0].1 == data(found), "block {at}");
+        // The last write may have been taken and not answered.
+        assert!((least..=most).contains(&found) || found == version, "block {at}: {found}");
+    }
+}
+
+/// Behind a cache that answers writes before the FTL has taken them, the map's limit costs what was answered: the drive is
+/// read-only, and that is all that is said.
+#[test]
+fn a_map_beyond_its_memory_behind_a_cache_makes_the_drive_read_only() {
+    let place = Place::new("--size 64M --time-scale 0 --host-memory 150000");
+    let device = place.dir.path().join("cached.toml");
+    let cache = "bytes = 4194304\nways = 8\nline_bytes = 4096\nwrite_back = true\nrate = 12800000000\n\
+                 t_lookup = \"200ns\"\ndirty_high = 20\ndirty_max = 50\nread_allocate = true\n";
+    let head =
+        "[device]\nname = \"cached\"\ndescription = \"with a cache\"\nbase = \"fssd-small\"\n";
+    let ftl = "[ftl]\nplacement = \"device\"\n\n[ftl.fssd]\nvolatile = true\n";
+    std::fs::write(&device, format!("{head}\n{ftl}\n[cache]\n{cache}")).unwrap();
+    let server = place.start_with(&["--device", device.to_str().unwrap()]);
+    let mut c = place.client("");
+    let mut answered = 0;
+    // Every second sector is an entry of its own.
+    while c.call(cmd::WRITE, 0, answered * 8192, 4096, &[1; 4096]).unwrap().error == 0 {
+        answered += 1;
+        assert!(answered < 8000, "{}", server.so_far());
+    }
+    wait_until("the drive to say why", || server.so_far().contains("is read-only"));
+    assert_eq!(c.call(cmd::TRIM, 0, 0, 4096, &[]).unwrap().error, errno::EIO);
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(1), "{said}");
+    assert_eq!(said.matches("limit of memory").count(), 1, "{said}");
+    assert!(said.contains("--host-memory") && !said.contains("can be written over"), "{said}");
+    assert!(!said.contains("over_provisioning"), "{said}");
 }

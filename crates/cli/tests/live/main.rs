@@ -17,3 +17,4 @@ mod serve;
 #[path = "../common/skip.rs"]
 mod skip;
 mod tape;
+mod worn;

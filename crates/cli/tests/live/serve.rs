@@ -1,6 +1,6 @@
 //! What a client sees of a drive.
 
-use crate::place::{Place, connect, image_ios, wordline};
+use crate::place::{Place, connect, image_ios, wait_until, wordline};
 use wordline_nbd::{Client, ClientError, cmd, errno, flag};
 
 const SMALL: &str = "--size 48M --device cnex-small --time-scale 0";
@@ -16,6 +16,30 @@ fn of_a_fresh_image_no_write_errors_are_told() {
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(out.status.success() && text.contains("; left open 1\n"), "{text}");
     assert!(!text.contains("write errors"), "{text}");
+}
+
+/// The collector works on for writes of earlier sessions: that is no ratio of this one.
+#[test]
+fn a_session_with_few_writes_has_no_write_amplification() {
+    let place = Place::new(SMALL);
+    let (_, said) = place.start().stop();
+    assert!(said.contains("\nno writes of users; 0.0 MiB of the drive itself; "), "{said}");
+    let server = place.start_with(&["--stats", "line", "--stats-interval", "0.05"]);
+    let mut c = place.client("");
+    assert_eq!(c.call(cmd::WRITE, cmd::FLAG_FUA, 0, 4096, &[1; 4096]).unwrap().error, 0);
+    wait_until("it tells", || server.so_far().contains("; WA -, "));
+    let (_, said) = server.stop();
+    assert!(said.contains("\n0.0 MiB of users, too little for a write amplification; "), "{said}");
+    let server = place.start();
+    let mut c = place.client("");
+    for at in 0..40 {
+        assert_eq!(c.call(cmd::WRITE, 0, at << 20, 1 << 20, &vec![7; 1 << 20]).unwrap().error, 0);
+    }
+    let (_, said) = server.stop();
+    assert!(
+        said.contains("\nwrite amplification 1.") && said.contains(": 40.0 MiB of users, "),
+        "{said}"
+    );
 }
 
 #[test]

@@ -324,6 +324,7 @@ impl Controller {
         let again = cache.end_write_back(id);
         if lost {
             self.counts.lost_write_backs += 1;
+            cache.line_mut(id).kept = true;
             for cmd in cache.flushes_behind(position) {
                 self.commands[cmd].status = Status::WriteFault;
             }

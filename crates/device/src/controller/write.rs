@@ -3,7 +3,8 @@
 //! Data come in first. The rest of sectors that are written in part is read, in turn with others that write the
 //! same sectors. With write-through or FUA lines are written back at once, and the command waits until the FTL has
 //! accepted them, or with FUA stored them. Once the FTL has refused a line of a write that was over, every write, trim and
-//! flush fails, also one that waits by then: as NVMe drives do, it goes read-only. Behind a cache with a capacitor data are durable once they are in it.
+//! flush fails, also one that waits by then: as NVMe drives do, it goes read-only. Lines that were refused stay in the cache, so
+//! that reads find what was answered. Behind a cache with a capacitor data are durable once they are in it.
 
 use crate::cache::{Fill, LineId, Wait, Woken};
 use crate::controller::execute::LookUp;

@@ -474,6 +474,14 @@ pub struct After {
     pub kept: Kept,
 }
 
+impl After {
+    /// All blocks that hold nothing go bad.
+    pub fn wear_out(&mut self) {
+        let blank = self.drive.pages.iter().map(|&pages| pages == 0);
+        self.drive.bad.iter_mut().zip(blank).for_each(|(bad, blank)| *bad |= blank);
+    }
+}
+
 impl Media for After {
     fn is_bad(&self, block: BlockId) -> bool {
         self.drive.bad[block as usize]

@@ -6,7 +6,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use wordline_base::Span;
 use wordline_ftl::{
-    FtlConfig, Media, ParityPlace, Placement, Source, StrideLayout, Throttle, VictimPolicy,
+    FtlConfig, Media, ParityPlace, Placement, RecoverError, Source, StrideLayout, Throttle,
+    VictimPolicy,
 };
 
 /// Writes to a sector so far, and whether it was trimmed last.
@@ -409,16 +410,32 @@ impl World {
             self.apply(Step::Crash { torn });
         }
     }
-    /// Power goes now. None: there are too few blocks left for a drive.
+    /// Power goes now. None: there are too few blocks left for a drive that is written; all is there to be read.
     pub fn recovered(&self, torn: u32) -> Option<World> {
+        match self.recovered_as(torn, false, false) {
+            Ok(world) => Some(world),
+            Err(RecoverError::Config(_)) => {
+                self.recovered_as(torn, false, true).err().map(|e| panic!("{e}"))
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+    /// The same; if `bad`, all blank blocks are.
+    pub fn recovered_as(&self, torn: u32, bad: bool, worn: bool) -> Result<World, RecoverError> {
         let (kept, pages) = self.fake.cut(torn);
+        let mut lines = self.fake.lines(&self.ftl, &kept, &pages);
+        for line in lines.iter_mut().filter(|_| bad) {
+            let blocks = line.bad.iter_mut().zip(&line.programmed);
+            blocks.for_each(|(bad, &pages)| *bad |= pages == 0);
+        }
         let media = Media {
             sectors: self.ftl.sectors(),
-            lines: self.fake.lines(&self.ftl, &kept, &pages),
+            worn,
+            lines,
             oob: &|ppa| kept.oob[ppa.0],
             trimmed: &|_, _| false,
         };
-        let (mut ftl, report) = Ftl::recover(&self.g, &self.config, &media, Seed(1)).ok()?;
+        let (mut ftl, report) = Ftl::recover(&self.g, &self.config, &media, Seed(1))?;
         ftl.check_invariants().unwrap();
         ftl.check_parity().unwrap();
         assert!(report.mapped <= ftl.sectors());
@@ -443,7 +460,7 @@ impl World {
         let unreadable = w.unreadable;
         w.verify();
         w.unreadable = unreadable;
-        Some(w)
+        Ok(w)
     }
     fn crash(&mut self, torn: u32) {
         self.planted |= self.ftl.counters().blocks_retired > 0;

@@ -590,8 +590,10 @@ fn after_a_lost_write_back_no_write_flush_or_trim_succeeds() {
     h.queue(0, 256, QueuePriority::Medium);
     let sectors = h.drive.ftl().unwrap().sectors();
     let mut rng = Rng::from_seed(3);
+    let mut written = Vec::new();
     let mut at = |h: &mut Host| {
-        h.submit(0, Opcode::Write, rng.below(sectors) * SECTOR, SECTOR as u32);
+        written.push(rng.below(sectors));
+        h.submit(0, Opcode::Write, written[written.len() - 1] * SECTOR, SECTOR as u32);
     };
     for _ in 0..64 {
         at(&mut h);
@@ -617,4 +619,9 @@ fn after_a_lost_write_back_no_write_flush_or_trim_succeeds() {
     for opcode in [Opcode::Write, Opcode::Flush, Opcode::Deallocate] {
         assert_eq!(h.one(opcode, 0, SECTOR as u32).1, Status::WriteFault, "{opcode:?}");
     }
+    // Nothing older is read than what was answered, whatever else is brought into the cache.
+    for lpn in (0..64).chain(written) {
+        h.one(Opcode::Read, lpn * SECTOR, SECTOR as u32);
+    }
+    assert_eq!(h.ctx.stamps.wrong().0, 0, "{:?}", h.ctx.stamps.wrong().1);
 }
