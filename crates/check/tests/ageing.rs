@@ -193,3 +193,21 @@ fn a_drive_aged_at_its_pace_stays_as_it_is() {
         assert!(aged > 1.5 && (least..most).contains(&(ran / aged)), "{aged:.2} {ran:.2}");
     }
 }
+
+/// A write-back cache keeps a slow writer's first sectors for a second, in which the drive is not idle: its collector
+/// does not begin to make the room that an idle one makes.
+#[test]
+fn a_slow_writer_in_front_of_a_cache_has_the_write_amplification_of_the_aged_drive() {
+    const JOB: &str = "[w]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=4\nrate_iops=2000\nnorandommap\n\
+                       number_ios=20000\n";
+    let case = Case::new("pm9a3-1920g", JOB).set("nand.blocks=96").set("nand.pages_per_block=48");
+    let result = case.set("cache.bytes=16777216").age(Age::Steady).run().unwrap().result;
+    let wa = &result.machine.totals.write_amplification;
+    let last = &wa.ageing[wa.ageing.len().saturating_sub(6)..];
+    let aged = last.iter().sum::<f64>() / last.len() as f64;
+    let by_third = wa.by_third.expect("the writer is past the cache");
+    println!("{by_third:.2?} by thirds, aged {aged:.2}");
+    for third in by_third {
+        assert!((third / aged - 1.0).abs() < 0.1, "{by_third:.2?} by thirds, aged {aged:.2}");
+    }
+}

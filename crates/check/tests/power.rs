@@ -1,6 +1,8 @@
 //! What a drive may draw (docs/design/device.md, Power and heat).
 
 use wordline_check::{Age, Case};
+use wordline_profile::derive;
+use wordline_report::preface_text;
 
 const WRITER: &str =
     "[a]\nrw=write\nbs=128k\nioengine=libaio\niodepth=32\nsize=256m\nnumber_ios=2048\n";
@@ -115,5 +117,82 @@ fn a_limit_that_lets_nothing_begin_is_refused() {
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
         let error = writes(&sets).run().err().expect("it is refused").to_string();
         assert!(error.contains(told), "{sets:?}: {error}");
+    }
+}
+
+/// A limit of power that acts is said above the numbers, and bounds the rates that are derived.
+#[test]
+fn a_drive_with_a_limit_of_power_writes_and_reads_at_the_rates_that_are_derived() {
+    let reads =
+        "[a]\nrw=randread\nioengine=libaio\niodepth=64\nsize=256m\nnorandommap\nnumber_ios=20000\n";
+    let random = "[a]\nrw=randwrite\nioengine=libaio\niodepth=64\nnorandommap\nnumber_ios=60000\n";
+    let own = ["cache=none", "limits.read_iops=0", "limits.read_rate=0"];
+    // A collector's read has its power while it waits for a program of its LUN: what is derived is a bound of it.
+    for (job, age, limit, reading, range) in [
+        (WRITER, Age::Filled, 300, false, 0.97..1.03),
+        (WRITER, Age::Filled, 900, false, 0.96..1.04),
+        (random, Age::Steady, 600, false, 0.92..1.08),
+        (random, Age::Steady, 600, true, 0.8..1.0),
+        (reads, Age::Filled, 300, true, 0.96..1.04),
+    ] {
+        let sets =
+            [format!("power.flash_limit_mw={limit}"), format!("power.limit_reads={reading}")];
+        let case = Case::new("z-ssd-small", job).age(age).stack("none");
+        let case = own.iter().fold(case, |case, set| case.set(set));
+        let case = sets.iter().fold(case, |case, set| case.set(set));
+        let derived = derive(&case.config().unwrap());
+        let peak = match job {
+            WRITER => &derived.sequential_write,
+            _ if job == reads => &derived.random_read,
+            _ => &derived.random_write[1],
+        };
+        let o = case.run().unwrap();
+        let write = &o.result.threads[0].dirs[usize::from(job != reads)];
+        let found = write.io_bytes as f64 / o.result.threads[0].finished.0 as f64 * 1e9;
+        let expected = peak.bytes_per_s();
+        println!("{limit} mW, {}: {found:.4e}, {expected:.4e} bytes a second", peak.name);
+        assert_eq!(peak.least().name, "limit flash_limit_mw");
+        assert!(range.contains(&(found / expected)), "{found:.4e} of {expected:.4e}");
+        let told = preface_text(&o.result).replace('\n', " ");
+        assert!(told.contains("power.flash_limit_mw"), "{told}");
+        assert!(!told.contains("too hot"), "{told}");
+    }
+}
+
+/// A drive that is too hot is slower, all the time or in part of it, as a body warms up and cools; it is said above the
+/// numbers.
+#[test]
+fn a_drive_that_is_too_hot_writes_at_the_rate_that_is_derived() {
+    let job =
+        "[a]\nrw=write\nbs=128k\nioengine=libaio\niodepth=64\nsize=256m\ntime_based\nruntime=4s\n";
+    let thermal = |more: &[&str]| {
+        let case = Case::new("z-ssd-small", job).age(Age::Filled).stack("none").set("cache=none");
+        let common = ["ambient=25.0", "resistance=5.0", "capacity=0.004", "throttle_mw=600"];
+        let sets = common.iter().chain(more).map(|set| format!("power.thermal.{set}"));
+        sets.fold(case, |case, set| case.set(&set))
+    };
+    // At 600 mW of flash it has 47 C, without the limit 50, each after 20 ms: too hot all the time, in part of it, and never.
+    for (more, bound) in [
+        (["throttle=40.0", "hysteresis=3.0"], Some(true)),
+        (["throttle=48.5", "hysteresis=1.0"], Some(false)),
+        (["throttle=48.5", "hysteresis=0.0"], Some(false)),
+        (["throttle=95.0", "hysteresis=3.0"], None),
+    ] {
+        let case = thermal(&more);
+        let derived = derive(&case.config().unwrap());
+        let peak = &derived.sequential_write;
+        let o = case.run().unwrap();
+        let write = &o.result.threads[0].dirs[1];
+        let found = write.io_bytes as f64 / o.result.threads[0].finished.0 as f64 * 1e9;
+        let expected = peak.bytes_per_s();
+        let told = preface_text(&o.result);
+        println!("{more:?}: {found:.4e}, {expected:.4e} bytes a second\n{told}");
+        assert_eq!(peak.least().name == "heat", bound.is_some(), "{:?}", peak.bounds);
+        assert!((found / expected - 1.0).abs() < 0.05, "{more:?}: {found:.4e} of {expected:.4e}");
+        assert_eq!(told.contains("too hot"), bound.is_some(), "{told}");
+        let counters = &o.result.machine.totals.counters;
+        let hot = counters.iter().find(|(name, _)| *name == "device.power_throttled_ns").unwrap().1;
+        let share = hot as f64 / o.result.machine.simulated_ns as f64;
+        assert_eq!(bound == Some(true), share > 0.98, "{share}");
     }
 }

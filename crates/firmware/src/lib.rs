@@ -326,11 +326,6 @@ impl Firmware {
             Op::MapRead { page, ppa } => self.page_read(page, ppa, ok),
         }
     }
-    fn user_came(&mut self, ctx: &mut Ctx) {
-        self.last_command = ctx.now;
-        self.gc.idle = false;
-        self.wait_for_idle(ctx);
-    }
     /// There is something to do for an idle collector.
     fn idle_work(&self) -> bool {
         let refreshes = self.refresh.has_victim() || self.refreshes();
@@ -372,6 +367,13 @@ impl Translation for Firmware {
             ClosedLine { opened: b.opened, stale: u64::from(all.saturating_sub(b.valid)) }
         }))
     }
+    fn user_came(&mut self, ctx: &mut Ctx) {
+        if self.plan.idle > 0 || self.plan.has_slc() || self.refresh.is_on() {
+            self.last_command = ctx.now;
+            self.gc.idle = false;
+            self.wait_for_idle(ctx);
+        }
+    }
     fn looks_up(&self) -> bool {
         self.cached.is_some()
     }
@@ -383,9 +385,7 @@ impl Translation for Firmware {
         false
     }
     fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
-        if self.plan.idle > 0 || self.plan.has_slc() || self.refresh.is_on() {
-            self.user_came(ctx);
-        }
+        self.user_came(ctx);
         let before = out.len();
         let (map, slots) = (&self.map, &self.slots);
         let newest = |lpn| match map.get(lpn) {

@@ -140,6 +140,8 @@ impl From<Ftl> for Translator {
 }
 
 impl Ftl {
+    /// pblk collects whether the drive is idle or not.
+    fn user_came(&mut self, _: &mut Ctx) {}
     /// pblk's map is in memory.
     fn looks_up(&self) -> bool {
         false
@@ -213,6 +215,7 @@ hand_on! {
     fn sectors(&) -> u64;
     fn start(&mut, ctx: &mut Ctx);
     fn prefetch(&mut, ctx: &Ctx, lpn: Lpn);
+    fn user_came(&mut, ctx: &mut Ctx);
     fn looks_up(&) -> bool;
     fn look_up(&mut, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) -> bool;
     fn read(&mut, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>);

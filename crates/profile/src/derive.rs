@@ -7,6 +7,10 @@ use wordline_device::config::{BridgeConfig, SasConfig};
 use wordline_ftl::{Placement, held_in_use, slc_buffer};
 use wordline_nand::{ChannelOrder, Geometry};
 
+mod power;
+
+use power::Drawn;
+
 /// Where the sectors go.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Capacity {
@@ -85,6 +89,8 @@ pub struct Peak {
     pub bytes: u64,
     /// Each part of the machine that limits it.
     pub bounds: Vec<Bound>,
+    /// What the drive draws for a byte of it beside what it draws always, in joules.
+    pub joules: f64,
 }
 
 impl Peak {
@@ -318,7 +324,7 @@ fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>
     let peak = |write: bool, of: &dyn Fn(&Derived) -> Peak| {
         let peaks: Vec<Peak> = inside.iter().map(of).collect();
         let least = peaks.iter().min_by(|a, b| a.bytes_per_s().total_cmp(&b.bytes_per_s()));
-        let Peak { name, bytes, .. } = least.expect("a bridge has drives").clone();
+        let Peak { name, bytes, joules, .. } = least.expect("a bridge has drives").clone();
         let drives = count * least.map_or(0.0, Peak::bytes_per_s);
         let first = if write { firmware.t_write } else { firmware.t_read };
         let sectors = rates.g.sector.holding(bytes).saturating_sub(1);
@@ -327,7 +333,9 @@ fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>
             + bridge.t_part * (bytes.div_ceil(stripe) - 1)
             + firmware.t_complete;
         let engine = f64::from(firmware.cores) * bytes as f64 / work.as_secs_f64();
-        rates.peak(name, bytes, vec![("drives", drives), ("engine", engine), ("link", link_rate)])
+        let bounds = vec![("drives", drives), ("engine", engine), ("link", link_rate)];
+        let own = rates.controller_joules(work.as_secs_f64() / bytes as f64);
+        rates.peak(name, bytes, bounds, joules + own)
     };
     // Data go from one link to the other frame by frame.
     let behind = |bytes: u64| {
@@ -429,6 +437,10 @@ struct Written {
     lun: f64,
     /// Time of a channel.
     channel: f64,
+    /// Times of its arrays that read, program and erase.
+    array: [f64; 3],
+    /// Of a LUN's time, that of reads.
+    reading: f64,
 }
 
 struct Rates<'a> {
@@ -553,11 +565,17 @@ impl Rates<'_> {
         ("planes", all, piece.div_ceil(row) as f64)
     }
 
-    fn peak(&self, name: String, bytes: u64, bounds: Vec<(&'static str, f64)>) -> Peak {
+    fn peak(
+        &self,
+        name: String,
+        bytes: u64,
+        bounds: Vec<(&'static str, f64)>,
+        joules: f64,
+    ) -> Peak {
         // A stage that takes no time, and a limit of 0, bound nothing.
         let bounds = bounds.into_iter().filter(|(_, rate)| rate.is_finite() && *rate > 0.0);
         let bounds = bounds.map(|(name, bytes_per_s)| Bound { name, bytes_per_s }).collect();
-        Peak { name, bytes, bounds }
+        Peak { name, bytes, bounds, joules }
     }
 
     fn read(&self, name: &str, bytes: u64) -> Peak {
@@ -578,25 +596,30 @@ impl Rates<'_> {
             + self.transfer(piece.saturating_sub(SECTOR));
         let in_flight = f64::from(self.config.device.queues.in_flight) * bytes as f64;
         let cores = f64::from(self.config.device.firmware.cores) * bytes as f64;
-        self.peak(
+        let core = self.firmware(false, self.g.sector.holding(bytes)) + map_core;
+        let reads = 1.0 + misses * share;
+        let decoding = self.decoding().map_or(0.0, |(time, _)| time.as_secs_f64());
+        let drawn = Drawn {
+            bytes: piece as f64,
+            held: [held + map_held * share + reads * decoding, 0.0, 0.0],
+            array: [reads * n.t_read.mean().as_secs_f64(), 0.0, 0.0],
+            channel: transfer + map_channel * share,
+            core: core * share,
+        };
+        self.limited(
             name.into(),
             bytes,
             vec![
                 (reader, readers * piece as f64 / (held * of_piece + map_held * share)),
                 ("channels", channels / (command + transfer + map_channel * share)),
-                (
-                    "decoders",
-                    self.decoding().map_or(0.0, |(_, rate)| rate / (1.0 + misses * share)),
-                ),
-                (
-                    "firmware",
-                    cores / (self.firmware(false, self.g.sector.holding(bytes)) + map_core),
-                ),
+                ("decoders", self.decoding().map_or(0.0, |(_, rate)| rate / reads)),
+                ("firmware", cores / core),
                 ("commands in flight", in_flight / latency),
                 ("link", self.link_rate),
                 ("limit read_rate", l.read_rate as f64),
                 ("limit read_iops", l.read_iops as f64 * bytes as f64),
             ],
+            drawn,
         )
     }
 
@@ -651,15 +674,16 @@ impl Rates<'_> {
         let unit_misses = misses * f64::from(self.g.sectors_per_unit);
         let [map_held, map_channel, map_core] = self.map_read();
         let all = wa + misses;
-        let lun = all * program
-            + reads * (command + n.t_read.mean().as_secs_f64())
-            + data
-            + unit_misses * map_held;
+        let t_read = n.t_read.mean().as_secs_f64();
+        let reading = reads * (command + t_read) + data + unit_misses * map_held;
+        let lun = all * program + reading;
         let channel =
             all * (command + transfer) + reads * command + data + unit_misses * map_channel;
         let name = if at_random { format!("{name}, WA {all:.2}") } else { name.into() };
         let core = misses * map_core + (wa - 1.0) * self.move_core();
-        self.written(name, bytes, Written { programs: all, core, lun, channel })
+        let array =
+            [(reads + unit_misses) * t_read, all * n.t_program.mean().as_secs_f64(), all * erase];
+        self.written(name, bytes, Written { programs: all, core, lun, channel, array, reading })
     }
     /// Reads of the collector in a unit of its victim, and the pieces of 4 KiB that they carry. Of the pieces a
     /// share 1 - 1 / WA is in use, in places that do not depend on each other.
@@ -698,20 +722,30 @@ impl Rates<'_> {
         // A borrowed superblock is full, and a share u of what it frees takes its data elsewhere.
         let u = f64::from(g.slc_pages) / f64::from(g.pages);
         let folded = u / (1.0 - u);
-        let lun = program + folded * (program + moved + slc.t_read.as_secs_f64() + erase);
+        let fold_read = moved + slc.t_read.as_secs_f64();
+        let lun = program + folded * (program + fold_read + erase);
         let channel = moved * (1.0 + 2.0 * folded);
-        let peak = |name: &str, wa: f64, lun: f64, channel: f64| {
-            let core = (wa - 1.0) * self.move_core() + wa * misses * map_core;
-            let (lun, channel) = (lun + wa * map_lun, channel + wa * map_channel);
-            let programs = wa * (1.0 + misses);
-            self.written(name.into(), LARGE, Written { programs, core, lun, channel })
-        };
+        let (t_read, t_program) = (n.t_read.mean().as_secs_f64(), n.t_program.mean().as_secs_f64());
+        let peak =
+            |name: &str, wa: f64, lun: f64, channel: f64, [reads, programs, erases]: [f64; 3]| {
+                let core = (wa - 1.0) * self.move_core() + wa * misses * map_core;
+                let (lun, channel) = (lun + wa * map_lun, channel + wa * map_channel);
+                let map = wa * unit_misses;
+                let array = [reads + map * t_read, programs + wa * misses * t_program, erases];
+                let reading = (wa - 1.0) * fold_read + map * map_held;
+                let programs = wa * (1.0 + misses);
+                let written = Written { programs, core, lun, channel, array, reading };
+                self.written(name.into(), LARGE, written)
+            };
+        let into = [0.0, slc.t_program.as_secs_f64(), 0.0];
+        let out_of =
+            [folded * slc.t_read.as_secs_f64(), (1.0 + folded) * t_program, folded * erase];
         Some(SlcBuffer {
             always_bytes: g.sector.bytes_of(always),
             blank_bytes: g.sector.bytes_of(blank),
-            write: peak("... into the SLC buffer", 1.0, inside, moved),
+            write: peak("... into the SLC buffer", 1.0, inside, moved, into),
             folding: (blank > 0)
-                .then(|| peak("... while it is folded", 1.0 + folded, lun, channel)),
+                .then(|| peak("... while it is folded", 1.0 + folded, lun, channel, out_of)),
         })
     }
     /// What work takes that holds a LUN for `lun`, of which its data are on the channel for `channel`, where no LUN is
@@ -737,19 +771,29 @@ impl Rates<'_> {
         let per_sector = program * work.programs + work.core;
         let background = if self.on_device() { per_sector * sectors as f64 } else { 0.0 };
         let round = self.with_waits(work.lun, work.channel);
-        self.peak(
+        let core = self.firmware(true, sectors) + background;
+        let [_, _, erasing] = work.array;
+        let drawn = Drawn {
+            bytes: unit as f64,
+            held: [work.reading, work.lun - work.reading - erasing, erasing],
+            array: work.array,
+            channel: work.channel,
+            core: core * unit as f64 / bytes as f64,
+        };
+        self.limited(
             name,
             bytes,
             vec![
                 (LUNS, f64::from(self.g.luns) * unit as f64 / work.lun),
                 ("channels", f64::from(self.g.channels) * unit as f64 / work.channel),
                 (WAITING, f64::from(self.g.luns) * unit as f64 / round),
-                ("firmware", cores / (self.firmware(true, sectors) + background)),
+                ("firmware", cores / core),
                 ("link", self.link_rate),
                 ("limit program_rate", l.program_rate as f64 / work.programs),
                 ("limit write_rate", l.write_rate as f64),
                 ("limit write_iops", l.write_iops as f64 * bytes as f64),
             ],
+            drawn,
         )
     }
 
@@ -757,19 +801,30 @@ impl Rates<'_> {
     fn write_in_place(&self) -> Peak {
         let (n, unit) = (&self.config.nand, self.g.unit_bytes());
         let (command, transfer) = (n.t_command.as_secs_f64(), self.transfer(unit));
-        let mut lun = command + transfer + n.t_program.mean().as_secs_f64();
+        let (t_read, t_program) = (n.t_read.mean().as_secs_f64(), n.t_program.mean().as_secs_f64());
+        let mut lun = command + transfer + t_program;
         let mut channel = command + transfer;
+        let mut drawn = Drawn {
+            bytes: SECTOR as f64,
+            held: [0.0, lun, 0.0],
+            array: [0.0, t_program, 0.0],
+            channel,
+            core: 0.0,
+        };
         let cost = &self.config.ftl.cost;
         let mut work =
             self.firmware(true, self.g.sector.holding(SECTOR)) + cost.program_unit.as_secs_f64();
         if unit > SECTOR {
-            lun += command + n.t_read.mean().as_secs_f64() + transfer;
+            drawn.held[0] = command + t_read + transfer;
+            drawn.array[0] = t_read;
+            lun += drawn.held[0];
             channel += command + transfer;
             work += cost.background_command.as_secs_f64();
         }
+        (drawn.channel, drawn.core) = (channel, work);
         let l = &self.config.device.limits;
         let of = |count: u32, time: f64| f64::from(count) * SECTOR as f64 / time;
-        self.peak(
+        self.limited(
             "random write, 4 KiB, in place".into(),
             SECTOR,
             vec![
@@ -782,6 +837,7 @@ impl Rates<'_> {
                 ("limit write_rate", l.write_rate as f64),
                 ("limit write_iops", l.write_iops as f64 * SECTOR as f64),
             ],
+            drawn,
         )
     }
 

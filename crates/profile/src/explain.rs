@@ -261,27 +261,39 @@ pub fn explain(config: &Config) -> String {
     let p = &config.device.power;
     let watts = |mw: f64| format!("{:.1} W", mw / 1000.0);
     let idle = f64::from(p.idle_mw);
-    let luns = f64::from(g.luns);
-    let readers = if n.independent_plane_reads { luns * f64::from(n.planes) } else { luns };
+    let readers = if n.independent_plane_reads { g.luns * n.planes } else { g.luns };
     let channels = f64::from(g.channels) * f64::from(n.power.transfer_mw);
     let controller = idle
         + f64::from(p.firmware_mw) * f64::from(config.device.firmware.cores)
         + f64::from(p.link_mw);
     out.row("idle", watts(idle));
-    // LUNs kept busy by a rate, by Little's law.
-    let reading = d.random_read.iops() * (1.0 + d.map_misses) * n.t_read.mean().as_secs_f64();
-    out.row(
-        "at peak random read",
-        watts(controller + reading.min(readers) * f64::from(n.power.read_mw)),
-    );
-    let writing =
-        d.sequential_write.bytes_per_s() / g.unit_bytes() as f64 * n.t_program.mean().as_secs_f64();
-    out.row(
-        "at peak sequential write",
-        watts(controller + writing.min(luns) * f64::from(n.power.program_mw)),
-    );
-    let most = f64::from(n.power.program_mw.max(n.power.erase_mw)) * luns;
-    let most = most.max(f64::from(n.power.read_mw) * readers);
+    let at = |peak: &Peak| idle + 1e3 * peak.bytes_per_s() * peak.joules;
+    out.row("at peak random read", watts(at(&d.random_read)));
+    out.row("at peak sequential write", watts(at(&d.sequential_write)));
+    if let Some(random) = d.random_write.last() {
+        out.row("at peak random write", watts(at(random)));
+    }
+    let most = f64::from(n.power.program_mw.max(n.power.erase_mw)) * f64::from(g.luns);
+    let most = most.max(f64::from(n.power.read_mw) * f64::from(readers));
     out.row("all at work", watts(controller + most + channels));
+    let at_once = |limit: u32| {
+        let of = |mw: u32, most: u32| limit.checked_div(mw).map_or(most, |n| n.clamp(1, most));
+        let reads = match p.limit_reads {
+            true => format!("{} reads, ", of(n.power.read_mw, readers)),
+            false => String::new(),
+        };
+        let (programs, erases) = (of(n.power.program_mw, g.luns), of(n.power.erase_mw, g.luns));
+        format!("{limit} mW: {reads}{programs} programs or {erases} erasures at a time")
+    };
+    if p.flash_limit_mw > 0 {
+        out.row("limit of the flash", at_once(p.flash_limit_mw));
+    }
+    if let Some(thermal) = &p.thermal {
+        let from =
+            format!("{} C on, until it is {} K cooler", thermal.throttle, thermal.hysteresis);
+        out.row("limit when hot", format!("from {from}: {}", at_once(thermal.throttle_mw)));
+        let rest = thermal.ambient + idle * 1e-3 * thermal.resistance;
+        out.row("temperature at rest", format!("{rest:.1} C"));
+    }
     out.0
 }

@@ -4,6 +4,7 @@
 use crate::Precondition;
 use crate::drive::LAST_WINDOWS;
 use crate::result::{ArrayResult, Trend};
+use wordline_device::PowerStats;
 use wordline_ftl::SlcUse;
 use wordline_md::Collect;
 
@@ -265,6 +266,34 @@ pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
             100.0 * array.met_share
         )
     })
+}
+
+/// Programs and erasures, or reads as well, that waited for power, of `ops` in all in so many nanoseconds; and a drive
+/// that was too hot.
+pub(crate) fn throttled(power: PowerStats, ops: u64, ns: u64) -> Vec<String> {
+    let mut all = Vec::new();
+    let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+    if power.throttled_ns > 0 {
+        all.push(format!(
+            "the drive was too hot for {:.0}% of the run, {:.1} C at most, and had less power for its flash \
+             (power.thermal.throttle_mw): it was slower than one that is cooled better",
+            share(power.throttled_ns, ns),
+            power.hottest_mc as f64 / 1e3
+        ));
+    }
+    if power.held > 0 {
+        let limit = match power.throttled_ns {
+            0 => "power.flash_limit_mw",
+            _ => "power.flash_limit_mw, power.thermal.throttle_mw",
+        };
+        all.push(format!(
+            "{:.0}% of the {ops} flash operations that a limit of power is for waited for it ({limit}), {:.0} us in the \
+             mean: the drive was slower than its flash. device check has the rate that the limit allows",
+            share(power.held, ops),
+            power.held_ns as f64 / power.held as f64 / 1e3
+        ));
+    }
+    all
 }
 
 /// Flushes of a cache without capacitors, in front of a buffer with them.

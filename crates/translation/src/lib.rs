@@ -368,6 +368,8 @@ pub trait Translation: Send {
     fn start(&mut self, ctx: &mut Ctx);
     /// A read or write of this sector comes soon: a hint for the processor's cache.
     fn prefetch(&mut self, _ctx: &Ctx, _lpn: Lpn) {}
+    /// A user's command came, which a cache in front may keep for itself: the drive is not idle.
+    fn user_came(&mut self, _ctx: &mut Ctx) {}
 
     /// Whether it has to be looked up where sectors are: drivers do so before they read or write them.
     fn looks_up(&self) -> bool {

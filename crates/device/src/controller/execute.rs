@@ -55,7 +55,13 @@ impl Controller {
         if self.epoch.is_some() {
             self.see_command(ctx, cmd);
         }
-        match self.commands[cmd].sqe.opcode {
+        let opcode = self.commands[cmd].sqe.opcode;
+        if let (Some(ftl), true) = (&mut self.ftl, self.cache.is_some())
+            && matches!(opcode, Opcode::Read | Opcode::Write | Opcode::Deallocate)
+        {
+            ftl.user_came(ctx);
+        }
+        match opcode {
             Opcode::Read => self.read(ctx, cmd),
             Opcode::Write | Opcode::VectorWrite => self.ask_for_data(ctx, cmd),
             Opcode::Flush => self.flush(ctx, cmd),

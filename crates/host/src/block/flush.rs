@@ -27,7 +27,14 @@ impl<S: Source> Host<S> {
     /// Thread `t` makes the bio of a flush, and goes on with it.
     pub(crate) fn flush_bio(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        thread.pend.block += spend!(self, thread.core(), Bio, Block);
+        let disk = &self.block.disks[self.block.nodes[thread.call.node].disk];
+        // generic_make_request_checks ends the bio where there is no volatile cache, and what is made of bios makes no
+        // request of it.
+        let work = match disk.info().volatile_cache && !disk.paths.is_bio_based() {
+            true => spend!(self, thread.core(), Bio, Block),
+            false => spend!(self, thread.core(), Bio),
+        };
+        thread.pend.block += work;
         self.segment(ctx, t, Step::Flush)
     }
 

@@ -127,6 +127,11 @@ fn flushes_wait_share_and_are_dropped_without_a_cache() {
     let ops: Vec<Opcode> = w.log.iter().map(|(_, s)| s.opcode).collect();
     assert_eq!(ops, [Opcode::Write, Opcode::Write, Opcode::Flush, Opcode::Write]);
     assert_eq!(w.finished.len(), 4);
+    let of_flush = |w: &World<List>| {
+        let life = &w.finished.iter().find(|(_, l)| l.ddir == Ddir::Sync).unwrap().1;
+        life.spent()[Layer::Block as usize]
+    };
+    let with_request = of_flush(&w);
 
     let mut d = drive();
     d.volatile_cache = false;
@@ -136,6 +141,9 @@ fn flushes_wait_share_and_are_dropped_without_a_cache() {
     w.check_drained();
     assert_eq!(w.log.len(), 3);
     assert_eq!(w.finished.len(), 4);
+    // The bio alone: it ends before a request is made of it.
+    let cost = &stack(1).cost;
+    assert_eq!((of_flush(&w), with_request), (cost.bio.0, cost.bio.0 + cost.block.0));
 
     // Four jobs on one core's queue: one flush at the drive at a time, the others share the next.
     let jobs =

@@ -5,6 +5,7 @@ use crate::caution::Seen;
 use crate::collect::{LatencySeries, Slowest};
 use crate::pace::{self, Rated};
 use crate::result::*;
+use crate::seat::DriveSeat;
 use crate::steady::Steady;
 use crate::thread::ThreadStats;
 use crate::{caution, classes, host};
@@ -87,7 +88,9 @@ impl World {
                 let sector = drive.controller.nand().geometry.sector.bytes_of(1u32);
                 caution::in_slc(wa.user_sectors, folded, slc, sector)
             });
-            for text in of_drive.into_iter().chain(beyond).chain(half).chain(in_slc) {
+            let throttled = self.throttled(drive);
+            let of_drive = of_drive.into_iter().chain(beyond).chain(half).chain(in_slc);
+            for text in throttled.into_iter().chain(of_drive) {
                 match all.iter_mut().find(|(same, _)| *same == text) {
                     Some((_, drives)) => drives.push(&drive.name),
                     None => all.push((text, vec![&drive.name])),
@@ -99,6 +102,17 @@ impl World {
             false => format!("{}: {text}", drives.join(", ")),
         };
         all.into_iter().map(named).collect()
+    }
+
+    /// What limits of power and heat did.
+    fn throttled(&self, drive: &DriveSeat) -> Vec<String> {
+        let now = self.ctx.now;
+        let Some(power) = drive.controller.stats(now).power else { return Vec::new() };
+        let reads = drive.controller.config().power.limit_reads;
+        let ops = &drive.controller.nand().counters().ops;
+        let of_reads = [Class::UserRead, Class::RebuildRead, Class::GcRead, Class::MetaRead];
+        let limited = Class::ALL.into_iter().filter(|class| reads || !of_reads.contains(class));
+        caution::throttled(power, limited.map(|class| ops[class]).sum(), now.0)
     }
 
     /// What jobs wrote into files and their hosts did not write to the drive. A ramp's writes are in the second
