@@ -285,10 +285,13 @@ impl Fs {
         self.pop(t)
     }
 
-    /// generic_perform_write, and what ext4 and XFS do around it.
+    /// generic_perform_write, and what ext4 and XFS do around it. The kernel goes page by page, and looks at the
+    /// dirty ones after a number of pages (`dirty_poll_interval`). So many are a piece here, and one where each
+    /// has a handle of its own.
     fn write(&mut self, t: u32, ino: u32, (offset, len): (u64, u32), phase: u8) -> Flow {
         let (first, last) = span(offset, u64::from(len));
-        let n = last - first + 1;
+        let end = offset + u64::from(len);
+        let piece = self.tasks[t].piece;
         let now = match self.config.kind {
             FsKind::Ext4 => self.config.ext4.delalloc && !self.journals_data(),
             FsKind::Xfs => true,
@@ -301,17 +304,17 @@ impl Fs {
                 if len == 0 {
                     return self.leave(t);
                 }
+                self.tasks[t].piece = (first, self.piece_end(first, last));
                 self.stamp(t, ino, true, 1)
             }
             // Pages of which a part stays are read first.
             1 => {
                 let size = self.inodes[ino].size;
-                let end = offset + u64::from(len);
                 let partial = |page: u64| {
                     let (from, to) = (page * PAGE, ((page + 1) * PAGE).min(size));
                     from < size && (offset > from || end < to)
                 };
-                for page in [first, last] {
+                for page in [piece.0, piece.1] {
                     if partial(page) && !self.cache.is_uptodate(Key::new(ino, page)) {
                         if self.cache.get(Key::new(ino, page)).is_some() {
                             return Flow::Block(Wait::Page(u64::from(ino) << 32 | page));
@@ -320,8 +323,8 @@ impl Fs {
                     }
                 }
                 self.go(t, if now { 3 } else { 2 });
-                let missing =
-                    (first..=last).filter(|&p| self.cache.get(Key::new(ino, p)).is_none());
+                let pages = piece.0..=piece.1;
+                let missing = pages.filter(|&p| self.cache.get(Key::new(ino, p)).is_none());
                 let extents = &self.inodes[ino].extents;
                 let homeless =
                     missing.clone().filter(|&p| extents.find(p).is_none()).count() as u64;
@@ -335,7 +338,7 @@ impl Fs {
             // Blocks at once: nodelalloc, data=journal. Their transaction has the write, too (ext4_write_begin).
             2 => {
                 let extents = &self.inodes[ino].extents;
-                let hole = (first..=last).find(|&p| extents.written(p).is_none());
+                let hole = (piece.0..=piece.1).find(|&p| extents.written(p).is_none());
                 let begins = hole.is_some() || self.journals_data();
                 match hole {
                     _ if begins && !self.tasks[t].in_handle => self.push(t, Frame::Begin),
@@ -343,8 +346,8 @@ impl Fs {
                         // Once for each place, lest a full drive be asked for ever.
                         self.tasks[t].at = logical + 1;
                         let inode = &mut self.inodes[ino];
-                        inode.size = inode.size.max(offset + u64::from(len));
-                        let (n, want, own) = (last - logical + 1, Want::Written, false);
+                        inode.size = inode.size.max(end.min((piece.1 + 1) * PAGE));
+                        let (n, want, own) = (piece.1 - logical + 1, Want::Written, false);
                         self.push(t, Frame::Allocate { ino, logical, n, want, own, phase: 0 })
                     }
                     Some(_) => {
@@ -358,10 +361,12 @@ impl Fs {
                 }
             }
             3 => {
-                self.fill(t, ino, offset, len);
+                let from = offset.max(piece.0 * PAGE);
+                let to = end.min((piece.1 + 1) * PAGE);
+                self.fill(t, ino, from, (to - from) as u32);
                 self.go(t, 4);
                 if !self.tasks[t].in_handle {
-                    self.grow(t, ino, offset + u64::from(len));
+                    self.grow(t, ino, to);
                     return Flow::Again;
                 }
                 self.push(t, Frame::End);
@@ -376,11 +381,26 @@ impl Fs {
                 self.push(t, Frame::Join)
             }
             _ => {
-                self.stats.dirtied += n;
-                self.go(t, 100);
+                self.stats.dirtied += piece.1 - piece.0 + 1;
+                let more = piece.1 < last;
+                self.go(t, if more { 1 } else { 100 });
+                if more {
+                    let next = piece.1 + 1;
+                    self.tasks[t].piece = (next, self.piece_end(next, last));
+                }
                 self.push(t, Frame::Throttle { phase: 0 })
             }
         }
+    }
+
+    /// The last page of the piece of a write that begins at `page`.
+    fn piece_end(&self, page: u64, last: u64) -> u64 {
+        let delayed = self.config.ext4.delalloc && !self.journals_data();
+        let n = match self.config.kind {
+            FsKind::Ext4 if !delayed => 1,
+            _ => self.poll_interval(),
+        };
+        last.min(page + n - 1)
     }
 
     /// ext4_da_should_update_i_disksize: where the last page has its block already, no allocation will
@@ -412,8 +432,8 @@ impl Fs {
                     self.promised += 1;
                 }
             }
-            // ext4_da_write_begin starts a handle a page.
-            if self.config.kind == FsKind::Ext4 {
+            // ext4_da_write_begin and ext4_write_begin start a handle a page. One that is open is paid for.
+            if self.config.kind == FsKind::Ext4 && !self.tasks[t].in_handle {
                 span += cost.handle;
             }
             let from = offset.max(page * PAGE);

@@ -343,6 +343,8 @@ pub(crate) struct Task {
     /// Blocks freed by it.
     freed: Vec<(u64, u32)>,
     at: u64,
+    /// First and last page of a buffered write that have their turn.
+    piece: (u64, u64),
     ok: bool,
     in_handle: bool,
     /// It came to sleep for the current wait before.
@@ -432,13 +434,14 @@ pub struct Fs {
     short: bool,
 }
 
-/// Items that joined a transaction, and the inodes it changes.
+/// Items that joined a transaction, the inodes it changes and the blocks it frees.
 #[cfg(test)]
 pub(crate) struct Joined {
     number: u64,
     seq: u64,
     items: Vec<Item>,
     inodes: Vec<u32>,
+    freed: Vec<(u64, u32)>,
 }
 
 impl Fs {

@@ -268,12 +268,28 @@ impl Fs {
         self.busy(ino, page, u64::MAX).map(|(_, wait)| wait).or(lock)
     }
 
+    /// jbd2_journal_begin_ordered_truncate: the transaction that is being committed names blocks of the file whose
+    /// data are not on their way. It is found with them after a power cut, and they must be there.
+    fn goes_first(&self, ino: u32, page: u64) -> bool {
+        let Log::Jbd2(j) = &self.log else { return false };
+        let extents = &self.inodes[ino].extents;
+        let named = |p| extents.at(p).is_some_and(|e| self.takes_data(&e));
+        j.commits_data_of(ino) && self.cache.dirty_from(ino, page).any(named)
+    }
+    fn write_first(&mut self, t: u32, ino: u32, at: u64) -> Flow {
+        let (last, left, mapped, sync) = (u64::MAX, u64::MAX, true, true);
+        self.push(t, Frame::WritePages { ino, at, last, left, mapped, sync, phase: 0 })
+    }
+
     /// Blocks of a file from `page` on are free once this transaction is on the drive.
     fn cut(&mut self, t: u32, ino: u32, page: u64, items: &mut Vec<Item>) {
         if let Log::Jbd2(j) = &mut self.log {
             for key in self.cache.pages_from(ino, page) {
                 if j.drop_data(key) {
                     self.cache.unpin(key);
+                } else if let Some(held) = self.cache.get_mut(key) {
+                    // Whoever reads it before the commit ends reads a hole.
+                    held.stamp = 0;
                 }
             }
         }
@@ -333,6 +349,9 @@ impl Fs {
             1 | 2 if let Some(wait) = self.may_not_cut(ino, size.div_ceil(PAGE)) => {
                 Flow::Block(wait)
             }
+            1 | 2 if self.goes_first(ino, size.div_ceil(PAGE)) => {
+                self.write_first(t, ino, size.div_ceil(PAGE))
+            }
             1 => {
                 self.go(t, 2);
                 self.push(t, Frame::Begin)
@@ -368,6 +387,7 @@ impl Fs {
                 self.push(t, Frame::Need)
             }
             1 | 2 if let Some(wait) = self.may_not_cut(ino, 0) => Flow::Block(wait),
+            1 | 2 if self.goes_first(ino, 0) => self.write_first(t, ino, 0),
             1 => {
                 self.go(t, 2);
                 self.push(t, Frame::Begin)
@@ -380,8 +400,8 @@ impl Fs {
                 let parent = d.inode;
                 self.dirs[dir] = d;
                 self.cut(t, ino, 0, &mut items);
-                self.inodes[ino].cut_at = None;
-                let inode = std::mem::take(&mut self.inodes[ino]);
+                let mut inode = std::mem::take(&mut self.inodes[ino]);
+                (inode.size, inode.disk_size, inode.cut_at) = (0, 0, None);
                 self.disk.free_inode(&inode, &mut items);
                 items.push(self.disk.inode_item(ino, &inode));
                 if self.config.kind == FsKind::Ext4 {

@@ -166,6 +166,7 @@ impl Fs {
             seq: self.current(),
             items: items.clone(),
             inodes: self.tasks[t].touched.iter().map(|&(ino, _)| ino).collect(),
+            freed: self.tasks[t].freed.clone(),
         });
         for item in items {
             self.join_item(item);

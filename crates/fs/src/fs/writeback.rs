@@ -26,6 +26,14 @@ impl Fs {
         dirty > self.percent(self.config.dirty_ratio).max(1)
     }
 
+    /// dirty_poll_interval: pages that a writer dirties before it looks again. The less room there is below the
+    /// limit, the fewer.
+    pub(crate) fn poll_interval(&self) -> u64 {
+        let room = self.percent(self.config.dirty_ratio);
+        let room = room.saturating_sub(self.cache.dirty() + self.cache.writing());
+        room.checked_ilog2().map_or(1, |log| 1 << (log / 2))
+    }
+
     /// A page of a file has new content, or metadata may be written in their place.
     pub(crate) fn make_dirty(&mut self, ino: u32, page: u64) {
         if !self.cache.set_dirty(Key::new(ino, page)) {

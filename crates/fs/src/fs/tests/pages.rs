@@ -268,3 +268,30 @@ fn a_full_drive_fails_the_write() {
         m.check_space(DRIVE / 4096);
     }
 }
+
+/// A write as large as the cache, and larger, on a cache that holds pages of another use: it goes on with
+/// what room there is.
+#[test]
+fn a_write_as_large_as_the_cache_ends() {
+    for n in 0..8 {
+        for (pages, beside) in [(200, 0), (250, 20), (255, 100), (256, 60), (400, 120)] {
+            println!("variant {n}: {pages} pages beside {beside}");
+            let mut c = contents::variant(n);
+            c.memory = 1 << 20;
+            let mut fs = Fs::new(&c, DRIVE, 3).unwrap();
+            files(&mut fs, 9);
+            let mut m = Machine::of(fs, 3);
+            m.call((0..3).map(open));
+            // Read twice: these pages are on the active list.
+            m.call([write(1, 0, (beside + 1) * 4096), fsync(1)]);
+            m.call((0..3).map(|_| read(1, 0, (beside + 1) * 4096)));
+            m.call([write(0, 0, pages * 4096), write(0, 4096, pages * 4096), fsync(0)]);
+            for page in 0..=u64::from(pages) {
+                assert!(contents::content(&m.fs, 0, page) > 0, "page {page}");
+            }
+            m.give(0, [write(0, 0, pages * 4096), fsync(0)]);
+            m.give(1, [write(2, 0, pages * 4096), fsync(2)]);
+            m.finish();
+        }
+    }
+}
