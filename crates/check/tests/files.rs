@@ -281,3 +281,20 @@ fn files_whose_ends_are_no_whole_blocks_are_read_and_written_directly() {
         }
     }
 }
+
+/// Direct writes within a file as fio lays it out: to reserved blocks, into a hole of its length (ftruncate), whose
+/// blocks are reserved first and converted behind the data, or behind its end.
+#[test]
+fn fallocate_says_whether_a_file_is_reserved_a_hole_or_empty() {
+    let did = |fallocate: &str| {
+        let job = format!(
+            "[a]\nrw=randwrite\ndirect=1\nbs=4k\nsize=1m\nnumber_ios=60\nfallocate={fallocate}\n"
+        );
+        let o = Case::new("z-ssd-small", &job).fs("ext4").age(Age::Filled).run().expect(fallocate);
+        sound(fallocate, &o);
+        ["fs.allocations", "fs.conversions"].map(|name| counter(&o, name))
+    };
+    let [reserved, hole, empty] = ["native", "truncate", "none"].map(did);
+    assert_eq!((reserved, hole), ([0, 60], [60, 60]));
+    assert!(empty[0] == 60 && empty[1] < 60, "{empty:?}: those behind the end are written at once");
+}

@@ -49,6 +49,8 @@ pub struct Page {
     writing: bool,
     /// Metadata held by a transaction that is not yet in the log.
     pinned: bool,
+    /// It is promised a block and has none yet (BH_Delay).
+    delayed: bool,
     /// The read-ahead mark (PG_readahead).
     pub mark: bool,
     /// Used since it was looked at last (PG_referenced).
@@ -87,6 +89,8 @@ pub struct Cache {
     reading: BTreeSet<Key>,
     /// Pages held by transactions.
     pinned: u64,
+    /// Pages that are promised a block.
+    delayed: u64,
     /// Most pages.
     limit: u64,
 }
@@ -110,6 +114,7 @@ impl Cache {
             writing: BTreeSet::new(),
             reading: BTreeSet::new(),
             pinned: 0,
+            delayed: 0,
             limit,
         }
     }
@@ -143,6 +148,7 @@ impl Cache {
             dirty: false,
             writing: false,
             pinned: false,
+            delayed: false,
             mark: false,
             referenced: false,
             active: false,
@@ -250,6 +256,29 @@ impl Cache {
             self.pinned -= 1;
         }
     }
+    /// A page is promised a block. It is dirty as long as that is not chosen.
+    pub fn promise(&mut self, key: Key) {
+        if let Some(page) = self.get_mut(key)
+            && !std::mem::replace(&mut page.delayed, true)
+        {
+            self.delayed += 1;
+        }
+    }
+    /// The block is there, or will never be.
+    pub fn end_promise(&mut self, key: Key) {
+        if let Some(page) = self.get_mut(key)
+            && std::mem::replace(&mut page.delayed, false)
+        {
+            self.delayed -= 1;
+        }
+    }
+    pub fn is_promised(&self, key: Key) -> bool {
+        self.get(key).is_some_and(|p| p.delayed)
+    }
+    /// Blocks that are promised to pages.
+    pub fn promised(&self) -> u64 {
+        self.delayed
+    }
     /// Pages that reclaim finds nothing to wait for at.
     pub fn idle(&self) -> u64 {
         self.len()
@@ -332,6 +361,7 @@ impl Cache {
     }
 
     pub fn remove(&mut self, key: Key) {
+        self.end_promise(key);
         if let Some(slot) = self.by_key.remove(&key) {
             let page = &self.pages[slot];
             debug_assert!(!page.writing && !page.pinned && page.uptodate, "{page:?} is in use");
@@ -414,6 +444,11 @@ impl Cache {
         assert_eq!(listed, self.len());
         let pinned = self.by_key.values().filter(|&&p| self.pages[p].pinned).count();
         assert_eq!(self.pinned, pinned as u64);
+        let delayed = self.by_key.iter().filter(|&(_, &p)| self.pages[p].delayed);
+        assert_eq!(self.delayed, delayed.clone().count() as u64);
+        for (key, _) in delayed {
+            assert!(self.dirty.contains(key), "{key:?} is promised a block and clean");
+        }
         let reading = self.by_key.iter().filter(|&(_, &p)| !self.pages[p].uptodate);
         assert!(reading.map(|(k, _)| k).eq(&self.reading));
         for key in self.dirty.iter().chain(&self.writing) {

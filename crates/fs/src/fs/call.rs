@@ -324,16 +324,16 @@ impl Fs {
                 }
                 self.go(t, if now { 3 } else { 2 });
                 let pages = piece.0..=piece.1;
-                let missing = pages.filter(|&p| self.cache.get(Key::new(ino, p)).is_none());
                 let extents = &self.inodes[ino].extents;
-                let homeless =
-                    missing.clone().filter(|&p| extents.find(p).is_none()).count() as u64;
-                let missing = missing.count() as u64;
+                let homeless = |p| extents.find(p).is_none();
+                let homeless = |&p: &u64| homeless(p) && !self.cache.is_promised(Key::new(ino, p));
+                let homeless = if now { pages.clone().filter(homeless).count() as u64 } else { 0 };
                 // ENOSPC at the call, not at write-back.
-                if now && homeless > 0 && self.promised + homeless > self.disk.space.free() {
+                if homeless > 0 && !self.has_space(homeless) {
                     return self.fail(t);
                 }
-                self.push(t, Frame::Room(missing))
+                let missing = pages.filter(|&p| self.cache.get(Key::new(ino, p)).is_none());
+                self.push(t, Frame::Room(missing.count() as u64))
             }
             // Blocks at once: nodelalloc, data=journal. Their transaction has the write, too (ext4_write_begin).
             2 => {
@@ -428,9 +428,6 @@ impl Fs {
             if self.cache.get(key).is_none() {
                 self.cache.insert(key, true);
                 span += cost.page_add;
-                if self.inodes[ino].extents.find(page).is_none() {
-                    self.promised += 1;
-                }
             }
             // ext4_da_write_begin and ext4_write_begin start a handle a page. One that is open is paid for.
             if self.config.kind == FsKind::Ext4 && !self.tasks[t].in_handle {
@@ -450,6 +447,9 @@ impl Fs {
                 self.journal_data(ino, page);
             } else {
                 self.make_dirty(ino, page);
+                if self.inodes[ino].extents.find(page).is_none() {
+                    self.cache.promise(key);
+                }
             }
         }
     }

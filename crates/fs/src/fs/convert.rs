@@ -6,7 +6,9 @@
 //! (ext4_split_convert_extents, ext4_convert_unwritten_extents). XFS converts at the end of any write
 //! (xfs_iomap_write_unwritten).
 
+use crate::cache::Key;
 use crate::config::{DataMode, FsKind};
+use crate::disk::Item;
 use crate::extents::{Change, Extent, Extents};
 use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Wait, Want, What};
 
@@ -88,18 +90,24 @@ impl Fs {
     }
 
     fn allocate_hole(&mut self, t: u32, ino: u32, (logical, n): (u64, u64), want: Want) -> Flow {
-        let hole = self.inodes[ino].extents.run(logical, n);
+        let hole = self.inodes[ino].extents.run(logical, n).max(1);
         let mut items = Vec::new();
-        let mut inode = std::mem::take(&mut self.inodes[ino]);
-        let given = self.disk.allocate(&mut inode, logical, hole.max(1) as u32, t, &mut items);
-        self.inodes[ino] = inode;
         self.work(t, self.config.cost.allocate);
+        // ext4_claim_free_clusters: what is promised to others is theirs.
+        let promised = self.cache.is_promised(Key::new(ino, logical));
+        let given = match promised || self.has_space(hole) {
+            true => self.blocks_for(t, ino, (logical, hole), &mut items),
+            false => None,
+        };
         let Some(extent) = given else {
             self.go(t, 3);
             return Flow::Again;
         };
         self.stats.allocations += 1;
-        self.promised = self.promised.saturating_sub(u64::from(extent.len));
+        if self.cache.promised() > 0 {
+            let end = logical + u64::from(extent.len);
+            (logical..end).for_each(|page| self.cache.end_promise(Key::new(ino, page)));
+        }
         let new = Extent { unwritten: want == Want::Unwritten, ..extent };
         // EXT4_GET_BLOCKS_PRE_IO: what is to be converted stays by itself.
         let join = want == Want::Written || self.config.kind == FsKind::Xfs;
@@ -110,6 +118,45 @@ impl Fs {
             self.reach(ino, (logical + u64::from(extent.len)) * PAGE);
         }
         self.log_extents(t, ino, items, want)
+    }
+
+    /// Blocks near the file's; on a full drive also what was set aside for others (ext4_mb_discard_preallocations).
+    fn blocks_for(
+        &mut self,
+        t: u32,
+        ino: u32,
+        (logical, n): (u64, u64),
+        items: &mut Vec<Item>,
+    ) -> Option<Extent> {
+        loop {
+            let mut inode = std::mem::take(&mut self.inodes[ino]);
+            let given = self.disk.allocate(&mut inode, logical, n as u32, t, items);
+            self.inodes[ino] = inode;
+            if given.is_some() || !self.release_reserves() {
+                return given;
+            }
+        }
+    }
+
+    /// There are blocks for `n` pages beside those that are promised. What is set aside for files is not taken.
+    pub(crate) fn has_space(&mut self, n: u64) -> bool {
+        let wanted = n + self.cache.promised();
+        wanted <= self.disk.space.free()
+            || self.release_reserves() && wanted <= self.disk.space.free()
+    }
+
+    /// All that is set aside for files and tasks is free. False if there is nothing.
+    fn release_reserves(&mut self) -> bool {
+        let free = self.disk.space.free();
+        for ino in 0..self.inodes.count() {
+            if self.inodes[ino].reserve.is_some() {
+                let mut inode = std::mem::take(&mut self.inodes[ino]);
+                self.disk.release_reserve(&mut inode);
+                self.inodes[ino] = inode;
+            }
+        }
+        self.disk.release_localities();
+        self.disk.space.free() > free
     }
 
     /// ext4 writes over unwritten blocks: the transaction waits for the data.
@@ -178,7 +225,7 @@ impl Fs {
         ino: u32,
         goal: u64,
         f: impl FnOnce(&mut Extents, &mut Change),
-    ) -> Vec<crate::disk::Item> {
+    ) -> Vec<Item> {
         let mut items = Vec::new();
         let mut extents = std::mem::take(&mut self.inodes[ino].extents);
         let ((), touched) = self.disk.change(&mut extents, goal, &mut items, f);
@@ -192,7 +239,7 @@ impl Fs {
     }
 
     /// Changed extents join the transaction, under the lock on them.
-    fn log_extents(&mut self, t: u32, ino: u32, items: Vec<crate::disk::Item>, want: Want) -> Flow {
+    fn log_extents(&mut self, t: u32, ino: u32, items: Vec<Item>, want: Want) -> Flow {
         if let Log::Jbd2(j) = &mut self.log
             && self.config.ext4.data == DataMode::Ordered
             && want == Want::Written

@@ -413,8 +413,6 @@ pub struct Fs {
     flusher_at: Time,
     /// The flusher was called before its time.
     flusher_called: bool,
-    /// Blocks promised to delayed allocation.
-    promised: u64,
     /// Pages on the drive whose end is to be logged before they are clean.
     ended: VecDeque<Pages>,
     /// Versions of pages so far.
@@ -486,7 +484,6 @@ impl Fs {
             by_age: BTreeSet::new(),
             flusher_at: Time::NEVER,
             flusher_called: false,
-            promised: 0,
             ended: VecDeque::new(),
             stamp: 0,
             shadow: None,

@@ -166,6 +166,7 @@ impl Fs {
             if phase == 1 && found.is_none() {
                 // The drive is full: these pages are lost (ext4 says so in the kernel's log).
                 for page in first..first + n {
+                    self.cache.end_promise(Key::new(ino, page));
                     self.cache.clear_dirty(Key::new(ino, page));
                 }
                 self.settle_age(ino);

@@ -295,3 +295,55 @@ fn a_write_as_large_as_the_cache_ends() {
         }
     }
 }
+
+/// A drive that has room for one such file: what is promised to pages that have no blocks yet is given back when
+/// they are cut off or unlinked, and what is set aside for a file is there for others.
+#[test]
+fn promised_blocks_come_back_with_the_pages() {
+    const MIB: u64 = 1 << 20;
+    for kind in [FsKind::Ext4, FsKind::Xfs] {
+        let mut c = config(kind);
+        (c.memory, c.dirty_ratio, c.dirty_background_ratio) = (1 << 30, 100, 100);
+        (c.ext4.blocks_per_group, c.ext4.group_prealloc) = (1024, 64);
+        (c.ext4.journal_blocks, c.xfs.log_blocks) = (1024, 512);
+        let mut fs = Fs::new(&c, 64 * MIB, 1).unwrap();
+        files(&mut fs, 4);
+        let room = fs.free_bytes();
+        let most = room / MIB * 3 / 4;
+        let mut m = Machine::of(fs, 1);
+        m.call((0..4).map(open));
+        let fill = |file, from, n| (from..from + n).map(move |i| write(file, i * MIB, MIB as u32));
+        for n in 0..3 {
+            m.call(fill(0, 0, most));
+            assert_eq!(m.fs.cache.promised() * 4096, most * MIB, "round {n}");
+            m.call([Op::Truncate { file: 0, size: MIB }]);
+            assert_eq!(m.fs.cache.promised() * 4096, MIB);
+            m.call([Op::Unlink { file: 0 }, open(0)]);
+            assert_eq!(m.fs.cache.promised(), 0);
+        }
+        // A page that is written twice is promised one block, and no promise is left when it has it.
+        m.call(fill(1, 0, 4).chain(fill(1, 0, 4)));
+        assert_eq!(m.fs.cache.promised() * 4096, 4 * MIB);
+        m.call([fsync(1)]);
+        assert_eq!(m.fs.cache.promised(), 0);
+        // What is promised to the third file the fourth does not get, by direct writes neither.
+        m.call(fill(2, 0, most));
+        let direct = |i| Op::Write {
+            file: 3,
+            offset: i * MIB,
+            len: MIB as u32,
+            direct: true,
+            sync: false,
+            data_only: false,
+            queued: false,
+        };
+        m.done.clear();
+        m.give(0, (0..room / MIB - most).map(direct));
+        m.finish();
+        assert!(m.done.iter().any(|d| d.2) && m.done.iter().any(|d| !d.2), "{kind:?}");
+        m.call([fsync(2)]);
+        let ino = m.fs.inode(2);
+        assert_eq!(m.fs.inodes[ino].extents.blocks(), most * MIB / 4096, "none is lost");
+        m.check_space(64 * MIB / 4096);
+    }
+}
