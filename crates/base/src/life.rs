@@ -217,6 +217,8 @@ pub enum Why {
     MapRead,
     /// Wrong bits are corrected.
     Decode,
+    /// Another call on the same file or directory holds its lock.
+    FileLock,
 }
 
 impl Why {
@@ -277,6 +279,7 @@ impl Why {
             Why::Bitmap => "waiting for the bitmap",
             Why::MapRead => "page of the map",
             Why::Decode => "error correction",
+            Why::FileLock => "lock of the file",
         }
     }
 }

@@ -213,7 +213,7 @@ impl Files {
         let offset = io.offset.saturating_sub(file.base);
         let (len, direct) = (io.len as u32, self.direct);
         Some(match io.ddir {
-            Ddir::Read => Op::Read { file: id, offset, len, direct },
+            Ddir::Read => Op::Read { file: id, offset, len, direct, queued: false },
             Ddir::Write => {
                 let sync = self.sync == SyncMode::Sync;
                 let data_only = self.sync == SyncMode::Dsync;

@@ -28,15 +28,20 @@ const END: u8 = 200;
 impl Fs {
     pub(crate) fn call_step(&mut self, t: u32, op: Op, phase: u8) -> Flow {
         if phase == END {
+            self.end_direct(t);
+            self.unlock(t);
             return self.pop(t);
+        }
+        if phase == 0 && self.begins_locked(t, &op) {
+            return Flow::Again;
         }
         // ext4_direct_IO: with data=journal it is the cache's all the same.
         let past = !self.journals_data();
         match op {
-            Op::Read { file, offset, len, direct } => {
+            Op::Read { file, offset, len, direct, queued } => {
                 let Some(ino) = self.inode_of(t, file) else { return self.leave(t) };
                 if direct && past {
-                    self.direct(t, ino, (offset, len), Direct::Read, phase)
+                    self.direct(t, ino, (offset, len), (Direct::Read, queued), phase)
                 } else {
                     self.read(t, file, ino, (offset, len), phase)
                 }
@@ -57,12 +62,14 @@ impl Fs {
                 match phase {
                     // O_SYNC: the call ends with an fsync of its own.
                     100 if syncs && !(fua && queued) => {
+                        self.end_direct(t);
+                        self.unlock(t);
                         self.go(t, END);
                         self.push(t, Frame::Sync { ino, data_only, phase: 0 })
                     }
                     100 => self.leave(t),
                     _ if direct && past => {
-                        self.direct(t, ino, (offset, len), Direct::Write { fua }, phase)
+                        self.direct(t, ino, (offset, len), (Direct::Write { fua }, queued), phase)
                     }
                     _ => self.write(t, ino, (offset, len), phase),
                 }
@@ -337,8 +344,10 @@ impl Fs {
             }
             // Blocks at once: nodelalloc, data=journal. Their transaction has the write, too (ext4_write_begin).
             2 => {
-                let extents = &self.inodes[ino].extents;
-                let hole = (piece.0..=piece.1).find(|&p| extents.written(p).is_none());
+                let (extents, want) = (&self.inodes[ino].extents, self.pages_want());
+                let homeless = |e: crate::extents::Extent| e.unwritten && want == Want::Written;
+                let mut pages = piece.0..=piece.1;
+                let hole = pages.find(|&p| extents.at(p).is_none_or(homeless));
                 let begins = hole.is_some() || self.journals_data();
                 match hole {
                     _ if begins && !self.tasks[t].in_handle => self.push(t, Frame::Begin),
@@ -347,7 +356,7 @@ impl Fs {
                         self.tasks[t].at = logical + 1;
                         let inode = &mut self.inodes[ino];
                         inode.size = inode.size.max(end.min((piece.1 + 1) * PAGE));
-                        let (n, want, own) = (piece.1 - logical + 1, Want::Written, false);
+                        let (n, own) = (piece.1 - logical + 1, false);
                         self.push(t, Frame::Allocate { ino, logical, n, want, own, phase: 0 })
                     }
                     Some(_) => {
@@ -406,8 +415,9 @@ impl Fs {
     /// ext4_da_should_update_i_disksize: where the last page has its block already, no allocation will
     /// log the new size.
     fn grow(&mut self, t: u32, ino: u32, end: u64) {
+        let early = self.pages_want() == Want::Paged;
         let inode = &mut self.inodes[ino];
-        let mapped = inode.extents.written((end - 1) / PAGE).is_some();
+        let mapped = inode.extents.at((end - 1) / PAGE).is_some_and(|e| early || !e.unwritten);
         if self.config.kind == FsKind::Ext4 && end > inode.disk_size && mapped {
             inode.disk_size = end;
             let item = self.disk.inode_item(ino, &self.inodes[ino]);
@@ -460,7 +470,7 @@ impl Fs {
         t: u32,
         ino: u32,
         (offset, len): (u64, u32),
-        what: Direct,
+        (what, queued): (Direct, bool),
         phase: u8,
     ) -> Flow {
         let size = self.inodes[ino].readable();
@@ -479,7 +489,14 @@ impl Fs {
                 {
                     return self.fail(t);
                 }
-                self.stamp(t, ino, write, 1)
+                self.stamp(t, ino, write, if write { 1 } else { 10 })
+            }
+            10 => {
+                self.go(t, 1);
+                match self.config.kind {
+                    FsKind::Bdev => Flow::Again,
+                    _ => self.push(t, Frame::Lock { ino, alone: false }),
+                }
             }
             1 => {
                 self.go(t, 2);
@@ -513,6 +530,15 @@ impl Fs {
             3 => {
                 self.tasks[t].at = first;
                 self.go(t, if write { 4 } else { 5 });
+                // ext4_overwrite_io: only that is sure to need no other blocks.
+                let extents = &self.inodes[ino].extents;
+                if write
+                    && self.pages_want() == Want::Paged
+                    && offset + length <= size
+                    && (first..=last).all(|p| extents.written(p).is_some())
+                {
+                    self.begin_direct(t, ino);
+                }
                 Flow::Again
             }
             4 => {
@@ -570,6 +596,12 @@ impl Fs {
                 Flow::Again
             }
             6 => {
+                // It was submitted. An asynchronous call gives up the lock then, but for one that makes the file
+                // longer, which is none (do_blockdev_direct_IO).
+                let longer = write && offset + length > self.inodes[ino].size;
+                if queued && !longer && !self.tasks[t].held.is_empty() {
+                    self.begin_direct(t, ino);
+                }
                 if self.tasks[t].bios > 0 {
                     return Flow::Block(Wait::Bios);
                 }
@@ -590,7 +622,12 @@ impl Fs {
             7 => {
                 // What was read in meanwhile may be of before.
                 self.go(t, 8);
-                self.push(t, Frame::DropPages { ino, first, last })
+                self.push(t, Frame::DropPages { ino, first, last });
+                if !queued && self.end_direct(t) {
+                    // ext4_direct_IO_write takes the lock again after an overwrite.
+                    return self.push(t, Frame::Lock { ino, alone: true });
+                }
+                Flow::Again
             }
             8 => {
                 self.go(t, 100);
@@ -611,7 +648,7 @@ impl Fs {
                 self.go(t, 4);
                 Flow::Again
             }
-            _ => unreachable!("direct I/O has ten steps"),
+            _ => unreachable!("direct I/O has eleven steps"),
         }
     }
 

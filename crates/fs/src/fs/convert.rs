@@ -3,8 +3,8 @@
 //! ext4 converts what a page's write-back finds unwritten when it maps the page, in the transaction that
 //! waits for the data (ext4_ext_convert_to_initialized); short pieces around it get zeros. A direct write
 //! takes its blocks out of the unwritten extent first and converts them at its end
-//! (ext4_split_convert_extents, ext4_convert_unwritten_extents). XFS converts at the end of any write
-//! (xfs_iomap_write_unwritten).
+//! (ext4_split_convert_extents, ext4_convert_unwritten_extents); with `dioread_nolock` write-back does so, too
+//! (ext4_end_io). XFS converts at the end of any write (xfs_iomap_write_unwritten).
 
 use crate::cache::Key;
 use crate::config::{DataMode, FsKind};
@@ -16,6 +16,16 @@ impl Fs {
     /// Data may go to these blocks as they are.
     pub(crate) fn takes_data(&self, e: &Extent) -> bool {
         !e.unwritten || self.config.kind == FsKind::Xfs
+    }
+    /// The same of `n` dirty pages from `first` on. With `dioread_nolock` an unwritten extent is theirs alone.
+    pub(crate) fn takes_pages(&self, e: &Extent, first: u64, n: u64) -> bool {
+        let theirs = u64::from(e.logical) == first && u64::from(e.end()) <= first + n;
+        self.takes_data(e) || self.pages_want() == Want::Paged && theirs
+    }
+    /// What pages' blocks are to be (ext4_should_dioread_nolock).
+    pub(crate) fn pages_want(&self) -> Want {
+        let nolock = self.config.kind == FsKind::Ext4 && self.config.ext4.dioread_nolock;
+        if nolock { Want::Paged } else { Want::Written }
     }
 
     /// Blocks for dirty pages (ext4_writepages with delayed allocation, xfs_iomap_write_allocate),
@@ -43,10 +53,13 @@ impl Fs {
                     self.go(t, 3);
                     Flow::Again
                 }
-                Some(e) if want == Want::Unwritten => {
+                Some(e) if want != Want::Written => {
                     let (first, end) = (logical as u32, (logical + n).min(e.end().into()) as u32);
                     let goal = e.block.into();
-                    let items = self.change(t, ino, goal, |all, c| all.separate(first, end, c));
+                    let mut items = self.change(t, ino, goal, |all, c| all.separate(first, end, c));
+                    if want == Want::Paged && self.reach(ino, u64::from(end) * PAGE) {
+                        items.push(self.disk.inode_item(ino, &self.inodes[ino]));
+                    }
                     self.log_extents(t, ino, items, want)
                 }
                 Some(e) => {
@@ -108,13 +121,13 @@ impl Fs {
             let end = logical + u64::from(extent.len);
             (logical..end).for_each(|page| self.cache.end_promise(Key::new(ino, page)));
         }
-        let new = Extent { unwritten: want == Want::Unwritten, ..extent };
+        let new = Extent { unwritten: want != Want::Written, ..extent };
         // EXT4_GET_BLOCKS_PRE_IO: what is to be converted stays by itself.
         let join = want == Want::Written || self.config.kind == FsKind::Xfs;
         items.extend(self.change(t, ino, extent.block.into(), |all, c| all.insert(new, join, c)));
         let item = self.disk.inode_item(ino, &self.inodes[ino]);
         items.push(item);
-        if want == Want::Written {
+        if want != Want::Unwritten {
             self.reach(ino, (logical + u64::from(extent.len)) * PAGE);
         }
         self.log_extents(t, ino, items, want)
@@ -326,7 +339,7 @@ impl Fs {
         !self.ended.is_empty()
     }
 
-    /// xfs_end_io: what is left to log of data that are there, in transactions of its own.
+    /// xfs_end_io, ext4_do_flush_completed_IO: what is left to log of data that are there, in transactions of its own.
     pub(crate) fn ioend(&mut self, t: u32, phase: u8) -> Flow {
         let Some(&pages) = self.ended.front() else { return Flow::Block(Wait::Work) };
         if phase == 0 {

@@ -144,6 +144,10 @@ impl Jbd2 {
         let Some(r) = &self.running else { return false };
         r.blocks.len() as u64 + (u64::from(r.handles) + 1) * CREDITS > self.largest()
     }
+    /// Handles of the running transaction are being waited for.
+    pub fn is_locked(&self) -> bool {
+        self.locked
+    }
     /// add_transaction_credits.
     pub fn may_begin(&self) -> bool {
         !self.locked && !self.is_full() && self.space() >= self.largest()

@@ -8,7 +8,7 @@ use crate::cache::{Key, META};
 use crate::config::FsKind;
 use crate::disk::Item;
 use crate::extents::Extent;
-use crate::fs::{Advice, File, Flow, Frame, Fs, Log, NO_LOG, Op, PAGE, Wait};
+use crate::fs::{Advice, File, Flow, Frame, Fs, Log, NO_LOG, Op, PAGE, Wait, Want};
 use crate::inode::{Dir, Inode};
 
 impl Fs {
@@ -170,6 +170,12 @@ impl Fs {
                     if !create || self.files.get(file).is_none() {
                         return self.fail(t);
                     }
+                    if self.tasks[t].held.is_empty()
+                        && let Some((ino, alone)) = self.directory_of(file)
+                    {
+                        // Another may make it meanwhile.
+                        return self.push(t, Frame::Lock { ino, alone });
+                    }
                     self.go(t, 2);
                     self.push(t, Frame::Begin)
                 }
@@ -262,10 +268,22 @@ impl Fs {
         self.leave(t)
     }
 
-    /// What a truncation waits for: pages under way, and whoever is at the tree of extents.
+    /// What a truncation waits for: direct I/O and pages under way, and whoever is at the tree of extents.
     fn may_not_cut(&self, ino: u32, page: u64) -> Option<Wait> {
-        let lock = self.inodes[ino].is_mapping().then_some(Wait::Mapping(ino));
-        self.busy(ino, page, u64::MAX).map(|(_, wait)| wait).or(lock)
+        let inode = &self.inodes[ino];
+        let direct = inode.lock.has_direct().then_some(Wait::Direct(ino));
+        let lock = inode.is_mapping().then_some(Wait::Mapping(ino));
+        direct.or(self.busy(ino, page, u64::MAX).map(|(_, wait)| wait)).or(lock)
+    }
+
+    /// Waits, and not with a handle for pages that are written back only once another has had one.
+    fn wait_to_cut(&mut self, t: u32, wait: Wait) -> Flow {
+        let converts = self.pages_want() == Want::Paged && matches!(wait, Wait::WriteBack { .. });
+        if !converts || !self.tasks[t].in_handle {
+            return Flow::Block(wait);
+        }
+        self.go(t, 1);
+        self.push(t, Frame::End)
     }
 
     /// jbd2_journal_begin_ordered_truncate: the transaction that is being committed names blocks of the file whose
@@ -347,7 +365,7 @@ impl Fs {
                 Flow::Again
             }
             1 | 2 if let Some(wait) = self.may_not_cut(ino, size.div_ceil(PAGE)) => {
-                Flow::Block(wait)
+                self.wait_to_cut(t, wait)
             }
             1 | 2 if self.goes_first(ino, size.div_ceil(PAGE)) => {
                 self.write_first(t, ino, size.div_ceil(PAGE))
@@ -386,7 +404,7 @@ impl Fs {
                 self.go(t, 1);
                 self.push(t, Frame::Need)
             }
-            1 | 2 if let Some(wait) = self.may_not_cut(ino, 0) => Flow::Block(wait),
+            1 | 2 if let Some(wait) = self.may_not_cut(ino, 0) => self.wait_to_cut(t, wait),
             1 | 2 if self.goes_first(ino, 0) => self.write_first(t, ino, 0),
             1 => {
                 self.go(t, 2);

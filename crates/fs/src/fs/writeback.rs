@@ -6,7 +6,7 @@
 
 use crate::cache::{Key, META};
 use crate::config::FsKind;
-use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Pages, Wait, Want, What};
+use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Pages, Wait, What};
 use wordline_base::Time;
 
 /// MAX_WRITEBACK_PAGES: pages of one inode before the next has its turn.
@@ -159,10 +159,10 @@ impl Fs {
             return self.write_meta(t, first, n, left, turn);
         }
         let found = self.inodes[ino].extents.at(first);
-        let Some(e) = found.filter(|e| self.takes_data(e)) else {
-            if mapped {
-                return turn(self, first + 1, left);
-            }
+        if mapped && found.is_none_or(|e| !self.takes_data(&e)) {
+            return turn(self, first + 1, left);
+        }
+        let Some(e) = found.filter(|e| self.takes_pages(e, first, n)) else {
             if phase == 1 && found.is_none() {
                 // The drive is full: these pages are lost (ext4 says so in the kernel's log).
                 for page in first..first + n {
@@ -174,7 +174,7 @@ impl Fs {
             }
             let n = self.inodes[ino].extents.run(first, n);
             self.go(t, 1);
-            let (logical, want, own) = (first, Want::Written, true);
+            let (logical, want, own) = (first, self.pages_want(), true);
             return self.push(t, Frame::Allocate { ino, logical, n, want, own, phase: 0 });
         };
         let busy = (first..first + n).position(|p| self.cache.is_writing(ino, p, p));

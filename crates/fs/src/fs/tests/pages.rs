@@ -56,7 +56,10 @@ fn writers_wait_above_dirty_ratio() {
 fn direct_io_sees_what_was_written_through_the_cache() {
     for kind in [FsKind::Ext4, FsKind::Xfs] {
         let mut m = one_file(&config(kind), 1 << 20);
-        m.call([write(0, 4096, 4096), Op::Read { file: 0, offset: 0, len: 16_384, direct: true }]);
+        m.call([
+            write(0, 4096, 4096),
+            Op::Read { file: 0, offset: 0, len: 16_384, direct: true, queued: false },
+        ]);
         let kinds: Vec<(BioKind, u32)> =
             m.bios.iter().filter(|b| b.what == What::Data).map(|b| (b.kind, b.len)).collect();
         assert_eq!(kinds, [(BioKind::Write, 4096), (BioKind::Read, 16_384)]);
@@ -273,7 +276,7 @@ fn a_full_drive_fails_the_write() {
 /// what room there is.
 #[test]
 fn a_write_as_large_as_the_cache_ends() {
-    for n in 0..8 {
+    for n in 0..10 {
         for (pages, beside) in [(200, 0), (250, 20), (255, 100), (256, 60), (400, 120)] {
             println!("variant {n}: {pages} pages beside {beside}");
             let mut c = contents::variant(n);
