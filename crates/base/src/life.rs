@@ -219,6 +219,8 @@ pub enum Why {
     MapRead,
     /// Wrong bits are corrected.
     Decode,
+    /// Another call on the same file or directory holds its lock.
+    FileLock,
 }
 
 impl Why {
@@ -280,6 +282,7 @@ impl Why {
             Why::Bitmap => "waiting for the bitmap",
             Why::MapRead => "page of the map",
             Why::Decode => "error correction",
+            Why::FileLock => "lock of the file",
         }
     }
 }

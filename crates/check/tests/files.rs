@@ -281,3 +281,56 @@ fn files_whose_ends_are_no_whole_blocks_are_read_and_written_directly() {
         }
     }
 }
+
+/// Direct writes within a file as fio lays it out: to reserved blocks, into a hole of its length (ftruncate), whose
+/// blocks are reserved first and converted behind the data, or behind its end.
+#[test]
+fn fallocate_says_whether_a_file_is_reserved_a_hole_or_empty() {
+    let did = |fallocate: &str| {
+        let job = format!(
+            "[a]\nrw=randwrite\ndirect=1\nbs=4k\nsize=1m\nnumber_ios=60\nfallocate={fallocate}\n"
+        );
+        let o = Case::new("z-ssd-small", &job).fs("ext4").age(Age::Filled).run().expect(fallocate);
+        sound(fallocate, &o);
+        ["fs.allocations", "fs.conversions"].map(|name| counter(&o, name))
+    };
+    let [reserved, hole, empty] = ["native", "truncate", "none"].map(did);
+    assert_eq!((reserved, hole), ([0, 60], [60, 60]));
+    assert!(empty[0] == 60 && empty[1] < 60, "{empty:?}: those behind the end are written at once");
+}
+
+/// Sixteen synchronous direct readers and eight writers above pblk. On one file of ext4's a write waits for the reads
+/// under way, and the reads behind it for the write: the middle of the reads is the longest of several. What is
+/// longest is a program of the flash, and stays. With files of their own, on XFS and on the device nobody waits.
+#[test]
+fn readers_wait_for_writers_of_their_file_on_ext4() {
+    let reads = |fs: &str, one: bool, nolock: bool| {
+        let file = if one { "filename=one\n" } else { "" };
+        let job = format!(
+            "[global]\nbs=4k\ndirect=1\nioengine=pvsync2\nnorandommap\nsize=16m\nruntime=200ms\ntime_based\n\
+             directory=/mnt\n{file}[reader]\nrw=randread\nnumjobs=16\n\
+             [writer]\nrw=randwrite\noverwrite=1\nnumjobs=8\nthinktime=1000us\n"
+        );
+        let case = Case::new("cnex-small", &job).stack("linux-pvsync2").age(Age::Filled).fs(fs);
+        let case = case.set("stack.cores=16");
+        let o = case.set(&format!("fs.ext4.dioread_nolock={nolock}")).run();
+        let o = o.unwrap_or_else(|e| panic!("{fs}: {e}"));
+        sound(fs, &o);
+        let mut all = wordline_base::Histogram::new();
+        let readers = o.result.threads.iter().filter(|t| t.name == "reader");
+        readers.for_each(|t| t.dirs.iter().for_each(|d| all.merge(&d.lat)));
+        let us = |p| all.percentile(p) as f64 / 1e3;
+        (us(50.0), us(99.0), counter(&o, "fs.lock_waits"))
+    };
+    let own = reads("ext4", false, false);
+    for (fs, nolock) in [("ext4", false), ("ext4", true)] {
+        let one = reads(fs, true, nolock);
+        assert!(one.0 > 1.5 * own.0 && one.1 < 1.2 * own.1, "{nolock}: {one:?} {own:?}");
+        assert!(one.2 > 1000, "{one:?}");
+    }
+    for fs in ["xfs", "bdev"] {
+        let one = reads(fs, true, false);
+        assert!((0.8..1.25).contains(&(one.0 / own.0)), "{fs}: {one:?} {own:?}");
+        assert_eq!((one.2, own.2), (0, 0), "{fs}");
+    }
+}

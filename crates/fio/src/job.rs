@@ -106,13 +106,15 @@ choices! {
 /// `fallocate=`: blocks that the layout reserves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fallocate {
-    /// None: files grow as they are written. `truncate` is laid out as this is.
+    /// None: files grow as they are written.
     None,
     /// All of them, and files are as long (`native`, `posix`).
     #[default]
     Native,
     /// All of them, and files are empty.
     Keep,
+    /// None, and files are as long as with all of them: holes (ftruncate).
+    Truncate,
 }
 
 /// `fadvise_hint=`: what the kernel is told of the reads to come.

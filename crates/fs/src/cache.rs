@@ -49,12 +49,16 @@ pub struct Page {
     writing: bool,
     /// Metadata held by a transaction that is not yet in the log.
     pinned: bool,
+    /// It is promised a block and has none yet (BH_Delay).
+    delayed: bool,
     /// The read-ahead mark (PG_readahead).
     pub mark: bool,
     /// Used since it was looked at last (PG_referenced).
     referenced: bool,
     /// On the active list (PG_active).
     active: bool,
+    /// Reclaim found it dirty or under write-back: it goes when it is clean (PG_reclaim).
+    reclaim: bool,
     /// What the page holds: the stamp of its newest write.
     pub stamp: u32,
     /// The next newer page on its list.
@@ -85,6 +89,8 @@ pub struct Cache {
     reading: BTreeSet<Key>,
     /// Pages held by transactions.
     pinned: u64,
+    /// Pages that are promised a block.
+    delayed: u64,
     /// Most pages.
     limit: u64,
 }
@@ -108,6 +114,7 @@ impl Cache {
             writing: BTreeSet::new(),
             reading: BTreeSet::new(),
             pinned: 0,
+            delayed: 0,
             limit,
         }
     }
@@ -141,9 +148,11 @@ impl Cache {
             dirty: false,
             writing: false,
             pinned: false,
+            delayed: false,
             mark: false,
             referenced: false,
             active: false,
+            reclaim: false,
             stamp: 0,
             before: NIL,
             after: NIL,
@@ -178,6 +187,20 @@ impl Cache {
         }
         let page = &mut self.pages[slot];
         (page.before, page.after) = (NIL, head);
+    }
+
+    fn push_back(&mut self, slot: u32) {
+        let list = &mut self.lists[usize::from(self.pages[slot].active)];
+        let tail = list.tail;
+        list.tail = slot;
+        list.len += 1;
+        if tail == NIL {
+            list.head = slot;
+        } else {
+            self.pages[tail].after = slot;
+        }
+        let page = &mut self.pages[slot];
+        (page.before, page.after) = (tail, NIL);
     }
 
     fn unlink(&mut self, slot: u32) {
@@ -233,6 +256,29 @@ impl Cache {
             self.pinned -= 1;
         }
     }
+    /// A page is promised a block. It is dirty as long as that is not chosen.
+    pub fn promise(&mut self, key: Key) {
+        if let Some(page) = self.get_mut(key)
+            && !std::mem::replace(&mut page.delayed, true)
+        {
+            self.delayed += 1;
+        }
+    }
+    /// The block is there, or will never be.
+    pub fn end_promise(&mut self, key: Key) {
+        if let Some(page) = self.get_mut(key)
+            && std::mem::replace(&mut page.delayed, false)
+        {
+            self.delayed -= 1;
+        }
+    }
+    pub fn is_promised(&self, key: Key) -> bool {
+        self.get(key).is_some_and(|p| p.delayed)
+    }
+    /// Blocks that are promised to pages.
+    pub fn promised(&self) -> u64 {
+        self.delayed
+    }
     /// Pages that reclaim finds nothing to wait for at.
     pub fn idle(&self) -> u64 {
         self.len()
@@ -243,7 +289,7 @@ impl Cache {
     pub fn set_dirty(&mut self, key: Key) -> bool {
         let Some(page) = self.get_mut(key) else { return false };
         debug_assert!(page.uptodate, "{key:?} is dirty and not read");
-        page.dirty = true;
+        (page.dirty, page.reclaim) = (true, false);
         self.dirty.insert(key)
     }
     pub fn clear_dirty(&mut self, key: Key) -> bool {
@@ -264,10 +310,16 @@ impl Cache {
         }
     }
     pub fn end_write(&mut self, key: Key) {
-        if let Some(page) = self.get_mut(key) {
-            page.writing = false;
-        }
         self.writing.remove(&key);
+        let Some(&slot) = self.by_key.get(&key) else { return };
+        let page = &mut self.pages[slot];
+        page.writing = false;
+        if std::mem::take(&mut page.reclaim) && !page.dirty {
+            // rotate_reclaimable_page: the next that goes.
+            self.unlink(slot);
+            self.pages[slot].active = false;
+            self.push_back(slot);
+        }
     }
     pub fn is_writing(&self, inode: u32, first: u64, last: u64) -> bool {
         self.first_writing(inode, first, last).is_some()
@@ -288,6 +340,10 @@ impl Cache {
     pub fn has_dirty(&self, inode: u32, first: u64, last: u64) -> bool {
         self.dirty.range(pages_of(inode, first, last)).next().is_some()
     }
+    /// Dirty pages from a page on.
+    pub fn dirty_from(&self, inode: u32, first: u64) -> impl Iterator<Item = u64> {
+        self.dirty.range(pages_of(inode, first, u64::MAX)).map(|k| k.page())
+    }
     /// The first dirty page that is not on its way already.
     pub fn writable(&self, inode: u32, first: u64) -> Option<u64> {
         let mut dirty = self.dirty.range(pages_of(inode, first, u64::MAX));
@@ -305,6 +361,7 @@ impl Cache {
     }
 
     pub fn remove(&mut self, key: Key) {
+        self.end_promise(key);
         if let Some(slot) = self.by_key.remove(&key) {
             let page = &self.pages[slot];
             debug_assert!(!page.writing && !page.pinned && page.uptodate, "{page:?} is in use");
@@ -334,18 +391,14 @@ impl Cache {
     }
 
     /// Makes room for `wanted` pages, as far as clean and idle pages go: from the tail of the
-    /// inactive list, which the active one refills while it is the shorter of the two. The pages
-    /// freed, and whether there is room now.
+    /// inactive list, which the active one refills while it is the shorter of the two. What is dirty, under
+    /// write-back or held becomes active (shrink_page_list of Linux 4.11 and later): so the active list gives up
+    /// pages as long as it has any that can go. The pages freed, and whether there is room now.
     pub fn reclaim(&mut self, wanted: u64) -> (u64, bool) {
         let target = self.limit.saturating_sub(wanted);
-        // Nothing to find is found without looking.
-        if self.len() > target && self.idle() == 0 {
-            return (0, false);
-        }
-        let (mut freed, mut looked) = (0, 0);
-        let most = 2 * self.len() + 1;
-        while self.len() > target && looked < most {
-            looked += 1;
+        let most = self.len().saturating_sub(target).min(self.idle());
+        let mut freed = 0;
+        while freed < most {
             if self.lists[0].len < self.lists[1].len {
                 let slot = self.lists[1].tail;
                 self.unlink(slot);
@@ -355,17 +408,17 @@ impl Cache {
                 continue;
             }
             let slot = self.lists[0].tail;
-            if slot == NIL {
-                break;
-            }
             let page = self.pages[slot];
-            if page.dirty || page.writing || page.pinned || !page.uptodate {
-                self.unlink(slot);
-                self.push_front(slot);
-            } else {
+            if page.uptodate && !page.dirty && !page.writing && !page.pinned {
                 self.remove(page.key);
                 freed += 1;
+                continue;
             }
+            // A page that is being read is locked, and stays where it is.
+            self.unlink(slot);
+            self.pages[slot].reclaim = page.dirty || page.writing;
+            self.pages[slot].active = page.uptodate;
+            self.push_front(slot);
         }
         (freed, self.len() <= target)
     }
@@ -391,6 +444,11 @@ impl Cache {
         assert_eq!(listed, self.len());
         let pinned = self.by_key.values().filter(|&&p| self.pages[p].pinned).count();
         assert_eq!(self.pinned, pinned as u64);
+        let delayed = self.by_key.iter().filter(|&(_, &p)| self.pages[p].delayed);
+        assert_eq!(self.delayed, delayed.clone().count() as u64);
+        for (key, _) in delayed {
+            assert!(self.dirty.contains(key), "{key:?} is promised a block and clean");
+        }
         let reading = self.by_key.iter().filter(|&(_, &p)| !self.pages[p].uptodate);
         assert!(reading.map(|(k, _)| k).eq(&self.reading));
         for key in self.dirty.iter().chain(&self.writing) {
@@ -435,6 +493,32 @@ mod tests {
         cache.end_write(Key::new(1, 2));
         assert_eq!(cache.reclaim(1), (1, true));
         assert_eq!(cache.dirty_run(1, 0, 99, 99), Some((0, 2)));
+        cache.check();
+    }
+
+    /// Pages used twice, behind more pages that are dirty or held than they are: they go all the same, and what
+    /// is written meanwhile goes first.
+    #[test]
+    fn the_active_list_gives_up_pages_while_the_other_is_busy() {
+        let mut cache = Cache::new(16);
+        for page in 0..16 {
+            cache.insert(Key::new(1, page), true);
+        }
+        for page in [0, 1, 2, 3, 0, 1, 2, 3] {
+            cache.touch(Key::new(1, page));
+        }
+        (4..12).for_each(|page| _ = cache.set_dirty(Key::new(1, page)));
+        (12..16).for_each(|page| cache.pin(Key::new(1, page)));
+        assert_eq!(cache.reclaim(3), (3, true));
+        assert_eq!(cache.reclaim(5), (1, false));
+        cache.check();
+        for page in [7, 9] {
+            cache.begin_write(Key::new(1, page));
+            cache.end_write(Key::new(1, page));
+        }
+        cache.insert(Key::new(2, 0), true);
+        assert_eq!(cache.reclaim(5), (2, true), "these two were to go when they are clean");
+        assert!(cache.get(Key::new(2, 0)).is_some());
         cache.check();
     }
 

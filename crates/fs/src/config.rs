@@ -86,6 +86,9 @@ pub struct Ext4Config {
     pub journal_async_commit: bool,
     /// Blocks are chosen at write-back, not at the write call.
     pub delalloc: bool,
+    /// mount -o dioread_nolock: blocks are unwritten until the pages that go there are on the drive, and direct
+    /// writes over written blocks leave the file's lock to others.
+    pub dioread_nolock: bool,
     /// Blocks of the journal; 0 is what mke2fs chooses for the size of the drive.
     pub journal_blocks: u32,
     /// Blocks of a block group (mke2fs -g).
@@ -186,6 +189,9 @@ impl FsConfig {
         let e = &self.ext4;
         if e.commit == Span::ZERO {
             return bad("ext4.commit", "must be above 0");
+        }
+        if e.dioread_nolock && e.data == DataMode::Journal {
+            return bad("ext4.dioread_nolock", "does not go with data = \"journal\", as in ext4");
         }
         if e.journal_blocks != 0 && e.journal_blocks < 1024 {
             return bad("ext4.journal_blocks", "must be 0 or at least 1024, as jbd2 has it");

@@ -559,6 +559,13 @@ impl Disk {
         }
     }
 
+    /// The same of what writers of small files have.
+    pub fn release_localities(&mut self) {
+        for l in std::mem::take(&mut self.localities).into_iter().filter(|l| l.len > 0) {
+            self.space.give(l.block, l.len);
+        }
+    }
+
     fn take_small(&mut self, goal: u64, want: u32, core: u32) -> Option<(u64, u32)> {
         let core = core as usize;
         if self.localities.len() <= core {

@@ -102,6 +102,11 @@ impl Extents {
     pub fn iter(&self) -> impl Iterator<Item = &Extent> {
         self.map.values()
     }
+    /// Blocks of the file.
+    #[cfg(test)]
+    pub fn blocks(&self) -> u64 {
+        self.map.values().map(|e| u64::from(e.len)).sum()
+    }
     /// Blocks of the tree beyond the inode.
     pub fn tree(&self) -> impl Iterator<Item = u64> {
         self.levels.iter().flat_map(|level| level.values().map(|node| node.block))
@@ -262,8 +267,59 @@ impl Extents {
             }
         }
         self.levels.retain(|level| !level.is_empty());
+        if change.shape.halves {
+            self.lean(change);
+        }
         change.touched.root = true;
         gone
+    }
+
+    /// A tree that lost its end (xfs_btree_delrec, xfs_btree_kill_iroot, xfs_bmap_btree_to_extents): the last block
+    /// of a level that is less than half full takes entries of its neighbour, or is joined with it, and the
+    /// inode takes what it has room for.
+    fn lean(&mut self, change: &mut Change) {
+        let least = change.shape.per_block / 2;
+        for level in 0..self.levels.len() {
+            while let Some((&key, &node)) = self.levels[level].last_key_value() {
+                let used = self.entries(level, key).len() as u32;
+                if used == 0 {
+                    self.levels[level].remove(&key);
+                    change.touched.freed.push(node.block);
+                    continue;
+                }
+                self.levels[level].insert(key, Node { used, ..node });
+                let left = self.levels[level].range(..key).next_back().map(|(&k, &n)| (k, n));
+                let Some((left_key, left)) = left.filter(|_| used < least) else { break };
+                self.levels[level].remove(&key);
+                let all = left.used + used;
+                change.touched.blocks.push(left.block);
+                if all < 2 * least {
+                    self.levels[level].insert(left_key, Node { used: all, ..left });
+                    change.touched.freed.push(node.block);
+                    continue;
+                }
+                let first = self.entries(level, left_key)[(all - least) as usize];
+                self.levels[level].insert(left_key, Node { used: all - least, ..left });
+                self.levels[level].insert(first, Node { used: least, ..node });
+                // Blocks above that begin with it.
+                for above in &mut self.levels[level + 1..] {
+                    let Some(node) = above.remove(&key) else { break };
+                    change.touched.blocks.push(node.block);
+                    above.insert(first, node);
+                }
+                break;
+            }
+        }
+        while let Some(top) = self.levels.last()
+            && top.len() == 1
+        {
+            let room = if self.levels.len() > 1 { change.shape.root } else { change.shape.inside };
+            let Some(node) = top.values().next().filter(|n| n.used as usize <= room) else { break };
+            change.touched.freed.push(node.block);
+            self.levels.pop();
+        }
+        let Touched { blocks, freed, .. } = &mut change.touched;
+        blocks.retain(|block| !freed.contains(block));
     }
 
     /// An extent begins at `first` from now on, with the same end.
@@ -461,6 +517,57 @@ mod tests {
             list(&of(&halves)),
             [(0, 32_768, false), (32_768, 30_720, true), (63_488, 2048, true)]
         );
+    }
+
+    /// A tree of single blocks is cut at random down to nothing: it stays as lean as XFS keeps it, its blocks are
+    /// freed once each, and ext4's keeps its height until it is empty.
+    #[test]
+    fn a_tree_that_is_cut_gives_its_blocks_back() {
+        let xfs = Shape {
+            inside: 6,
+            root: 5,
+            per_block: 8,
+            longest: 99,
+            longest_unwritten: 99,
+            halves: true,
+        };
+        let ext4 = Shape { per_block: 8, ..EXT4 };
+        for (shape, seed) in (0..40).flat_map(|seed| [(xfs, seed), (ext4, seed)]) {
+            let mut rng = Seed(seed).stream("extents");
+            let mut next = 0;
+            let mut e = Extents::default();
+            let mut end = 600;
+            while e.len() < 300 {
+                let logical = 2 * rng.below(end) as u32;
+                if e.at(logical.into()).is_none() {
+                    let new = Extent { logical, block: 5 * logical, len: 1, unwritten: false };
+                    with(shape, &mut next, |c| e.insert(new, true, c));
+                }
+            }
+            let mut owned: Vec<u64> = e.tree().collect();
+            let height = e.levels.len();
+            assert!(height > 1);
+            while e.len() > 0 {
+                end -= rng.below(12.min(end)) + 1;
+                let (_, touched) = with(shape, &mut next, |c| e.cut(2 * end, c));
+                e.check(&shape);
+                for block in touched.freed {
+                    assert!(owned.contains(&block), "block {block} is freed twice");
+                    owned.retain(|&b| b != block);
+                }
+                assert!(touched.blocks.iter().all(|b| owned.contains(b)));
+                let mut tree: Vec<u64> = e.tree().collect();
+                (tree.sort_unstable(), owned.sort_unstable());
+                assert_eq!(tree, owned);
+                if shape.halves {
+                    let full = |n: &Node| n.used >= shape.per_block / 2;
+                    assert!(e.levels.iter().all(|l| l.len() == 1 || l.values().all(full)));
+                    assert_eq!(e.levels.is_empty(), e.len() <= shape.inside);
+                } else {
+                    assert_eq!(e.levels.len(), if e.len() > 0 { height } else { 0 });
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Files and directories in memory: sizes, extents, the blocks of a directory.
 
 use crate::extents::Extents;
+use crate::lock::InodeLock;
 use std::collections::BTreeMap;
 use wordline_base::Time;
 
@@ -52,6 +53,8 @@ pub struct Inode {
     /// Allocations that changed its tree and have not joined the transaction yet: they hold
     /// i_data_sem (ext4), the ILOCK (XFS).
     pub mapping: u32,
+    /// Who reads and writes it.
+    pub lock: InodeLock,
     /// Blocks around a write get zeros under the same lock (ext4).
     pub zeroing: bool,
 }

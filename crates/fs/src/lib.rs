@@ -17,6 +17,7 @@ mod disk;
 mod extents;
 mod fs;
 mod inode;
+mod lock;
 mod readahead;
 mod space;
 pub mod stats;

@@ -40,6 +40,8 @@ wordline_base::counters! {
         commits,
         /// Operations that waited for room in the log.
         log_waits,
+        /// Calls that waited for the lock on a file or directory.
+        lock_waits,
         /// Writers that waited for write-back, over dirty_ratio.
         throttled,
         /// Extents of files allocated.

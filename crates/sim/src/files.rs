@@ -10,7 +10,7 @@ use wordline_fs::{Advice, Fs, FsKind, Op};
 use wordline_host::source::Next;
 
 /// Whether a job's file is there when the run begins, as fio lays files out (setup_files): written
-/// for jobs that read or overwrite, else with blocks that are reserved (fallocate), or empty.
+/// for jobs that read or overwrite, else with blocks that are reserved (fallocate), as a hole, or empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Layout {
     Written,
@@ -19,6 +19,8 @@ enum Layout {
     /// So they do, and it is empty.
     Kept,
     Empty,
+    /// It has its size and no blocks.
+    Holes,
     /// `create_on_open`, and what the engine filecreate makes itself.
     Missing,
 }
@@ -108,6 +110,7 @@ impl Files {
                 Fallocate::Native => Layout::Reserved,
                 Fallocate::Keep => Layout::Kept,
                 Fallocate::None => Layout::Empty,
+                Fallocate::Truncate => Layout::Holes,
             },
         };
         let advice = match (job.fadvise, job.rw.is_random()) {
@@ -157,6 +160,7 @@ impl Files {
                     Layout::Reserved => fs.reserve(id, size, size),
                     Layout::Kept => fs.reserve(id, 0, size),
                     Layout::Empty => fs.lay_out(id, 0),
+                    Layout::Holes => fs.reserve(id, size, 0),
                     Layout::Missing => true,
                 };
             if !fits {
@@ -165,7 +169,7 @@ impl Files {
                 let fewer = if self.several { " in all, or fewer files" } else { "" };
                 return Err(BuildError::FilesDoNotFit { job, asked, file, room, drive, fewer });
             }
-            let takes = !matches!(self.layout, Layout::Empty | Layout::Missing);
+            let takes = !matches!(self.layout, Layout::Empty | Layout::Holes | Layout::Missing);
             laid += if new && takes { size } else { 0 };
         }
         Ok(())
@@ -209,7 +213,7 @@ impl Files {
         let offset = io.offset.saturating_sub(file.base);
         let (len, direct) = (io.len as u32, self.direct);
         Some(match io.ddir {
-            Ddir::Read => Op::Read { file: id, offset, len, direct },
+            Ddir::Read => Op::Read { file: id, offset, len, direct, queued: false },
             Ddir::Write => {
                 let sync = self.sync == SyncMode::Sync;
                 let data_only = self.sync == SyncMode::Dsync;

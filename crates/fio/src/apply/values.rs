@@ -282,8 +282,9 @@ pub(super) fn fadvise(text: &str) -> Fadvise {
 
 pub(super) fn fallocate(text: &str) -> Fallocate {
     match text {
-        "none" | "0" | "truncate" => Fallocate::None,
+        "none" | "0" => Fallocate::None,
         "keep" => Fallocate::Keep,
+        "truncate" => Fallocate::Truncate,
         _ => Fallocate::Native,
     }
 }

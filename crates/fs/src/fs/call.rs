@@ -28,15 +28,20 @@ const END: u8 = 200;
 impl Fs {
     pub(crate) fn call_step(&mut self, t: u32, op: Op, phase: u8) -> Flow {
         if phase == END {
+            self.end_direct(t);
+            self.unlock(t);
             return self.pop(t);
+        }
+        if phase == 0 && self.begins_locked(t, &op) {
+            return Flow::Again;
         }
         // ext4_direct_IO: with data=journal it is the cache's all the same.
         let past = !self.journals_data();
         match op {
-            Op::Read { file, offset, len, direct } => {
+            Op::Read { file, offset, len, direct, queued } => {
                 let Some(ino) = self.inode_of(t, file) else { return self.leave(t) };
                 if direct && past {
-                    self.direct(t, ino, (offset, len), Direct::Read, phase)
+                    self.direct(t, ino, (offset, len), (Direct::Read, queued), phase)
                 } else {
                     self.read(t, file, ino, (offset, len), phase)
                 }
@@ -57,12 +62,14 @@ impl Fs {
                 match phase {
                     // O_SYNC: the call ends with an fsync of its own.
                     100 if syncs && !(fua && queued) => {
+                        self.end_direct(t);
+                        self.unlock(t);
                         self.go(t, END);
                         self.push(t, Frame::Sync { ino, data_only, phase: 0 })
                     }
                     100 => self.leave(t),
                     _ if direct && past => {
-                        self.direct(t, ino, (offset, len), Direct::Write { fua }, phase)
+                        self.direct(t, ino, (offset, len), (Direct::Write { fua }, queued), phase)
                     }
                     _ => self.write(t, ino, (offset, len), phase),
                 }
@@ -285,10 +292,13 @@ impl Fs {
         self.pop(t)
     }
 
-    /// generic_perform_write, and what ext4 and XFS do around it.
+    /// generic_perform_write, and what ext4 and XFS do around it. The kernel goes page by page, and looks at the
+    /// dirty ones after a number of pages (`dirty_poll_interval`). So many are a piece here, and one where each
+    /// has a handle of its own.
     fn write(&mut self, t: u32, ino: u32, (offset, len): (u64, u32), phase: u8) -> Flow {
         let (first, last) = span(offset, u64::from(len));
-        let n = last - first + 1;
+        let end = offset + u64::from(len);
+        let piece = self.tasks[t].piece;
         let now = match self.config.kind {
             FsKind::Ext4 => self.config.ext4.delalloc && !self.journals_data(),
             FsKind::Xfs => true,
@@ -301,17 +311,17 @@ impl Fs {
                 if len == 0 {
                     return self.leave(t);
                 }
+                self.tasks[t].piece = (first, self.piece_end(first, last));
                 self.stamp(t, ino, true, 1)
             }
             // Pages of which a part stays are read first.
             1 => {
                 let size = self.inodes[ino].size;
-                let end = offset + u64::from(len);
                 let partial = |page: u64| {
                     let (from, to) = (page * PAGE, ((page + 1) * PAGE).min(size));
                     from < size && (offset > from || end < to)
                 };
-                for page in [first, last] {
+                for page in [piece.0, piece.1] {
                     if partial(page) && !self.cache.is_uptodate(Key::new(ino, page)) {
                         if self.cache.get(Key::new(ino, page)).is_some() {
                             return Flow::Block(Wait::Page(u64::from(ino) << 32 | page));
@@ -320,22 +330,24 @@ impl Fs {
                     }
                 }
                 self.go(t, if now { 3 } else { 2 });
-                let missing =
-                    (first..=last).filter(|&p| self.cache.get(Key::new(ino, p)).is_none());
+                let pages = piece.0..=piece.1;
                 let extents = &self.inodes[ino].extents;
-                let homeless =
-                    missing.clone().filter(|&p| extents.find(p).is_none()).count() as u64;
-                let missing = missing.count() as u64;
+                let homeless = |p| extents.find(p).is_none();
+                let homeless = |&p: &u64| homeless(p) && !self.cache.is_promised(Key::new(ino, p));
+                let homeless = if now { pages.clone().filter(homeless).count() as u64 } else { 0 };
                 // ENOSPC at the call, not at write-back.
-                if now && homeless > 0 && self.promised + homeless > self.disk.space.free() {
+                if homeless > 0 && !self.has_space(homeless) {
                     return self.fail(t);
                 }
-                self.push(t, Frame::Room(missing))
+                let missing = pages.filter(|&p| self.cache.get(Key::new(ino, p)).is_none());
+                self.push(t, Frame::Room(missing.count() as u64))
             }
             // Blocks at once: nodelalloc, data=journal. Their transaction has the write, too (ext4_write_begin).
             2 => {
-                let extents = &self.inodes[ino].extents;
-                let hole = (first..=last).find(|&p| extents.written(p).is_none());
+                let (extents, want) = (&self.inodes[ino].extents, self.pages_want());
+                let homeless = |e: crate::extents::Extent| e.unwritten && want == Want::Written;
+                let mut pages = piece.0..=piece.1;
+                let hole = pages.find(|&p| extents.at(p).is_none_or(homeless));
                 let begins = hole.is_some() || self.journals_data();
                 match hole {
                     _ if begins && !self.tasks[t].in_handle => self.push(t, Frame::Begin),
@@ -343,8 +355,8 @@ impl Fs {
                         // Once for each place, lest a full drive be asked for ever.
                         self.tasks[t].at = logical + 1;
                         let inode = &mut self.inodes[ino];
-                        inode.size = inode.size.max(offset + u64::from(len));
-                        let (n, want, own) = (last - logical + 1, Want::Written, false);
+                        inode.size = inode.size.max(end.min((piece.1 + 1) * PAGE));
+                        let (n, own) = (piece.1 - logical + 1, false);
                         self.push(t, Frame::Allocate { ino, logical, n, want, own, phase: 0 })
                     }
                     Some(_) => {
@@ -358,10 +370,12 @@ impl Fs {
                 }
             }
             3 => {
-                self.fill(t, ino, offset, len);
+                let from = offset.max(piece.0 * PAGE);
+                let to = end.min((piece.1 + 1) * PAGE);
+                self.fill(t, ino, from, (to - from) as u32);
                 self.go(t, 4);
                 if !self.tasks[t].in_handle {
-                    self.grow(t, ino, offset + u64::from(len));
+                    self.grow(t, ino, to);
                     return Flow::Again;
                 }
                 self.push(t, Frame::End);
@@ -376,18 +390,34 @@ impl Fs {
                 self.push(t, Frame::Join)
             }
             _ => {
-                self.stats.dirtied += n;
-                self.go(t, 100);
+                self.stats.dirtied += piece.1 - piece.0 + 1;
+                let more = piece.1 < last;
+                self.go(t, if more { 1 } else { 100 });
+                if more {
+                    let next = piece.1 + 1;
+                    self.tasks[t].piece = (next, self.piece_end(next, last));
+                }
                 self.push(t, Frame::Throttle { phase: 0 })
             }
         }
     }
 
+    /// The last page of the piece of a write that begins at `page`.
+    fn piece_end(&self, page: u64, last: u64) -> u64 {
+        let delayed = self.config.ext4.delalloc && !self.journals_data();
+        let n = match self.config.kind {
+            FsKind::Ext4 if !delayed => 1,
+            _ => self.poll_interval(),
+        };
+        last.min(page + n - 1)
+    }
+
     /// ext4_da_should_update_i_disksize: where the last page has its block already, no allocation will
     /// log the new size.
     fn grow(&mut self, t: u32, ino: u32, end: u64) {
+        let early = self.pages_want() == Want::Paged;
         let inode = &mut self.inodes[ino];
-        let mapped = inode.extents.written((end - 1) / PAGE).is_some();
+        let mapped = inode.extents.at((end - 1) / PAGE).is_some_and(|e| early || !e.unwritten);
         if self.config.kind == FsKind::Ext4 && end > inode.disk_size && mapped {
             inode.disk_size = end;
             let item = self.disk.inode_item(ino, &self.inodes[ino]);
@@ -408,12 +438,9 @@ impl Fs {
             if self.cache.get(key).is_none() {
                 self.cache.insert(key, true);
                 span += cost.page_add;
-                if self.inodes[ino].extents.find(page).is_none() {
-                    self.promised += 1;
-                }
             }
-            // ext4_da_write_begin starts a handle a page.
-            if self.config.kind == FsKind::Ext4 {
+            // ext4_da_write_begin and ext4_write_begin start a handle a page. One that is open is paid for.
+            if self.config.kind == FsKind::Ext4 && !self.tasks[t].in_handle {
                 span += cost.handle;
             }
             let from = offset.max(page * PAGE);
@@ -430,6 +457,9 @@ impl Fs {
                 self.journal_data(ino, page);
             } else {
                 self.make_dirty(ino, page);
+                if self.inodes[ino].extents.find(page).is_none() {
+                    self.cache.promise(key);
+                }
             }
         }
     }
@@ -440,7 +470,7 @@ impl Fs {
         t: u32,
         ino: u32,
         (offset, len): (u64, u32),
-        what: Direct,
+        (what, queued): (Direct, bool),
         phase: u8,
     ) -> Flow {
         let size = self.inodes[ino].readable();
@@ -459,7 +489,14 @@ impl Fs {
                 {
                     return self.fail(t);
                 }
-                self.stamp(t, ino, write, 1)
+                self.stamp(t, ino, write, if write { 1 } else { 10 })
+            }
+            10 => {
+                self.go(t, 1);
+                match self.config.kind {
+                    FsKind::Bdev => Flow::Again,
+                    _ => self.push(t, Frame::Lock { ino, alone: false }),
+                }
             }
             1 => {
                 self.go(t, 2);
@@ -493,6 +530,15 @@ impl Fs {
             3 => {
                 self.tasks[t].at = first;
                 self.go(t, if write { 4 } else { 5 });
+                // ext4_overwrite_io: only that is sure to need no other blocks.
+                let extents = &self.inodes[ino].extents;
+                if write
+                    && self.pages_want() == Want::Paged
+                    && offset + length <= size
+                    && (first..=last).all(|p| extents.written(p).is_some())
+                {
+                    self.begin_direct(t, ino);
+                }
                 Flow::Again
             }
             4 => {
@@ -550,6 +596,12 @@ impl Fs {
                 Flow::Again
             }
             6 => {
+                // It was submitted. An asynchronous call gives up the lock then, but for one that makes the file
+                // longer, which is none (do_blockdev_direct_IO).
+                let longer = write && offset + length > self.inodes[ino].size;
+                if queued && !longer && !self.tasks[t].held.is_empty() {
+                    self.begin_direct(t, ino);
+                }
                 if self.tasks[t].bios > 0 {
                     return Flow::Block(Wait::Bios);
                 }
@@ -570,7 +622,12 @@ impl Fs {
             7 => {
                 // What was read in meanwhile may be of before.
                 self.go(t, 8);
-                self.push(t, Frame::DropPages { ino, first, last })
+                self.push(t, Frame::DropPages { ino, first, last });
+                if !queued && self.end_direct(t) {
+                    // ext4_direct_IO_write takes the lock again after an overwrite.
+                    return self.push(t, Frame::Lock { ino, alone: true });
+                }
+                Flow::Again
             }
             8 => {
                 self.go(t, 100);
@@ -591,7 +648,7 @@ impl Fs {
                 self.go(t, 4);
                 Flow::Again
             }
-            _ => unreachable!("direct I/O has ten steps"),
+            _ => unreachable!("direct I/O has eleven steps"),
         }
     }
 

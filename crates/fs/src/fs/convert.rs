@@ -3,10 +3,12 @@
 //! ext4 converts what a page's write-back finds unwritten when it maps the page, in the transaction that
 //! waits for the data (ext4_ext_convert_to_initialized); short pieces around it get zeros. A direct write
 //! takes its blocks out of the unwritten extent first and converts them at its end
-//! (ext4_split_convert_extents, ext4_convert_unwritten_extents). XFS converts at the end of any write
-//! (xfs_iomap_write_unwritten).
+//! (ext4_split_convert_extents, ext4_convert_unwritten_extents); with `dioread_nolock` write-back does so, too
+//! (ext4_end_io). XFS converts at the end of any write (xfs_iomap_write_unwritten).
 
+use crate::cache::Key;
 use crate::config::{DataMode, FsKind};
+use crate::disk::Item;
 use crate::extents::{Change, Extent, Extents};
 use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Wait, Want, What};
 
@@ -14,6 +16,16 @@ impl Fs {
     /// Data may go to these blocks as they are.
     pub(crate) fn takes_data(&self, e: &Extent) -> bool {
         !e.unwritten || self.config.kind == FsKind::Xfs
+    }
+    /// The same of `n` dirty pages from `first` on. With `dioread_nolock` an unwritten extent is theirs alone.
+    pub(crate) fn takes_pages(&self, e: &Extent, first: u64, n: u64) -> bool {
+        let theirs = u64::from(e.logical) == first && u64::from(e.end()) <= first + n;
+        self.takes_data(e) || self.pages_want() == Want::Paged && theirs
+    }
+    /// What pages' blocks are to be (ext4_should_dioread_nolock).
+    pub(crate) fn pages_want(&self) -> Want {
+        let nolock = self.config.kind == FsKind::Ext4 && self.config.ext4.dioread_nolock;
+        if nolock { Want::Paged } else { Want::Written }
     }
 
     /// Blocks for dirty pages (ext4_writepages with delayed allocation, xfs_iomap_write_allocate),
@@ -41,10 +53,13 @@ impl Fs {
                     self.go(t, 3);
                     Flow::Again
                 }
-                Some(e) if want == Want::Unwritten => {
+                Some(e) if want != Want::Written => {
                     let (first, end) = (logical as u32, (logical + n).min(e.end().into()) as u32);
                     let goal = e.block.into();
-                    let items = self.change(t, ino, goal, |all, c| all.separate(first, end, c));
+                    let mut items = self.change(t, ino, goal, |all, c| all.separate(first, end, c));
+                    if want == Want::Paged && self.reach(ino, u64::from(end) * PAGE) {
+                        items.push(self.disk.inode_item(ino, &self.inodes[ino]));
+                    }
                     self.log_extents(t, ino, items, want)
                 }
                 Some(e) => {
@@ -88,28 +103,73 @@ impl Fs {
     }
 
     fn allocate_hole(&mut self, t: u32, ino: u32, (logical, n): (u64, u64), want: Want) -> Flow {
-        let hole = self.inodes[ino].extents.run(logical, n);
+        let hole = self.inodes[ino].extents.run(logical, n).max(1);
         let mut items = Vec::new();
-        let mut inode = std::mem::take(&mut self.inodes[ino]);
-        let given = self.disk.allocate(&mut inode, logical, hole.max(1) as u32, t, &mut items);
-        self.inodes[ino] = inode;
         self.work(t, self.config.cost.allocate);
+        // ext4_claim_free_clusters: what is promised to others is theirs.
+        let promised = self.cache.is_promised(Key::new(ino, logical));
+        let given = match promised || self.has_space(hole) {
+            true => self.blocks_for(t, ino, (logical, hole), &mut items),
+            false => None,
+        };
         let Some(extent) = given else {
             self.go(t, 3);
             return Flow::Again;
         };
         self.stats.allocations += 1;
-        self.promised = self.promised.saturating_sub(u64::from(extent.len));
-        let new = Extent { unwritten: want == Want::Unwritten, ..extent };
+        if self.cache.promised() > 0 {
+            let end = logical + u64::from(extent.len);
+            (logical..end).for_each(|page| self.cache.end_promise(Key::new(ino, page)));
+        }
+        let new = Extent { unwritten: want != Want::Written, ..extent };
         // EXT4_GET_BLOCKS_PRE_IO: what is to be converted stays by itself.
         let join = want == Want::Written || self.config.kind == FsKind::Xfs;
         items.extend(self.change(t, ino, extent.block.into(), |all, c| all.insert(new, join, c)));
         let item = self.disk.inode_item(ino, &self.inodes[ino]);
         items.push(item);
-        if want == Want::Written {
+        if want != Want::Unwritten {
             self.reach(ino, (logical + u64::from(extent.len)) * PAGE);
         }
         self.log_extents(t, ino, items, want)
+    }
+
+    /// Blocks near the file's; on a full drive also what was set aside for others (ext4_mb_discard_preallocations).
+    fn blocks_for(
+        &mut self,
+        t: u32,
+        ino: u32,
+        (logical, n): (u64, u64),
+        items: &mut Vec<Item>,
+    ) -> Option<Extent> {
+        loop {
+            let mut inode = std::mem::take(&mut self.inodes[ino]);
+            let given = self.disk.allocate(&mut inode, logical, n as u32, t, items);
+            self.inodes[ino] = inode;
+            if given.is_some() || !self.release_reserves() {
+                return given;
+            }
+        }
+    }
+
+    /// There are blocks for `n` pages beside those that are promised. What is set aside for files is not taken.
+    pub(crate) fn has_space(&mut self, n: u64) -> bool {
+        let wanted = n + self.cache.promised();
+        wanted <= self.disk.space.free()
+            || self.release_reserves() && wanted <= self.disk.space.free()
+    }
+
+    /// All that is set aside for files and tasks is free. False if there is nothing.
+    fn release_reserves(&mut self) -> bool {
+        let free = self.disk.space.free();
+        for ino in 0..self.inodes.count() {
+            if self.inodes[ino].reserve.is_some() {
+                let mut inode = std::mem::take(&mut self.inodes[ino]);
+                self.disk.release_reserve(&mut inode);
+                self.inodes[ino] = inode;
+            }
+        }
+        self.disk.release_localities();
+        self.disk.space.free() > free
     }
 
     /// ext4 writes over unwritten blocks: the transaction waits for the data.
@@ -178,7 +238,7 @@ impl Fs {
         ino: u32,
         goal: u64,
         f: impl FnOnce(&mut Extents, &mut Change),
-    ) -> Vec<crate::disk::Item> {
+    ) -> Vec<Item> {
         let mut items = Vec::new();
         let mut extents = std::mem::take(&mut self.inodes[ino].extents);
         let ((), touched) = self.disk.change(&mut extents, goal, &mut items, f);
@@ -192,7 +252,7 @@ impl Fs {
     }
 
     /// Changed extents join the transaction, under the lock on them.
-    fn log_extents(&mut self, t: u32, ino: u32, items: Vec<crate::disk::Item>, want: Want) -> Flow {
+    fn log_extents(&mut self, t: u32, ino: u32, items: Vec<Item>, want: Want) -> Flow {
         if let Log::Jbd2(j) = &mut self.log
             && self.config.ext4.data == DataMode::Ordered
             && want == Want::Written
@@ -279,7 +339,7 @@ impl Fs {
         !self.ended.is_empty()
     }
 
-    /// xfs_end_io: what is left to log of data that are there, in transactions of its own.
+    /// xfs_end_io, ext4_do_flush_completed_IO: what is left to log of data that are there, in transactions of its own.
     pub(crate) fn ioend(&mut self, t: u32, phase: u8) -> Flow {
         let Some(&pages) = self.ended.front() else { return Flow::Block(Wait::Work) };
         if phase == 0 {

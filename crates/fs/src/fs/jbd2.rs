@@ -7,7 +7,7 @@
 
 use crate::cache::{Key, META};
 use crate::config::{DataMode, FsConfig};
-use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Pages, Wait, What};
+use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, Pages, Wait, What};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wordline_base::{Span, Time};
 
@@ -39,8 +39,10 @@ struct Transaction {
     freed: Vec<(u64, u32)>,
     /// Blocks of which replay forgets what the log has.
     revoked: Vec<u64>,
-    /// Blocks of it that are free since: not to be written in their place (set_buffer_freed).
+    /// Blocks of it that are free since, and pages cut off: not to be written in their place (set_buffer_freed).
     forgotten: BTreeSet<Key>,
+    /// Blocks in older transactions of the log that nobody needs once this one is on the drive (BJ_Forget).
+    obsolete: BTreeSet<Key>,
     /// Its flush is on its way (T_COMMIT_JFLUSH).
     flushing: bool,
 }
@@ -142,6 +144,10 @@ impl Jbd2 {
         let Some(r) = &self.running else { return false };
         r.blocks.len() as u64 + (u64::from(r.handles) + 1) * CREDITS > self.largest()
     }
+    /// Handles of the running transaction are being waited for.
+    pub fn is_locked(&self) -> bool {
+        self.locked
+    }
     /// add_transaction_credits.
     pub fn may_begin(&self) -> bool {
         !self.locked && !self.is_full() && self.space() >= self.largest()
@@ -179,6 +185,10 @@ impl Jbd2 {
     pub fn order(&mut self, ino: u32, write: bool) {
         *self.open().ordered.entry(ino).or_default() |= write;
     }
+    /// The transaction that is being committed waits for data of an inode.
+    pub fn commits_data_of(&self, ino: u32) -> bool {
+        self.committing.as_ref().is_some_and(|c| c.ordered.contains_key(&ino))
+    }
     /// Blocks that become free with this transaction; metadata among them are revoked.
     pub fn free(&mut self, freed: Vec<(u64, u32)>) {
         if !freed.is_empty() {
@@ -189,20 +199,37 @@ impl Jbd2 {
     /// True while the transaction being committed still needs the page.
     pub fn forget(&mut self, block: u64) -> bool {
         let key = Key::new(META, block);
+        // ext4_forget: with data=journal the log has all that is written over the block later.
+        let revokes = self.data != DataMode::Journal;
         let r = self.open();
         r.blocks.remove(&key);
-        r.revoked.push(block);
-        self.checkpointed(key);
+        if revokes {
+            r.revoked.push(block);
+        }
+        self.outdate(key);
         match &mut self.committing {
             Some(c) if c.blocks.contains(&key) => c.forgotten.insert(key),
             _ => false,
         }
     }
-    /// Data that were to be logged are truncated.
+    /// Data that were to be logged are truncated (journal_unmap_buffer). True if nobody needs the page any more:
+    /// the transaction that is being committed still logs it, and then it is no page of the file.
     pub fn drop_data(&mut self, key: Key) -> bool {
-        self.checkpointed(key);
-        self.running.as_mut().is_some_and(|r| r.blocks.remove(&key))
-            && !self.committing.as_ref().is_some_and(|c| c.blocks.contains(&key))
+        self.outdate(key);
+        let dropped = self.running.as_mut().is_some_and(|r| r.blocks.remove(&key));
+        match &mut self.committing {
+            Some(c) if c.blocks.contains(&key) => {
+                c.forgotten.insert(key);
+                false
+            }
+            _ => dropped,
+        }
+    }
+    /// The log needs what older transactions have of a block until the running one is on the drive.
+    fn outdate(&mut self, key: Key) {
+        if self.logged.iter().any(|l| l.left.contains(&key)) {
+            self.open().obsolete.insert(key);
+        }
     }
     /// A block is in its place.
     pub fn checkpointed(&mut self, key: Key) {
@@ -224,8 +251,10 @@ impl Jbd2 {
     pub fn oldest_logged(&self) -> u64 {
         self.durable + 1 - self.logged.len() as u64
     }
-    fn holds(&self, key: Key) -> bool {
-        [&self.running, &self.committing].into_iter().flatten().any(|t| t.blocks.contains(&key))
+    /// The transaction that is not on the drive yet and relieves older ones of a block.
+    fn holder(&self, key: Key) -> Option<u64> {
+        let open = [&self.committing, &self.running].into_iter().flatten();
+        open.filter(|t| t.blocks.contains(&key) || t.obsolete.contains(&key)).map(|t| t.tid).next()
     }
 }
 
@@ -403,7 +432,7 @@ impl Fs {
         j.durable = c.tid;
         let first = j.writes;
         for logged in &mut j.logged {
-            logged.left.retain(|k| !c.blocks.contains(k));
+            logged.left.retain(|k| !c.blocks.contains(k) && !c.obsolete.contains(k));
         }
         let running = j.running.as_ref();
         let again: Vec<Key> = c
@@ -423,11 +452,7 @@ impl Fs {
                 }
                 continue;
             }
-            let size = self.inodes[key.inode()].size;
-            if key.inode() != META && key.page() * PAGE >= size {
-                // Truncated meanwhile.
-                self.cache.remove(key);
-            } else if self.cache.get(key).is_some() {
+            if self.cache.get(key).is_some() {
                 self.make_dirty(key.inode(), key.page());
             }
         }
@@ -516,14 +541,9 @@ impl Fs {
         let mut sent = false;
         let mut wait = None;
         for key in keys {
-            if self.jbd2().holds(key) {
+            if let Some(seq) = self.jbd2().holder(key) {
                 // A newer transaction has it: when that is in the log, this one is rid of it.
-                let j = self.jbd2();
-                let tid = match &j.committing {
-                    Some(c) if c.blocks.contains(&key) => c.tid,
-                    _ => j.current(),
-                };
-                wait.get_or_insert(Frame::Force { seq: tid, phase: 0 });
+                wait.get_or_insert(Frame::Force { seq, phase: 0 });
             } else if self.cache.is_writing(key.inode(), key.page(), key.page()) {
                 let (ino, page) = (key.inode(), key.page());
                 wait.get_or_insert(Frame::WaitPages { ino, first: page, last: page });

@@ -3,6 +3,7 @@
 mod call;
 mod convert;
 mod jbd2;
+mod lock;
 mod namei;
 mod sync;
 #[cfg(test)]
@@ -48,9 +49,9 @@ pub enum Op {
     Close { file: u32, write: bool },
     /// stat(2).
     Stat { file: u32 },
-    /// pread(2).
-    Read { file: u32, offset: u64, len: u32, direct: bool },
-    /// pwrite(2), or of libaio and io_uring if `queued`: its caller does not wait for direct I/O.
+    /// pread(2), or of libaio and io_uring if `queued`: its caller does not wait for direct I/O.
+    Read { file: u32, offset: u64, len: u32, direct: bool, queued: bool },
+    /// pwrite(2), likewise.
     Write {
         file: u32,
         offset: u64,
@@ -166,8 +167,11 @@ impl Pages {
 pub(crate) enum Want {
     /// They count as written: the transaction waits for the data, or the size follows them.
     Written,
-    /// They are unwritten until the data are there.
+    /// They are unwritten until the data are there, and the file's size follows them.
     Unwritten,
+    /// They are unwritten until the pages are there, and the file's size does not wait for that (ext4's
+    /// `dioread_nolock`).
+    Paged,
 }
 
 /// Who is told when a bio ends.
@@ -214,6 +218,10 @@ pub enum Wait {
     },
     /// The lock on an inode's extents.
     Mapping(u32),
+    /// The lock on an inode.
+    Inode(u32),
+    /// Direct I/O of an inode that is under way.
+    Direct(u32),
     /// A metadata block on its way to its place.
     Buffer(u64),
     /// Its own bios.
@@ -242,6 +250,11 @@ pub(crate) enum Frame {
     Call {
         op: Op,
         phase: u8,
+    },
+    /// The lock on an inode.
+    Lock {
+        ino: u32,
+        alone: bool,
     },
     /// `need` of the task is in memory.
     Need,
@@ -343,6 +356,12 @@ pub(crate) struct Task {
     /// Blocks freed by it.
     freed: Vec<(u64, u32)>,
     at: u64,
+    /// First and last page of a buffered write that have their turn.
+    piece: (u64, u64),
+    /// Inodes whose lock it has, and whether alone.
+    held: Vec<(u32, bool)>,
+    /// The inode of its direct I/O that goes on without the lock.
+    direct: Option<u32>,
     ok: bool,
     in_handle: bool,
     /// It came to sleep for the current wait before.
@@ -411,8 +430,6 @@ pub struct Fs {
     flusher_at: Time,
     /// The flusher was called before its time.
     flusher_called: bool,
-    /// Blocks promised to delayed allocation.
-    promised: u64,
     /// Pages on the drive whose end is to be logged before they are clean.
     ended: VecDeque<Pages>,
     /// Versions of pages so far.
@@ -432,13 +449,14 @@ pub struct Fs {
     short: bool,
 }
 
-/// Items that joined a transaction, and the inodes it changes.
+/// Items that joined a transaction, the inodes it changes and the blocks it frees.
 #[cfg(test)]
 pub(crate) struct Joined {
     number: u64,
     seq: u64,
     items: Vec<Item>,
     inodes: Vec<u32>,
+    freed: Vec<(u64, u32)>,
 }
 
 impl Fs {
@@ -449,7 +467,14 @@ impl Fs {
         let (log, kernel): (Log, &[Frame]) = match config.kind {
             FsKind::Ext4 => (
                 Log::Jbd2(Jbd2::new(config, disk.log.len())),
-                &[Frame::Flusher { phase: 0 }, Frame::Commit { phase: 0 }],
+                match config.ext4.dioread_nolock {
+                    false => &[Frame::Flusher { phase: 0 }, Frame::Commit { phase: 0 }],
+                    true => &[
+                        Frame::Flusher { phase: 0 },
+                        Frame::Commit { phase: 0 },
+                        Frame::Ioend { phase: 0 },
+                    ],
+                },
             ),
             FsKind::Xfs => (
                 Log::Xfs(Xlog::new(config, disk.log.len())),
@@ -483,7 +508,6 @@ impl Fs {
             by_age: BTreeSet::new(),
             flusher_at: Time::NEVER,
             flusher_called: false,
-            promised: 0,
             ended: VecDeque::new(),
             stamp: 0,
             shadow: None,
@@ -506,6 +530,7 @@ impl Fs {
     /// Names of the kernel threads; their tasks follow the applications'.
     pub fn kernel_tasks(&self) -> &'static [&'static str] {
         match self.config.kind {
+            FsKind::Ext4 if self.config.ext4.dioread_nolock => &["flush", "jbd2", "ext4-rsv"],
             FsKind::Ext4 => &["flush", "jbd2"],
             FsKind::Xfs => &["flush", "xfs-cil", "xfsaild", "xfs-data"],
             FsKind::Bdev => &["flush"],
@@ -656,6 +681,8 @@ impl Fs {
             Wait::Page(key) => self.cache_at(key).is_none_or(|uptodate| uptodate),
             Wait::WriteBack { ino, first, last } => !self.cache.is_writing(ino, first, last),
             Wait::Mapping(ino) => !self.inodes[ino].is_mapping(),
+            Wait::Inode(ino) => self.may_lock(task, ino),
+            Wait::Direct(ino) => !self.inodes[ino].lock.has_direct(),
             Wait::Buffer(block) => !self.is_locked(block),
             Wait::Bios => self.tasks[task].bios == 0,
             Wait::Commit(seq) => self.durable() >= seq,
@@ -699,6 +726,7 @@ impl Fs {
     fn step(&mut self, t: u32, frame: Frame) -> Flow {
         match frame {
             Frame::Call { op, phase } => self.call_step(t, op, phase),
+            Frame::Lock { ino, alone } => self.lock(t, ino, alone),
             Frame::Need => self.need(t),
             Frame::Begin => self.begin(t),
             Frame::Join => self.join(t),

@@ -8,7 +8,7 @@ use crate::cache::{Key, META};
 use crate::config::FsKind;
 use crate::disk::Item;
 use crate::extents::Extent;
-use crate::fs::{Advice, File, Flow, Frame, Fs, Log, NO_LOG, Op, PAGE, Wait};
+use crate::fs::{Advice, File, Flow, Frame, Fs, Log, NO_LOG, Op, PAGE, Wait, Want};
 use crate::inode::{Dir, Inode};
 
 impl Fs {
@@ -170,6 +170,12 @@ impl Fs {
                     if !create || self.files.get(file).is_none() {
                         return self.fail(t);
                     }
+                    if self.tasks[t].held.is_empty()
+                        && let Some((ino, alone)) = self.directory_of(file)
+                    {
+                        // Another may make it meanwhile.
+                        return self.push(t, Frame::Lock { ino, alone });
+                    }
                     self.go(t, 2);
                     self.push(t, Frame::Begin)
                 }
@@ -262,10 +268,35 @@ impl Fs {
         self.leave(t)
     }
 
-    /// What a truncation waits for: pages under way, and whoever is at the tree of extents.
+    /// What a truncation waits for: direct I/O and pages under way, and whoever is at the tree of extents.
     fn may_not_cut(&self, ino: u32, page: u64) -> Option<Wait> {
-        let lock = self.inodes[ino].is_mapping().then_some(Wait::Mapping(ino));
-        self.busy(ino, page, u64::MAX).map(|(_, wait)| wait).or(lock)
+        let inode = &self.inodes[ino];
+        let direct = inode.lock.has_direct().then_some(Wait::Direct(ino));
+        let lock = inode.is_mapping().then_some(Wait::Mapping(ino));
+        direct.or(self.busy(ino, page, u64::MAX).map(|(_, wait)| wait)).or(lock)
+    }
+
+    /// Waits, and not with a handle for pages that are written back only once another has had one.
+    fn wait_to_cut(&mut self, t: u32, wait: Wait) -> Flow {
+        let converts = self.pages_want() == Want::Paged && matches!(wait, Wait::WriteBack { .. });
+        if !converts || !self.tasks[t].in_handle {
+            return Flow::Block(wait);
+        }
+        self.go(t, 1);
+        self.push(t, Frame::End)
+    }
+
+    /// jbd2_journal_begin_ordered_truncate: the transaction that is being committed names blocks of the file whose
+    /// data are not on their way. It is found with them after a power cut, and they must be there.
+    fn goes_first(&self, ino: u32, page: u64) -> bool {
+        let Log::Jbd2(j) = &self.log else { return false };
+        let extents = &self.inodes[ino].extents;
+        let named = |p| extents.at(p).is_some_and(|e| self.takes_data(&e));
+        j.commits_data_of(ino) && self.cache.dirty_from(ino, page).any(named)
+    }
+    fn write_first(&mut self, t: u32, ino: u32, at: u64) -> Flow {
+        let (last, left, mapped, sync) = (u64::MAX, u64::MAX, true, true);
+        self.push(t, Frame::WritePages { ino, at, last, left, mapped, sync, phase: 0 })
     }
 
     /// Blocks of a file from `page` on are free once this transaction is on the drive.
@@ -274,6 +305,9 @@ impl Fs {
             for key in self.cache.pages_from(ino, page) {
                 if j.drop_data(key) {
                     self.cache.unpin(key);
+                } else if let Some(held) = self.cache.get_mut(key) {
+                    // Whoever reads it before the commit ends reads a hole.
+                    held.stamp = 0;
                 }
             }
         }
@@ -331,7 +365,10 @@ impl Fs {
                 Flow::Again
             }
             1 | 2 if let Some(wait) = self.may_not_cut(ino, size.div_ceil(PAGE)) => {
-                Flow::Block(wait)
+                self.wait_to_cut(t, wait)
+            }
+            1 | 2 if self.goes_first(ino, size.div_ceil(PAGE)) => {
+                self.write_first(t, ino, size.div_ceil(PAGE))
             }
             1 => {
                 self.go(t, 2);
@@ -367,7 +404,8 @@ impl Fs {
                 self.go(t, 1);
                 self.push(t, Frame::Need)
             }
-            1 | 2 if let Some(wait) = self.may_not_cut(ino, 0) => Flow::Block(wait),
+            1 | 2 if let Some(wait) = self.may_not_cut(ino, 0) => self.wait_to_cut(t, wait),
+            1 | 2 if self.goes_first(ino, 0) => self.write_first(t, ino, 0),
             1 => {
                 self.go(t, 2);
                 self.push(t, Frame::Begin)
@@ -380,8 +418,8 @@ impl Fs {
                 let parent = d.inode;
                 self.dirs[dir] = d;
                 self.cut(t, ino, 0, &mut items);
-                self.inodes[ino].cut_at = None;
-                let inode = std::mem::take(&mut self.inodes[ino]);
+                let mut inode = std::mem::take(&mut self.inodes[ino]);
+                (inode.size, inode.disk_size, inode.cut_at) = (0, 0, None);
                 self.disk.free_inode(&inode, &mut items);
                 items.push(self.disk.inode_item(ino, &inode));
                 if self.config.kind == FsKind::Ext4 {

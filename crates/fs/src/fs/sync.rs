@@ -90,7 +90,7 @@ impl Fs {
 
     /// jbd2_journal_start, xfs_trans_alloc.
     pub(crate) fn begin(&mut self, t: u32) -> Flow {
-        if !self.may_begin() {
+        if !self.may_begin() && !self.has_reserved(t) {
             let task = &mut self.tasks[t];
             if !task.waited {
                 self.stats.log_waits += 1;
@@ -105,6 +105,13 @@ impl Fs {
         self.tasks[t].in_handle = true;
         self.work(t, self.config.cost.handle);
         self.pop(t)
+    }
+
+    /// What ends pages' write-back has its credits from when they were sent (jbd2_journal_start_reserved): a commit
+    /// may wait for these pages.
+    fn has_reserved(&self, t: u32) -> bool {
+        let ends = matches!(self.tasks[t].frames.first(), Some(Frame::Ioend { .. }));
+        ends && matches!(&self.log, Log::Jbd2(j) if !j.is_locked())
     }
 
     pub(crate) fn may_begin(&self) -> bool {
@@ -166,6 +173,7 @@ impl Fs {
             seq: self.current(),
             items: items.clone(),
             inodes: self.tasks[t].touched.iter().map(|&(ino, _)| ino).collect(),
+            freed: self.tasks[t].freed.clone(),
         });
         for item in items {
             self.join_item(item);

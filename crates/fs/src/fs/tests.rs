@@ -3,6 +3,7 @@
 mod contents;
 mod crash;
 mod journal;
+mod locks;
 mod medium;
 mod pages;
 mod unwritten;
@@ -33,6 +34,7 @@ pub(crate) fn config(kind: FsKind) -> FsConfig {
             commit: Span::from_secs(5),
             journal_async_commit: false,
             delalloc: true,
+            dioread_nolock: false,
             journal_blocks: 0,
             blocks_per_group: 32_768,
             bytes_per_inode: 16_384,
@@ -290,7 +292,7 @@ pub(crate) fn write(file: u32, offset: u64, len: u32) -> Op {
     Op::Write { file, offset, len, direct: false, sync: false, data_only: false, queued: false }
 }
 pub(crate) fn read(file: u32, offset: u64, len: u32) -> Op {
-    Op::Read { file, offset, len, direct: false }
+    Op::Read { file, offset, len, direct: false, queued: false }
 }
 pub(crate) fn fsync(file: u32) -> Op {
     Op::Fsync { file, data_only: false }

@@ -6,7 +6,7 @@
 
 use crate::cache::{Key, META};
 use crate::config::FsKind;
-use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Pages, Wait, Want, What};
+use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Pages, Wait, What};
 use wordline_base::Time;
 
 /// MAX_WRITEBACK_PAGES: pages of one inode before the next has its turn.
@@ -24,6 +24,14 @@ impl Fs {
     pub(crate) fn over_limit(&self) -> bool {
         let dirty = self.cache.dirty() + self.cache.writing();
         dirty > self.percent(self.config.dirty_ratio).max(1)
+    }
+
+    /// dirty_poll_interval: pages that a writer dirties before it looks again. The less room there is below the
+    /// limit, the fewer.
+    pub(crate) fn poll_interval(&self) -> u64 {
+        let room = self.percent(self.config.dirty_ratio);
+        let room = room.saturating_sub(self.cache.dirty() + self.cache.writing());
+        room.checked_ilog2().map_or(1, |log| 1 << (log / 2))
     }
 
     /// A page of a file has new content, or metadata may be written in their place.
@@ -151,13 +159,14 @@ impl Fs {
             return self.write_meta(t, first, n, left, turn);
         }
         let found = self.inodes[ino].extents.at(first);
-        let Some(e) = found.filter(|e| self.takes_data(e)) else {
-            if mapped {
-                return turn(self, first + 1, left);
-            }
+        if mapped && found.is_none_or(|e| !self.takes_data(&e)) {
+            return turn(self, first + 1, left);
+        }
+        let Some(e) = found.filter(|e| self.takes_pages(e, first, n)) else {
             if phase == 1 && found.is_none() {
                 // The drive is full: these pages are lost (ext4 says so in the kernel's log).
                 for page in first..first + n {
+                    self.cache.end_promise(Key::new(ino, page));
                     self.cache.clear_dirty(Key::new(ino, page));
                 }
                 self.settle_age(ino);
@@ -165,7 +174,7 @@ impl Fs {
             }
             let n = self.inodes[ino].extents.run(first, n);
             self.go(t, 1);
-            let (logical, want, own) = (first, Want::Written, true);
+            let (logical, want, own) = (first, self.pages_want(), true);
             return self.push(t, Frame::Allocate { ino, logical, n, want, own, phase: 0 });
         };
         let busy = (first..first + n).position(|p| self.cache.is_writing(ino, p, p));

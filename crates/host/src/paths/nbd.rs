@@ -493,7 +493,7 @@ impl<S: Source> Host<S> {
         let cached = self.serves_from_cache(t);
         let op = match ddir {
             _ if !cached => None,
-            Ddir::Read => Some(Op::Read { file, offset, len, direct }),
+            Ddir::Read => Some(Op::Read { file, offset, len, direct, queued: false }),
             Ddir::Write => {
                 let (sync, data_only, queued) = (false, false, false);
                 Some(Op::Write { file, offset, len, direct, sync, data_only, queued })

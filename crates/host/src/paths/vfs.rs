@@ -205,6 +205,7 @@ fn reason(wait: Wait) -> Why {
         Wait::Commit(_) | Wait::Handle | Wait::Handles | Wait::Checkpoint | Wait::Iclog => {
             Why::Journal
         }
+        Wait::Inode(_) | Wait::Direct(_) => Why::FileLock,
         Wait::Dirty | Wait::Memory | Wait::Work => Why::DirtyLimit,
     }
 }
@@ -280,7 +281,7 @@ impl<S: Source> Host<S> {
         thread.driver.begin_file_call(polls);
         let (aio, uring) = (thread.is_aio(ddir), thread.spec().engine == Engine::IoUring);
         let mut op = op;
-        if let Op::Write { queued, .. } = &mut op {
+        if let Op::Read { queued, .. } | Op::Write { queued, .. } = &mut op {
             *queued = aio;
         }
         thread.pend.entry += spend!(self, core, Crossing);

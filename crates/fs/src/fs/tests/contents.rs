@@ -18,7 +18,7 @@ pub(crate) fn content(fs: &Fs, file: u32, page: u64) -> u32 {
 }
 
 pub(crate) fn variant(n: u8) -> FsConfig {
-    let mut c = config(if n < 5 { FsKind::Ext4 } else { FsKind::Xfs });
+    let mut c = config(if matches!(n, 5..8) { FsKind::Xfs } else { FsKind::Ext4 });
     c.memory = 2 << 20;
     c.ext4.journal_blocks = 1024;
     c.xfs.log_blocks = 512;
@@ -32,6 +32,8 @@ pub(crate) fn variant(n: u8) -> FsConfig {
         3 => c.ext4.journal_async_commit = true,
         4 => (c.ext4.data, c.ext4.group_prealloc) = (DataMode::Writeback, 0),
         6 => (c.xfs.log_buffers, c.xfs.log_buffer_bytes) = (2, 16 << 10),
+        8 => c.ext4.dioread_nolock = true,
+        9 => (c.ext4.dioread_nolock, c.ext4.delalloc) = (true, false),
         7 => (c.xfs.sync, c.xfs.cil_limit) = (Span::from_ms(2), 4096),
         _ => {}
     }
@@ -60,7 +62,7 @@ pub(crate) fn random_ops(rng: &mut wordline_base::Rng, task: u32, n: usize) -> V
                 data_only: sync && direct,
                 queued: false,
             },
-            6..11 => Op::Read { file, offset, len, direct },
+            6..11 => Op::Read { file, offset, len, direct, queued: false },
             11 => Op::Fsync { file, data_only: rng.below(2) == 0 },
             12 => Op::SyncRange { file, offset, len: u64::from(len) },
             13 => Op::Truncate { file, size: rng.below(50) * 4096 },
@@ -184,9 +186,13 @@ fn a_device_holds_the_newest_write(seed: u64) -> Result<(), TestCaseError> {
                 data_only,
                 queued,
             }),
-            Op::Read { file, offset, len, direct } => {
-                Some(Op::Read { file: device, offset: at(file, offset), len, direct })
-            }
+            Op::Read { file, offset, len, direct, queued: false } => Some(Op::Read {
+                file: device,
+                offset: at(file, offset),
+                len,
+                direct,
+                queued: false,
+            }),
             Op::Fsync { data_only, .. } => Some(Op::Fsync { file: device, data_only }),
             Op::SyncRange { file, offset, len } => {
                 Some(Op::SyncRange { file: device, offset: at(file, offset), len })
@@ -230,12 +236,12 @@ proptest! {
     }
 
     #[test]
-    fn reads_return_the_newest_write(seed in any::<u64>(), n in 0u8..8) {
+    fn reads_return_the_newest_write(seed in any::<u64>(), n in 0u8..10) {
         newest_write_is_read(seed, n, false)?;
     }
 
     #[test]
-    fn reads_of_reserved_blocks_return_the_newest_write(seed in any::<u64>(), n in 0u8..8) {
+    fn reads_of_reserved_blocks_return_the_newest_write(seed in any::<u64>(), n in 0u8..10) {
         newest_write_is_read(seed, n, true)?;
     }
 }
@@ -251,7 +257,7 @@ fn neither_read_ahead_nor_a_freed_tree_block_overwrites() {
 
 #[test]
 fn the_same_calls_give_the_same_bios() {
-    for n in 0..8 {
+    for n in 0..10 {
         let run = || {
             let mut fs = Fs::new(&variant(n), DRIVE, 3).unwrap();
             files(&mut fs, 9);

@@ -67,6 +67,11 @@ fn ext4_with_an_early_commit_block_keeps_what_fsync_promised() {
     survives(3, 40);
 }
 #[test]
+fn ext4_with_dioread_nolock_keeps_what_fsync_promised() {
+    survives(8, 40);
+    survives(9, 40);
+}
+#[test]
 fn xfs_keeps_what_fsync_promised() {
     survives(5, 40);
 }
@@ -82,7 +87,7 @@ fn xfs_with_a_small_cil_keeps_what_fsync_promised() {
 /// The same calls on files with blocks from fallocate. A block counts as written once its data are there.
 #[test]
 fn reserved_blocks_hold_their_data_or_read_as_zeros() {
-    for n in 0..8 {
+    for n in 0..10 {
         let mut converted = 0;
         for seed in SEEDS {
             println!("variant {n} seed {seed}");
@@ -102,7 +107,7 @@ fn reserved_blocks_hold_their_data_or_read_as_zeros() {
 /// Several bios of one extent, with commits between them: all of its data go before the commit.
 #[test]
 fn a_long_extent_is_written_with_all_of_its_data() {
-    for n in [0, 2, 5, 7] {
+    for n in [0, 2, 5, 7, 8] {
         for seed in SEEDS {
             let room = |fs: &mut Fs| {
                 (0..9).for_each(|f| assert!(fs.reserve(f, 4 << 20, 4 << 20)));
@@ -129,7 +134,7 @@ fn a_long_extent_is_written_with_all_of_its_data() {
 /// The log goes round several times: what it overwrites nobody needs any more.
 #[test]
 fn a_log_that_goes_round_keeps_what_fsync_promised() {
-    for (n, calls) in [(0, 700), (1, 400), (2, 700), (3, 700), (5, 1500), (6, 1500)] {
+    for (n, calls) in [(0, 700), (1, 400), (2, 700), (3, 700), (5, 1500), (6, 1500), (8, 700)] {
         let (m, medium) = run(n, 1, |random, t| {
             let mut ops: Vec<Op> = (3 * t..3 * t + 3).map(open).collect();
             for _ in 0..calls {

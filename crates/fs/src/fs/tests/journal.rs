@@ -254,3 +254,33 @@ fn a_log_that_fills_by_itself_is_emptied() {
     m.finish();
     assert!(m.fs.stats.commits >= 4, "{}", m.fs.stats.commits);
 }
+
+/// With data=journal a file is cut off, or unlinked, while a transaction with its pages is being committed: these
+/// are no pages of it any more. They are not written, get no blocks, and read as zeros if it grows again.
+#[test]
+fn pages_cut_off_during_their_commit_get_no_blocks() {
+    for unlinked in [false, true] {
+        let mut c = config(FsKind::Ext4);
+        c.ext4.data = DataMode::Journal;
+        let mut fs = Fs::new(&c, DRIVE, 2).unwrap();
+        files(&mut fs, 1);
+        let mut m = Machine::of(fs, 2);
+        m.call([open(0), write(0, 0, 16 * 4096)]);
+        let ino = m.fs.inode(0);
+        m.slow = Some((What::Journal, Span::from_ms(50)));
+        m.give(1, [fsync(0)]);
+        m.idle_for(Span::from_ms(5));
+        match unlinked {
+            true => m.give(0, [Op::Unlink { file: 0 }]),
+            false => m.give(0, [4096, 65_536].map(|size| Op::Truncate { file: 0, size })),
+        }
+        m.idle_for(Span::from_ms(5));
+        assert!(m.todo[0].is_empty() && m.busy(), "all of it during the commit");
+        m.finish();
+        m.idle_for(Span::from_secs(100));
+        let left = m.fs.inodes[ino].extents.iter().map(|e| e.len).sum::<u32>();
+        assert_eq!((left, m.fs.dirty_pages()), (u32::from(!unlinked), 0));
+        assert_eq!(contents::content(&m.fs, 0, 5), 0);
+        m.check_space(DRIVE / 4096);
+    }
+}

@@ -37,6 +37,8 @@ pub(crate) struct Medium {
 
     /// Inodes by the transaction that holds them so.
     inodes: BTreeMap<u32, BTreeMap<u64, Found>>,
+    /// Transactions that free a block.
+    freed: BTreeMap<u64, BTreeSet<u64>>,
     /// The newest transaction that is in the log for certain.
     committed: u64,
     /// What the log of ext4 holds.
@@ -129,8 +131,7 @@ impl Medium {
         // (Linux refuses that together with data=ordered). XFS of 4.14 writes into holes of a file without a guard.
         let guards = config.kind == FsKind::Xfs
             || config.ext4.data != DataMode::Writeback && !journal_async_commit;
-        let ordered = config.ext4.data == DataMode::Ordered && !journal_async_commit;
-        let guards_holes = config.kind == FsKind::Ext4 && ordered;
+        let guards_holes = config.kind == FsKind::Ext4 && guards;
         Medium { journal_async_commit, guards_holes, guards, ..Medium::default() }
     }
     /// Files from before.
@@ -152,6 +153,11 @@ impl Medium {
                 let size = if fs.journals_data() { inode.size } else { inode.disk_size };
                 let found = Found { size, extents: inode.extents.clone() };
                 self.inodes.entry(ino).or_default().insert(joined.seq, found);
+            }
+            for (block, len) in joined.freed {
+                for block in block..block + u64::from(len) {
+                    self.freed.entry(block).or_default().insert(joined.seq);
+                }
             }
             for item in &joined.items {
                 self.xfs.joins.entry(*item).or_default().push((joined.number, joined.seq));
@@ -536,9 +542,9 @@ impl Medium {
                 if newer.any(|(_, c)| c.contains_key(&key)) {
                     continue;
                 }
-                // Freed or cut off since.
-                let freed = key.inode() == META && !fs.disk.formatted.contains(&block);
-                if freed || place_of(fs, key) != Some(block) {
+                // Freed since, for certain.
+                let mut freed = self.freed.get(&block).into_iter().flatten();
+                if freed.any(|seq| (tid + 1..=self.committed).contains(seq)) {
                     continue;
                 }
                 let fits = |c: &Content| c.stamp >= stamp;

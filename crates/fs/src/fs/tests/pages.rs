@@ -56,7 +56,10 @@ fn writers_wait_above_dirty_ratio() {
 fn direct_io_sees_what_was_written_through_the_cache() {
     for kind in [FsKind::Ext4, FsKind::Xfs] {
         let mut m = one_file(&config(kind), 1 << 20);
-        m.call([write(0, 4096, 4096), Op::Read { file: 0, offset: 0, len: 16_384, direct: true }]);
+        m.call([
+            write(0, 4096, 4096),
+            Op::Read { file: 0, offset: 0, len: 16_384, direct: true, queued: false },
+        ]);
         let kinds: Vec<(BioKind, u32)> =
             m.bios.iter().filter(|b| b.what == What::Data).map(|b| (b.kind, b.len)).collect();
         assert_eq!(kinds, [(BioKind::Write, 4096), (BioKind::Read, 16_384)]);
@@ -266,5 +269,84 @@ fn a_full_drive_fails_the_write() {
         m.idle_for(Span::from_secs(60));
         assert_eq!(m.fs.dirty_pages(), 0);
         m.check_space(DRIVE / 4096);
+    }
+}
+
+/// A write as large as the cache, and larger, on a cache that holds pages of another use: it goes on with
+/// what room there is.
+#[test]
+fn a_write_as_large_as_the_cache_ends() {
+    for n in 0..10 {
+        for (pages, beside) in [(200, 0), (250, 20), (255, 100), (256, 60), (400, 120)] {
+            println!("variant {n}: {pages} pages beside {beside}");
+            let mut c = contents::variant(n);
+            c.memory = 1 << 20;
+            let mut fs = Fs::new(&c, DRIVE, 3).unwrap();
+            files(&mut fs, 9);
+            let mut m = Machine::of(fs, 3);
+            m.call((0..3).map(open));
+            // Read twice: these pages are on the active list.
+            m.call([write(1, 0, (beside + 1) * 4096), fsync(1)]);
+            m.call((0..3).map(|_| read(1, 0, (beside + 1) * 4096)));
+            m.call([write(0, 0, pages * 4096), write(0, 4096, pages * 4096), fsync(0)]);
+            for page in 0..=u64::from(pages) {
+                assert!(contents::content(&m.fs, 0, page) > 0, "page {page}");
+            }
+            m.give(0, [write(0, 0, pages * 4096), fsync(0)]);
+            m.give(1, [write(2, 0, pages * 4096), fsync(2)]);
+            m.finish();
+        }
+    }
+}
+
+/// A drive that has room for one such file: what is promised to pages that have no blocks yet is given back when
+/// they are cut off or unlinked, and what is set aside for a file is there for others.
+#[test]
+fn promised_blocks_come_back_with_the_pages() {
+    const MIB: u64 = 1 << 20;
+    for kind in [FsKind::Ext4, FsKind::Xfs] {
+        let mut c = config(kind);
+        (c.memory, c.dirty_ratio, c.dirty_background_ratio) = (1 << 30, 100, 100);
+        (c.ext4.blocks_per_group, c.ext4.group_prealloc) = (1024, 64);
+        (c.ext4.journal_blocks, c.xfs.log_blocks) = (1024, 512);
+        let mut fs = Fs::new(&c, 64 * MIB, 1).unwrap();
+        files(&mut fs, 4);
+        let room = fs.free_bytes();
+        let most = room / MIB * 3 / 4;
+        let mut m = Machine::of(fs, 1);
+        m.call((0..4).map(open));
+        let fill = |file, from, n| (from..from + n).map(move |i| write(file, i * MIB, MIB as u32));
+        for n in 0..3 {
+            m.call(fill(0, 0, most));
+            assert_eq!(m.fs.cache.promised() * 4096, most * MIB, "round {n}");
+            m.call([Op::Truncate { file: 0, size: MIB }]);
+            assert_eq!(m.fs.cache.promised() * 4096, MIB);
+            m.call([Op::Unlink { file: 0 }, open(0)]);
+            assert_eq!(m.fs.cache.promised(), 0);
+        }
+        // A page that is written twice is promised one block, and no promise is left when it has it.
+        m.call(fill(1, 0, 4).chain(fill(1, 0, 4)));
+        assert_eq!(m.fs.cache.promised() * 4096, 4 * MIB);
+        m.call([fsync(1)]);
+        assert_eq!(m.fs.cache.promised(), 0);
+        // What is promised to the third file the fourth does not get, by direct writes neither.
+        m.call(fill(2, 0, most));
+        let direct = |i| Op::Write {
+            file: 3,
+            offset: i * MIB,
+            len: MIB as u32,
+            direct: true,
+            sync: false,
+            data_only: false,
+            queued: false,
+        };
+        m.done.clear();
+        m.give(0, (0..room / MIB - most).map(direct));
+        m.finish();
+        assert!(m.done.iter().any(|d| d.2) && m.done.iter().any(|d| !d.2), "{kind:?}");
+        m.call([fsync(2)]);
+        let ino = m.fs.inode(2);
+        assert_eq!(m.fs.inodes[ino].extents.blocks(), most * MIB / 4096, "none is lost");
+        m.check_space(64 * MIB / 4096);
     }
 }

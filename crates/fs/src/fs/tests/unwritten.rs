@@ -39,7 +39,7 @@ fn extents(m: &Machine) -> Vec<(u32, u32, bool)> {
 fn a_read_of_unwritten_blocks_asks_the_drive_for_nothing() {
     for kind in [FsKind::Ext4, FsKind::Xfs] {
         let mut m = reserved(&config(kind), MB);
-        let past = Op::Read { file: 0, offset: 0, len: 65_536, direct: true };
+        let past = Op::Read { file: 0, offset: 0, len: 65_536, direct: true, queued: false };
         m.call([read(0, 0, 131_072), past]);
         assert!(m.bios.is_empty(), "{:?}", m.bios);
         // Of a range that is written in part, that part is read.
