@@ -165,3 +165,58 @@ fn littles_law_holds_for_every_engine() {
         }
     }
 }
+
+/// Where polled completions are asked for and come by interrupt, that is told by job, with the reason; and where hybrid
+/// polling had no mean yet to sleep for.
+#[test]
+fn what_is_asked_to_poll_and_does_not_is_told() {
+    let job =
+        |words: &str| format!("[a]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=200\n{words}");
+    let asks = "job 'a' asks for polled completions and has them by interrupt";
+    let told = |case: Case| -> Option<String> {
+        let result = case.age(Age::Filled).run().unwrap().result;
+        let by_interrupt = result.warnings.iter().filter(|w| w.starts_with("job 'a' asks"));
+        let texts: Vec<&String> = by_interrupt.collect();
+        let polled = result.machine.totals.counters.iter().find(|(n, _)| n == "host.polls");
+        assert_eq!(texts.is_empty(), polled.is_some_and(|(_, n)| *n > 0), "{texts:?}");
+        assert!(texts.len() < 2, "{texts:?}");
+        texts.first().map(|text| text.replace(asks, ""))
+    };
+    let (plain, on_files) = (job(""), job("size=16m\n"));
+    let case = |stack| Case::new("z-ssd-small", &plain).stack(stack);
+    assert_eq!(told(case("poll")), None);
+    assert_eq!(told(case("hybrid")), None);
+    let array = |level, stack| Case { array: Some((level, 4)), ..case(stack) };
+    for (case, why) in [
+        (array(wordline::Level::Raid0, "poll"), "an array is bio-based"),
+        (array(wordline::Level::Raid5, "hybrid"), "an array is bio-based"),
+        (Case::new("cnex-small", &plain).stack("poll"), "an FTL on the host"),
+        (Case { job: &on_files, ..case("poll") }.fs("ext4"), "only direct=1"),
+        (case("poll").set("stack.io_poll=0"), "polling is switched off"),
+    ] {
+        let text = told(case).unwrap_or_else(|| panic!("{why}: not told"));
+        assert!(text.starts_with(&format!(": {why}")), "{text}");
+    }
+    for (words, stack, why) in [
+        ("ioengine=libaio\n", "poll", "io_submit of Linux 4.14 knows no polling"),
+        ("ioengine=libaio\nhipri\n", "interrupt", "io_submit of Linux 4.14 knows no polling"),
+        ("ioengine=psync\n", "hybrid", "only pvsync2 and io_uring ask the kernel for it"),
+    ] {
+        let job = job(words);
+        let text = told(Case::new("z-ssd-small", &job).stack(stack));
+        assert_eq!(text, Some(format!(": {why}")), "{words} {stack}");
+    }
+    let uring = job("ioengine=io_uring\nhipri\n");
+    assert_eq!(told(Case::new("z-ssd-small", &uring)), None);
+    let on_array =
+        Case { array: Some((wordline::Level::Raid0, 2)), ..Case::new("z-ssd-small", &uring) };
+    assert!(told(on_array).is_some());
+
+    let slept = |ios: u32, stack| {
+        let result = run("z-ssd-small", stack, &self::job("randread", 4, ios), &[]).result;
+        !result.notes.iter().any(|note| note.starts_with("hybrid polling did not sleep"))
+    };
+    assert!(!slept(1_000, "hybrid"), "20 ms");
+    assert!(slept(20_000, "hybrid"), "a window of 100 ms is over");
+    assert!(slept(1_000, "poll"), "nothing was to sleep");
+}

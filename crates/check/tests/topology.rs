@@ -189,6 +189,37 @@ fn drives_behind_a_switch_share_what_it_carries() {
     assert!((ends[0] / ends[1] - 1.0).abs() < 0.05, "{ends:?}");
 }
 
+/// A link that is nearly full is told as that, whatever the size of a drive beside it that does nothing.
+#[test]
+fn the_link_of_a_busy_drive_is_told_beside_an_idle_one() {
+    let job = "[a]\nrw=randread\nbs=4k\niodepth=8\nnumber_ios=3000\nnorandommap\n";
+    let of = |others: &str| {
+        let file = format!("[[drive]]\ndevice = \"z-ssd-small\"\n{others}");
+        run(system(&file, &common("linux-libaio")).unwrap(), job)
+    };
+    let alone = of("").machine.totals.link;
+    assert!(alone.to_host > 0.3, "{alone:?}");
+    for device in ["z-ssd-small", "cnex-small"] {
+        let result = of(&format!("[[drive]]\ndevice = \"{device}\"\n"));
+        let [busy, idle] = &*result.machine.drives else { panic!("two drives") };
+        assert_eq!(idle.totals.link.to_host, 0.0);
+        let (link, own) = (&result.machine.totals.link, &busy.totals.link);
+        assert_eq!((link.to_device, link.to_host), (own.to_device, own.to_host), "{device}");
+        assert!((link.to_host / alone.to_host - 1.0).abs() < 0.02, "{device}: {link:?}");
+        let percent = |share: f64| format!("{:.1}%", 100.0 * share);
+        let text = wordline::report::explain_text(&result);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (full, half) = (percent(link.to_host), percent(link.to_host / 2.0));
+        for words in [
+            format!("to host min 0.0%, mean {half}, max {full}"),
+            format!("and to host {full}"),
+            "and to host 0.0%".into(),
+        ] {
+            assert!(text.contains(&words), "{device}: {words} in {text}");
+        }
+    }
+}
+
 /// A network block device as one line of a stack, and as two hosts, a drive and a network in lists.
 #[test]
 fn a_network_in_lists_is_that_of_a_stack() {

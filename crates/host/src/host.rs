@@ -6,7 +6,7 @@ use crate::block::sched::{LunStats, Luns};
 use crate::block::{BlockLayer, NONE};
 use crate::config::StackConfig;
 use crate::disk::{Disk, DriveInfo};
-use crate::driver::poll::PollStats;
+use crate::driver::poll::{PollStats, WINDOW};
 use crate::function::{Costs, spend};
 use crate::paths::Paths;
 use crate::paths::admit::Bios;
@@ -244,6 +244,12 @@ impl<S: Source> Host<S> {
                 100.0 * share(free)
             )
         })
+    }
+    /// Threads that were to sleep before they poll, for half of what requests took in a window, never did: how long
+    /// such a window is.
+    pub fn never_slept(&self) -> Option<Span> {
+        let asked = self.poll_stats.samples();
+        (asked && self.counters.hybrid_sleeps == 0).then_some(WINDOW)
     }
     /// Of each disk that has fewer hardware queues than `queues` asks for: how many are asked for, how many it
     /// has, and why.

@@ -3,7 +3,8 @@
 use crate::number::{finite, percent};
 use wordline_base::{Ddir, Layer, life::LAYERS};
 use wordline_sim::{
-    CachePartitionUse, Cause, ClassRow, Ended, LayerTable, Machine, RunResult, ThreadResult, Trend,
+    CachePartitionUse, Cause, ClassRow, Ended, LayerTable, LinkUse, Machine, RunResult,
+    ThreadResult, Trend,
 };
 
 /// Tables of layers leave their smallest rows out to let [`explain_text`] fit, notes aside.
@@ -434,8 +435,31 @@ fn of_drive(d: &wordline_sim::DriveResult) -> Vec<String> {
     let waited = percent(d.totals.user_reads_waited as f64, d.totals.user_flash_reads as f64);
     items.push(format!("{waited:.1}% of {} flash reads waited", d.totals.user_flash_reads));
     items.push(format!("LUNs {} busy", share_text(busy)));
+    let link = &d.totals.link;
+    items.push(format!(
+        "link to device {} and to host {}",
+        share_text(link.to_device),
+        share_text(link.to_host)
+    ));
     items.push(format!("{:.2} W", finite(d.totals.total_w)));
     section(&d.name, &items)
+}
+
+/// The link of the drive, or of several how they differ.
+fn links(m: &Machine) -> Vec<String> {
+    let ways: [(&str, fn(&LinkUse) -> f64); 2] =
+        [("to device", |link| link.to_device), ("to host", |link| link.to_host)];
+    if m.drives.len() < 2 {
+        let items = ways.map(|(way, of)| format!("{way} {}", share_text(of(&m.totals.link))));
+        return section("link", &items);
+    }
+    let items = ways.into_iter().flat_map(|(way, of)| {
+        let shares: Vec<f64> = m.drives.iter().map(|drive| of(&drive.totals.link)).collect();
+        let mut items = spread(&shares);
+        items[0] = format!("{way} {}", items[0]);
+        items
+    });
+    section(&format!("links ({})", m.drives.len()), &items.collect::<Vec<_>>())
 }
 
 /// Of a drive with a part of its map in memory, how often that was the part asked for.
@@ -516,12 +540,7 @@ fn tail(result: &RunResult) -> Vec<String> {
             lines.extend(section(&title, &spread(shares)));
         }
     }
-    let link = &m.totals.link;
-    let items = [
-        format!("to device {}", share_text(link.to_device)),
-        format!("to host {}", share_text(link.to_host)),
-    ];
-    lines.extend(section("link", &items));
+    lines.extend(links(m));
     if !m.cores.is_empty() {
         let busy: Vec<f64> = m.cores.iter().map(|c| 1.0 - finite(c.idle)).collect();
         let mean = |f: fn(&wordline_sim::CoreUse) -> f64| {

@@ -162,6 +162,17 @@ impl SystemConfig {
         config.is_some_and(|config| config.ftl.placement == Placement::Host)
     }
 
+    /// Why nothing polls a disk, whoever asks.
+    pub(crate) fn not_polled(&self, behind: Behind) -> Option<&'static str> {
+        match behind {
+            Behind::Array(_) => Some("an array is bio-based, which Linux does not poll"),
+            Behind::Network(_) => Some("a network block device cannot be polled"),
+            Behind::Drive(unit) => self.ftl_on_host(unit).then_some(
+                "an FTL on the host presents a bio-based device, which Linux cannot poll",
+            ),
+        }
+    }
+
     /// The disks of a host, from what is known of all drives.
     pub(crate) fn shapes(
         &self,

@@ -28,6 +28,8 @@ pub struct JobDisk {
     pub sector: SectorSize,
     /// Its host takes it to have a volatile cache, and sends it flushes.
     pub volatile_cache: bool,
+    /// Why nothing polls it, whoever asks.
+    pub not_polled: Option<&'static str>,
 }
 
 /// Where a job's files are.
@@ -101,8 +103,20 @@ impl JobDisks {
                     array = Some((members.clone(), layouts[a].clone()));
                 }
                 let volatile_cache = config.has_volatile_cache(behind);
+                let not_polled = config.not_polled(behind);
                 let disk = disk as u16;
-                JobDisk { name, host, disk, drive, array, bytes, lba, sector, volatile_cache }
+                JobDisk {
+                    name,
+                    host,
+                    disk,
+                    drive,
+                    array,
+                    bytes,
+                    lba,
+                    sector,
+                    volatile_cache,
+                    not_polled,
+                }
             })
         };
         let disks: Vec<JobDisk> = (0..config.hosts.len()).flat_map(of_host).collect();
@@ -123,6 +137,7 @@ impl JobDisks {
             lba: 512,
             sector: SectorSize::KIB_4,
             volatile_cache: true,
+            not_polled: None,
         }];
         JobDisks { disks, alone: true }
     }
@@ -324,6 +339,7 @@ mod tests {
             lba: 512,
             sector: SectorSize::KIB_4,
             volatile_cache: true,
+            not_polled: None,
         }
     }
 

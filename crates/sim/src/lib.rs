@@ -19,6 +19,7 @@ pub mod job;
 mod net;
 pub mod notes;
 mod pace;
+mod polled;
 pub mod replay;
 pub mod result;
 mod seat;

@@ -1,7 +1,7 @@
 //! What the user should know of a plan on a machine: words that ask for what is not modelled, or change nothing.
 
 use crate::disks::JobDisks;
-use crate::setup::{engine_name, engine_of, given, given_word, knows_hipri};
+use crate::setup::{engine_name, engine_of, given, given_word};
 use wordline_base::Span;
 use wordline_fio::{Job, Plan, Size, job};
 use wordline_fs::FsKind;
@@ -101,27 +101,6 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
             }
         }
         let engine = engine_of(plan, job, stack);
-        if job.hipri && stack.kernel {
-            let why = match engine {
-                Engine::Pvsync2 | Engine::IoUring if ftl_on_host => {
-                    Some("an FTL on the host presents a bio-based device, which Linux cannot poll")
-                }
-                Engine::Pvsync2 | Engine::IoUring if stack.nbd.is_some() => {
-                    Some("a network block device cannot be polled")
-                }
-                Engine::Pvsync2 | Engine::IoUring if stack.io_poll == 0 => {
-                    Some("polling is switched off: --set stack.io_poll=1")
-                }
-                Engine::Pvsync2 | Engine::IoUring if !knows_hipri(plan, job) => {
-                    Some("only pvsync2 and io_uring ask the kernel for it")
-                }
-                Engine::Libaio => Some("io_submit of Linux 4.14 knows no polling"),
-                _ => None,
-            };
-            if let Some(why) = why {
-                say(format!("hipri has no effect here: {why}"));
-            }
-        }
         if job.sqthread_poll && (engine != Engine::IoUring || !stack.kernel) {
             say("sqthread_poll has no effect here: it is io_uring's".into());
         }
@@ -169,22 +148,6 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
                 "ioscheduler={wanted}: the scheduler is the stack's: --set {}scheduler={wanted}",
                 if stack.nbd.is_some() { "stack.nbd." } else { "stack." }
             ));
-        }
-        if job.hipri && stack.fs.is_some() {
-            let why = match engine {
-                _ if !job.direct => Some("only direct=1 waits for the drive itself"),
-                Engine::IoUring => Some("on files its completions are by interrupt"),
-                _ if stack.io_poll_delay >= 0 => {
-                    Some("on files polling begins at once: --set stack.io_poll_delay=-1")
-                }
-                _ if stack.poll_queues > 0 => {
-                    Some("on files completions are by interrupt with --set stack.poll_queues=N")
-                }
-                _ => None,
-            };
-            if let Some(why) = why {
-                say(format!("hipri has no effect here: {why}"));
-            }
         }
         for option in OF_FILES {
             if given(plan, job, option) && stack.fs.is_none() {

@@ -6,6 +6,7 @@ use crate::disks::{JobDisk, JobDisks};
 use crate::error::{JobError, JobFault};
 use crate::files::Files;
 use crate::job::JobSource;
+use crate::polled::Asker;
 use crate::replay::{Shift, TraceSource};
 use crate::result::LogKind;
 use crate::thread::ThreadPlan;
@@ -69,7 +70,7 @@ pub fn engine_of(plan: &Plan, job: &Job, stack: &StackConfig) -> Engine {
 }
 
 /// Whether the job's engine has the word `hipri`.
-pub(crate) fn knows_hipri(plan: &Plan, job: &Job) -> bool {
+fn knows_hipri(plan: &Plan, job: &Job) -> bool {
     matches!(job.ioengine, job::Engine::Pvsync2 | job::Engine::IoUring)
         || !given(plan, job, "ioengine")
 }
@@ -279,6 +280,7 @@ pub fn threads<E: From<JobError>>(
                 host,
                 plan: thread_plan(plan, job, thread, stack),
                 spec,
+                by_interrupt: None,
                 source: computing(plan, job)?,
                 start: start_rule(plan, &threads, index, entropy),
                 exit: exit_rule(plan, &threads, index),
@@ -306,10 +308,14 @@ pub fn threads<E: From<JobError>>(
                 return Err(JobError::Generator { place: job.place.clone(), error }.into());
             }
         };
+        let asker =
+            Asker { engine: spec.engine, knows: knows_hipri(plan, job), direct: job.direct };
+        let asked = job.hipri || stack.hipri;
         setups.push(ThreadSetup {
             host,
             plan: thread_plan(plan, job, thread, stack),
             spec,
+            by_interrupt: asked.then(|| asker.by_interrupt(stack, &placed.disks)).flatten(),
             source,
             start: start_rule(plan, &threads, index, entropy),
             exit: exit_rule(plan, &threads, index),
@@ -319,11 +325,11 @@ pub fn threads<E: From<JobError>>(
 }
 
 /// The threads of a program, behind the jobs that run beside it: these end with it. A program `beside` others
-/// ends with them.
+/// ends with them. Its files are on this disk.
 pub fn app_threads(
     app: App,
     (config, beside): (&AppConfig, bool),
-    stack: &StackConfig,
+    (stack, disk): (&StackConfig, &JobDisk),
     jobs: &mut Vec<ThreadSetup>,
 ) {
     let stops: Vec<u32> = if beside { Vec::new() } else { (0..jobs.len() as u32).collect() };
@@ -372,12 +378,22 @@ pub fn app_threads(
         jobs.push(ThreadSetup {
             host: 0,
             plan,
+            by_interrupt: by_interrupt(stack, engine, std::slice::from_ref(disk)),
             spec,
             source: AnySource::App(Box::new(AppSource::new(app.clone(), t as u32, beside))),
             start: Start::At(Time::ZERO),
             exit: ExitRule { stops: stops.clone(), on_error_only: false },
         });
     }
+}
+
+/// Why the completions of a program or a replay come by interrupt, where the stack asks to poll for them.
+pub fn by_interrupt(
+    stack: &StackConfig,
+    engine: Engine,
+    disks: &[JobDisk],
+) -> Option<&'static str> {
+    stack.hipri.then(|| Asker::with(engine).by_interrupt(stack, disks)).flatten()
 }
 
 /// When the jobs end by their own words, if they all say so.

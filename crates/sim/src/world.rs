@@ -112,6 +112,8 @@ pub struct ThreadSetup {
     pub plan: ThreadPlan,
     /// For the host.
     pub spec: ThreadSpec,
+    /// Why its completions come by interrupt, where it asks to poll for them.
+    pub by_interrupt: Option<&'static str>,
     /// For its I/Os.
     pub source: AnySource,
     /// When it starts.

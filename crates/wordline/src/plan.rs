@@ -235,7 +235,8 @@ impl Plan {
         let config = &self.system.config;
         for (i, (app, (_, program))) in apps.into_iter().zip(config.programs()).enumerate() {
             let beside = i > 0 || config.app.is_none();
-            setup::app_threads(app, (program, beside), &config.stack, &mut threads);
+            let on = (&config.stack, disks.first());
+            setup::app_threads(app, (program, beside), on, &mut threads);
         }
         let infos: Vec<&Drive> = bays.iter().map(|bay| &bay.drive).collect();
         World::check(&machine, &infos, &mut threads).map_err(|e| self.system.misfit(e))?;
@@ -345,7 +346,7 @@ impl Plan {
                 }
                 let on = disks.of_first_host();
                 let source = |reader| TraceSource::new(reader, replay.clock, replay.wrap, &on);
-                let mut thread = replay.thread(stack, open(None, &on, &source)?);
+                let mut thread = replay.thread(stack, &on, open(None, &on, &source)?);
                 thread.spec.disks = on.iter().map(|disk| disk.disk).collect();
                 Ok(vec![thread])
             }
@@ -474,8 +475,9 @@ fn layout(apps: &[App]) -> Vec<Extent> {
 
 impl Replay {
     /// On the stack's engine.
-    fn thread(&self, stack: &StackConfig, source: AnySource) -> ThreadSetup {
+    fn thread(&self, stack: &StackConfig, on: &[JobDisk], source: AnySource) -> ThreadSetup {
         let engine = stack.engine;
+        let by_interrupt = setup::by_interrupt(stack, engine, on);
         let mut spec = ThreadSpec::new("replay", engine, self.depth);
         spec.continue_on_error = true;
         spec.hipri = stack.hipri && engine == Engine::IoUring;
@@ -499,7 +501,7 @@ impl Replay {
             ..ThreadPlan::default()
         };
         let (start, exit) = (Start::At(Time::ZERO), ExitRule::default());
-        ThreadSetup { host: 0, plan, spec, source, start, exit }
+        ThreadSetup { host: 0, plan, spec, by_interrupt, source, start, exit }
     }
 }
 

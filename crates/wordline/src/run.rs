@@ -31,6 +31,8 @@ pub struct Run {
     why: Option<String>,
     over: bool,
     loaded: bool,
+    /// Jobs that ask to poll for their completions and have them by interrupt.
+    not_polled: Vec<String>,
 }
 
 impl Run {
@@ -42,9 +44,29 @@ impl Run {
         expected: Expected,
         loaded: bool,
     ) -> Result<Run, Error> {
+        let mut not_polled = Vec::new();
+        for (thread, why) in threads.iter().filter_map(|t| Some((t, t.by_interrupt?))) {
+            let text = format!(
+                "job '{}' asks for polled completions and has them by interrupt: {why}",
+                thread.plan.name
+            );
+            if !not_polled.contains(&text) {
+                not_polled.push(text);
+            }
+        }
         let world = World::new(&plan.system.machine(), drives, threads, &plan.options)
             .map_err(|e| plan.system.misfit(e))?;
-        Ok(Run { plan, world, expected, disks, by_user: false, why: None, over: false, loaded })
+        Ok(Run {
+            plan,
+            world,
+            expected,
+            disks,
+            by_user: false,
+            why: None,
+            over: false,
+            loaded,
+            not_polled,
+        })
     }
 
     /// Goes on by up to so many events. False once all is done.
@@ -141,7 +163,7 @@ impl Run {
             drive.device.clone_from(&config.device_name);
             name_members(drive, &config.members);
         }
-        result.warnings.splice(0..0, system.deviations());
+        result.warnings.splice(0..0, system.deviations().into_iter().chain(self.not_polled));
         notes.extend(self.why);
         if self.by_user {
             result.stopped = StoppedBy::User;

@@ -232,7 +232,7 @@ impl Default for Looking {
 
 const BUCKETS: usize = 16;
 /// blk_mq_poll_stats_start.
-const WINDOW: Span = Span::from_ms(100);
+pub(crate) const WINDOW: Span = Span::from_ms(100);
 
 /// Latencies of requests by direction and size (blk_mq_poll_stats_bkt, blk-stat.c).
 #[derive(Debug, Default)]

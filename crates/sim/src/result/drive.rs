@@ -73,7 +73,7 @@ pub struct DriveTotals {
     pub decoders: Vec<f64>,
     /// Share of the time that each LUN was in use.
     pub luns: Vec<f64>,
-    /// The link; of several drives the mean.
+    /// The link; of several drives, each way, that of the busiest: a drive without traffic is no room for another.
     pub link: LinkUse,
     /// Share of the time that each firmware core worked.
     pub firmware: Vec<f64>,
@@ -141,13 +141,13 @@ pub(crate) fn add_named<T: Clone + std::ops::AddAssign>(
 }
 
 impl DriveTotals {
-    /// With another drive's: counts, energy and memory are sums, lists of parts go on, a link's shares and
-    /// wear are means. `sectors`: of both drives.
+    /// With another drive's: counts, energy and memory are sums, lists of parts go on, a link's shares are
+    /// those of the busiest, and wear is a mean. `sectors`: of both drives.
     fn add(&mut self, o: &DriveTotals, sectors: [u64; 2]) {
         let [a, b] = sectors.map(|n| n as f64);
         let mean = |x: f64, y: f64| (x * a + y * b) / (a + b).max(1.0);
-        self.link.to_device = mean(self.link.to_device, o.link.to_device);
-        self.link.to_host = mean(self.link.to_host, o.link.to_host);
+        self.link.to_device = self.link.to_device.max(o.link.to_device);
+        self.link.to_host = self.link.to_host.max(o.link.to_host);
         self.wear.erases_mean = mean(self.wear.erases_mean, o.wear.erases_mean);
         self.wear.erases_min = self.wear.erases_min.min(o.wear.erases_min);
         self.wear.erases_max = self.wear.erases_max.max(o.wear.erases_max);

@@ -319,6 +319,12 @@ impl World {
         };
         let mut notes: Vec<String> = self.reads_in_order(&machine).into_iter().collect();
         notes.extend(self.apps.iter().filter_map(|seat| seat.app.borrow().note()));
+        notes.extend(self.hosts.iter().find_map(|seat| seat.host.never_slept()).map(|window| {
+            format!(
+                "hybrid polling did not sleep in this run, and is classic polling so far: it sleeps for half the \
+                 mean of a window of {window} that is over (blk_mq_poll_stats)"
+            )
+        }));
         notes.extend(self.drives.iter().enumerate().filter_map(|(number, d)| {
             let floor = self.ftl_of(number).gc_floor();
             (floor.victims > 0 || floor.sectors > 0).then(|| {
