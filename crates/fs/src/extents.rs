@@ -557,7 +557,8 @@ mod tests {
                 }
                 assert!(touched.blocks.iter().all(|b| owned.contains(b)));
                 let mut tree: Vec<u64> = e.tree().collect();
-                (tree.sort_unstable(), owned.sort_unstable());
+                tree.sort_unstable();
+                owned.sort_unstable();
                 assert_eq!(tree, owned);
                 if shape.halves {
                     let full = |n: &Node| n.used >= shape.per_block / 2;

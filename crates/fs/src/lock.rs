@@ -18,7 +18,7 @@ pub struct InodeLock {
 
 impl InodeLock {
     fn takes(&self, alone: bool) -> bool {
-        !self.alone && !(alone && self.shared > 0)
+        !self.alone && (self.shared == 0 || !alone)
     }
     pub fn waits(&self, task: u32) -> bool {
         self.queue.iter().any(|&(waits, _)| waits == task)
