@@ -138,7 +138,8 @@ fn a_mix_that_never_writes_ages_uniformly_and_ends() {
 /// Writers at full speed leave the collector work for a while; a drive left alone has none.
 #[test]
 fn a_rested_drive_has_nothing_to_collect() {
-    const READS: &str = "[r]\nrw=randread\nnorandommap\nnumber_ios=2000\n";
+    // Long enough for what strides let through at a time.
+    const READS: &str = "[r]\nrw=randread\nnorandommap\nnumber_ios=4000\n";
     for stride in ["ftl.stride=0", "ftl.stride=4"] {
         let case = Case::new("cnex-small", READS).set(stride).set("ftl.over_provisioning=30");
         let moved = |age: Age| {
@@ -209,5 +210,37 @@ fn a_slow_writer_in_front_of_a_cache_has_the_write_amplification_of_the_aged_dri
     println!("{by_third:.2?} by thirds, aged {aged:.2}");
     for third in by_third {
         assert!((third / aged - 1.0).abs() < 0.1, "{by_third:.2?} by thirds, aged {aged:.2}");
+    }
+}
+
+/// In time a victim is free only when all of it is moved, and the lines that it takes are opened before. What ageing
+/// leaves is what such a writer goes on with.
+#[test]
+fn a_writer_behind_the_rate_limiter_goes_on_as_the_drive_was_aged() {
+    const JOB: &str =
+        "[w]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=64\nnorandommap\nnumber_ios=120000\n";
+    let case = Case::new("intel-750-small", JOB).set("ftl.firmware=none").stack("none");
+    let result = case.age(Age::Steady).run().unwrap().result;
+    let wa = &result.machine.totals.write_amplification;
+    let last = &wa.ageing[wa.ageing.len().saturating_sub(6)..];
+    let aged = last.iter().sum::<f64>() / last.len() as f64;
+    let by_third = wa.by_third.expect("lines are collected");
+    println!("{by_third:.2?} by thirds, aged {aged:.2}");
+    for third in by_third {
+        assert!((third / aged - 1.0).abs() < 0.1, "{by_third:.2?} by thirds, aged {aged:.2}");
+    }
+}
+
+/// What FSSD keeps free, and its open segments, weigh the more the fewer segments there are.
+#[test]
+fn a_log_of_flash_software_settles_where_its_closed_form_says() {
+    const UNIFORM: &str = "[w]\nrw=randwrite\nbs=4k\nnorandommap\nnumber_ios=100\n";
+    for blocks in ["64", "128", "256"] {
+        let case = Case::new("fssd-small", UNIFORM).set(&format!("nand.blocks={blocks}"));
+        let expected = derive(&case.config().unwrap()).uniform_wa;
+        let (wa, unsteady) = aged(case);
+        println!("{blocks} blocks: {wa:.2}, expected {expected:.2}");
+        assert!(!unsteady, "{blocks} blocks");
+        assert!((wa / expected - 1.0).abs() < 0.08, "{blocks} blocks: {wa:.2} of {expected:.2}");
     }
 }

@@ -63,6 +63,26 @@ fn reads_in_order_of_arrival_are_between_the_rates_of_luns_in_phase_and_of_luns_
     assert!(first > 1.08 * fifo, "{first:.0} and {fifo:.0}");
 }
 
+/// On few LUNs and channels, with a link that has as much to do, reads wait for all three.
+#[test]
+fn random_reads_wait_for_channels_and_the_link_as_the_closed_form_says() {
+    for set in ["limits.read_iops=750000", "limits.read_iops=0"] {
+        for depth in [1, 8, 32, 128] {
+            let job = reads(depth, 40_000);
+            let case = Case::new("z-ssd-small", &job).stack("none").age(Age::Filled);
+            let case = case.set("device.cache=none").set("limits.read_rate=0").set(set);
+            let (rate, derived) = run(case, 40_000);
+            let at = derived.random_read_at.iter().find(|at| at.depth == depth).unwrap();
+            println!("{set}, at {depth}: {rate:.0} of {:.0} IOPS", at.iops);
+            assert!(
+                (rate / at.iops - 1.0).abs() < 0.03,
+                "{set}, {depth}: {rate:.0} of {:.0}",
+                at.iops
+            );
+        }
+    }
+}
+
 fn writes(rw: &str, bs: &str, ios: u64) -> String {
     format!("[w]\nioengine=libaio\nrw={rw}\nbs={bs}\niodepth=256\nnorandommap\nnumber_ios={ios}\n")
 }

@@ -84,7 +84,7 @@ pub fn write(result: &RunResult, args: &CommonArgs) -> Result<(), Failure> {
 /// What is read by people and has no place in the formats asked for.
 fn remarks(result: &RunResult, args: &CommonArgs) {
     let in_text = args.output_format.contains(&Format::Normal);
-    if !in_text && args.slowest > 0 {
+    if !in_text && args.slowest > 0 && !args.quiet {
         remark(report::slowest_text(result, args.slowest).trim_end());
     }
     // With --output the text is not before the reader's eyes.

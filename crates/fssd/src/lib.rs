@@ -23,7 +23,7 @@ mod tree;
 mod units;
 mod write;
 
-pub use config::{FssdConfig, Side};
+pub use config::{FssdConfig, Side, log_in_use};
 pub use log::{Holds, Meta, Spare};
 pub use recover::{KeptVersions, Media, Recovery};
 pub use tree::{Extent, Full, LOST, Tree};

@@ -478,10 +478,13 @@ impl Ftl {
         Ok(())
     }
     fn age_share(&self, users: u32) -> i64 {
-        let shares = (u64::from(self.rate.gc_max), u64::from(self.rate.user_max));
         let (gc, user) = match self.pace {
-            Some(pace) => self.paced_shares(pace, shares),
-            None => shares,
+            Some(pace) => {
+                let shares = (u64::from(self.rate.gc_max), u64::from(self.rate.user_max));
+                self.paced_shares(pace, shares)
+            }
+            // A victim is free at once here, and in time only when all of it is moved.
+            None => self.rate.while_moving(self.scarce_blocks(), self.g.luns),
         };
         if self.rate.user_max == 0 || user == 0 {
             return 0;

@@ -243,3 +243,10 @@ impl Plan {
         }
     }
 }
+
+/// Lines of pblk's limiter: free ones at and above which nothing is collected, and at and below which users wait.
+pub fn collector_marks(g: &Geometry, config: &FtlConfig) -> Result<[u32; 2], BadValue> {
+    let mut lines = Lines::new(g, config, &mut |_, _| false)?;
+    let plan = Plan::new(g, config, &mut lines, Capacity::Fresh)?;
+    Ok([plan.high, plan.reserve].map(|blocks| blocks / g.luns))
+}

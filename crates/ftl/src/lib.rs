@@ -51,13 +51,14 @@ pub use config::{
     FtlConfig, GcBuffer, ParityPlace, PartitionRule, Placement, StrideLayout, Throttle,
     VictimPolicy,
 };
+pub use derived::collector_marks;
 pub use line::{Group, LineState, Stream};
 pub use map::LOST;
 pub use place::InPlace;
 pub use recover::{LineMedia, Media, RecoverError, Recovery, SmetaRecord, Written};
 pub use translator::{FtlKind, Translator};
 pub use wordline_firmware::{held_in_use, slc_buffer};
-pub use wordline_fssd::{KeptVersions, Side};
+pub use wordline_fssd::{KeptVersions, Side, log_in_use};
 pub use wordline_translation::{
     Action, AgeError, BlockState, Breach, Brings, Choose, ClosedLine, Counters, End, FlashOp,
     FlashRead, GcFloor, GcOrder, GcPolicy, GcReport, GcShape, HostMemory, MOVE, MapWork, Memory,

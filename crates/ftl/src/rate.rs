@@ -50,6 +50,14 @@ impl Rate {
         };
         self.gc_max = self.budget - self.user_max;
     }
+    /// Budgets of the collector and of users while a victim is moved, their mean: `line` blocks more are opened for its
+    /// sectors, on average half way, before it is free itself.
+    pub fn while_moving(&self, free: u32, line: u32) -> (u64, u64) {
+        let mut later = self.clone();
+        later.update(free.saturating_sub(line), false);
+        let mean = |now: u32, later: u32| u64::from(now.midpoint(later));
+        (mean(self.gc_max, later.gc_max), mean(self.user_max, later.user_max))
+    }
     pub fn user_room(&self) -> u32 {
         self.user_max.saturating_sub(self.user)
     }

@@ -78,6 +78,8 @@ fn measure_within(policy: VictimPolicy, spare: f64, window: u32) -> (f64, f64, f
     let g = drive(lines);
     let mut c = config(policy, lines, spare);
     c.victim_window = window;
+    // Users have all of the buffer or none, so that as many lines are free whatever the victims are.
+    c.gc_reserve_lines = Some(3);
     let mut ftl = Ftl::new(&g, &c, &mut |_, _| false, Seed(5)).unwrap();
     let mut rng = Seed(9).stream("lpn");
     let sectors = ftl.sectors();

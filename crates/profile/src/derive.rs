@@ -4,7 +4,7 @@
 use crate::config::Config;
 use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
-use wordline_ftl::{Placement, held_in_use, slc_buffer};
+use wordline_ftl::{Placement, collector_marks, held_in_use, log_in_use, slc_buffer};
 use wordline_nand::{ChannelOrder, Geometry};
 
 mod power;
@@ -207,32 +207,48 @@ pub fn fifo_write_amplification(alpha: f64) -> f64 {
     1.0 / (1.0 - u).max(1e-4)
 }
 
-/// The same under the rate limiter, which keeps lines free. Users get (free - reserve) / (start - reserve) of
-/// the buffer, and in the steady state that share is 1 / WA. The lines kept free are no spare of the closed
-/// ones, nor are the open line and the next. A reserve that is not given is a small one. A
-/// drive's firmware keeps the lines free that its pace leaves.
+/// The same where lines are kept free, which are no spare of those that are closed.
+///
+/// A drive's firmware keeps those free that its pace leaves, with what the collector went through of its victim. pblk's
+/// rate limiter gives users `free / start` of the buffer, and none at the reserve; in the steady state that share is
+/// 1 / WA. The next line is not free, and of the open one a half is written. FSSD's log tells of its own. Of the
+/// victim of these two a half of what was in use is elsewhere already.
 fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64) -> f64 {
+    let users = capacity.user_sectors.max(1) as f64;
+    let geometry = Geometry::new(&config.nand).ok();
+    let over_provisioning = config.ftl.over_provisioning;
     if let Some(firmware) = &config.ftl.firmware {
-        let geometry = Geometry::new(&config.nand).ok();
-        let free = geometry
-            .and_then(|g| held_in_use(&g, config.ftl.over_provisioning, firmware).ok())
-            .unwrap_or(0);
+        let free =
+            geometry.and_then(|g| held_in_use(&g, over_provisioning, firmware).ok()).unwrap_or(0);
         // Superblocks that are always written with a bit a cell are no spare either.
         let lent = geometry
-            .and_then(|g| slc_buffer(&g, config.ftl.over_provisioning, firmware).ok())
+            .and_then(|g| slc_buffer(&g, over_provisioning, firmware).ok())
             .map_or(0, |[lent, ..]| lent);
-        let held = (free + lent) as f64 / capacity.user_sectors.max(1) as f64;
-        return fifo_write_amplification((alpha - held).max(1.0));
+        return fifo_write_amplification((alpha - (free + lent) as f64 / users).max(1.0));
     }
-    let spare = capacity.spare_lines as f64;
-    let start = config.ftl.gc_start_lines.map_or(spare - 2.0, f64::from).max(1.0);
-    let reserve = config.ftl.gc_reserve_lines.map_or(0.0, f64::from).min(start);
+    // Sectors of a line, and those that are no spare of closed ones, at this write amplification.
+    let (line, held): (f64, Box<dyn Fn(f64) -> f64>) = match &config.ftl.fssd {
+        Some(fssd) => {
+            let log = geometry.and_then(|g| log_in_use(&g, over_provisioning, fssd).ok());
+            let [line, held] = log.unwrap_or([0, 0]).map(|sectors| sectors as f64);
+            (line, Box::new(move |_| held))
+        }
+        None => {
+            let marks = geometry.and_then(|g| collector_marks(&g, &config.ftl).ok());
+            let [start, reserve] = marks.unwrap_or([0, 0]).map(f64::from);
+            let lines = geometry.map_or(1, |g| g.lines);
+            let line = capacity.data_sectors() as f64 / f64::from(lines);
+            let sides = if config.ftl.hot_cold { 2.0 } else { 1.0 };
+            let held = move |wa: f64| ((start / wa).max(reserve) + 1.5 * sides) * line;
+            (line, Box::new(held))
+        }
+    };
     let mut wa = fifo_write_amplification(alpha);
     for _ in 0..200 {
-        let free = reserve + (start - reserve) / wa;
-        let held = ((free + 2.0) / spare.max(1.0)).min(0.95);
-        let next = fifo_write_amplification(1.0 + (alpha - 1.0) * (1.0 - held));
-        wa = (wa + next) / 2.0;
+        let moved = (1.0 - 1.0 / wa) / 2.0 * line;
+        let spare = alpha - 1.0;
+        let next = 1.0 + (spare - (held(wa) + moved) / users).max(0.05 * spare);
+        wa = (wa + fifo_write_amplification(next)) / 2.0;
     }
     wa
 }
@@ -443,6 +459,16 @@ struct Written {
     reading: f64,
 }
 
+/// Times of a read, in seconds.
+struct Visit<'a> {
+    /// Of its LUN, where its data wait so long for the channel.
+    held: &'a dyn Fn(f64) -> f64,
+    /// Of its channel, of the link, and where it waits for nobody.
+    data: f64,
+    link: f64,
+    elsewhere: f64,
+}
+
 struct Rates<'a> {
     config: &'a Config,
     g: &'a Geometry,
@@ -623,23 +649,50 @@ impl Rates<'_> {
         )
     }
 
-    /// Random reads with so many at a time. Some LUNs, or planes, have several to read, then, and others none.
+    /// Random reads with so many at a time. Some LUNs, or planes, have several to read, then, and others none. Data wait
+    /// for those of others on the channel, where they hold their LUN or plane, and for all others on the link.
     fn read_at_depths(&self, peak: &Peak) -> Vec<AtDepth> {
-        let rate = |name| peak.bounds.iter().find(|b| b.name == name).map(|b| b.bytes_per_s);
-        let (reader, readers, _) = self.readers(SECTOR);
-        let stations = [(reader, readers as u32), ("channels", self.g.channels)];
-        let flash = stations.map(|(name, count)| (rate(name).unwrap_or(f64::INFINITY), count));
-        let (rate, count) = if flash[0].0 <= flash[1].0 { flash[0] } else { flash[1] };
-        let held = f64::from(count) * SECTOR as f64 / rate;
-        let elsewhere = total(&self.read_stages(false)).as_secs_f64() - held;
+        let n = &self.config.nand;
+        let reads = 1.0 + self.map_misses(1, true);
+        let (array, transfer) = (n.t_read.mean().as_secs_f64(), self.transfer(SECTOR));
+        let held = |wait: f64| reads * self.held(array, transfer + wait / reads);
+        let link = match self.sas {
+            Some(_) => self.link(SECTOR) + self.entry(),
+            None => self.link(SECTOR + CQE_BYTES),
+        };
+        let link = link.as_secs_f64();
+        let elsewhere = total(&self.read_stages(false)).as_secs_f64() - held(0.0) - link;
+        let visit = Visit { held: &held, data: reads * transfer, link, elsewhere };
         let most = self.config.device.queues.in_flight;
         let depths = [1, 8, 32, 128, 512, 1024].into_iter().filter(|&depth| depth <= most);
         depths
             .map(|depth| {
-                let iops = rate_at_depth(depth, count, held, elsewhere.max(0.0)).min(peak.iops());
+                let iops = self.rate_of_reads(depth, &visit).min(peak.iops());
                 AtDepth { depth, iops }
             })
             .collect()
+    }
+
+    /// Reads a second with `depth` of them always under way: a closed network as [`rate_at_depth`], in which a LUN, or a
+    /// plane, that waits for its channel is held.
+    fn rate_of_reads(&self, depth: u32, visit: &Visit<'_>) -> f64 {
+        let ((_, luns, _), channels) = (self.readers(SECTOR), f64::from(self.g.channels));
+        let &Visit { held, data, link, elsewhere } = visit;
+        // With a cache register a LUN does not wait for the channel, and its data do.
+        let beside = if self.config.nand.cache_register { 1.0 } else { 0.0 };
+        let (mut rate, [mut at_lun, mut at_channel, mut at_link]) = (0.0, [0.0; 3]);
+        let wait = |there: f64, held: f64, busy: f64| held * (there - busy / 2.0).max(0.0);
+        for n in 1..=depth {
+            let channel = wait(at_channel, data, rate * data / channels);
+            let lun = held(channel);
+            let lun_stay = lun + wait(at_lun, lun, rate * lun / luns);
+            let link_stay = link + wait(at_link, link, rate * link);
+            rate = f64::from(n) / (elsewhere.max(0.0) + lun_stay + beside * channel + link_stay);
+            at_lun = rate * lun_stay / luns;
+            at_channel = rate * (data + channel) / channels;
+            at_link = rate * link_stay;
+        }
+        rate
     }
 
     /// A command waits for the data of all other LUNs of its channel, or of all other planes.

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::derive::{Capacity, Derived, Peak, Stage, derive, total};
 use std::fmt::Write;
 use wordline_device::BridgeConfig;
-use wordline_ftl::Placement;
+use wordline_ftl::{Placement, VictimPolicy};
 
 /// Three significant digits and a prefix: `2.29 TB`.
 fn si(value: f64, unit: &str) -> String {
@@ -36,6 +36,18 @@ fn seconds(s: f64) -> String {
         s if s < 7200.0 => format!("{:.1} min", s / 60.0),
         s => format!("{:.1} h", s / 3600.0),
     }
+}
+
+/// The name of a variant as settings have it: `cost-benefit`.
+fn words(variant: &str) -> String {
+    let mut out = String::new();
+    for c in variant.chars() {
+        if c.is_uppercase() && !out.is_empty() {
+            out.push('-');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
 }
 
 struct Lines(String);
@@ -162,7 +174,12 @@ pub fn explain(config: &Config) -> String {
     out.row("user", both(c.user_bytes()));
     if let Some(buffer) = &d.slc_buffer {
         let (always, blank) = (buffer.always_bytes as f64, buffer.blank_bytes as f64);
-        let text = format!("{} always, {} more on a blank drive", si(always, "B"), si(blank, "B"));
+        let text = format!(
+            "{} in blocks of its own, and {} more in blocks that it borrows: on a blank drive, fewer with what is \
+             written, on a full one none",
+            si(always, "B"),
+            si(blank, "B")
+        );
         out.row("SLC buffer", text);
     }
     let host = config.ftl.placement == Placement::Host;
@@ -209,12 +226,26 @@ pub fn explain(config: &Config) -> String {
     }
     d.random_write.iter().for_each(|peak| out.peak(peak));
     if !g.in_place {
-        let keeper = match config.ftl.firmware {
-            Some(_) => "the collector",
-            None => "the rate limiter",
+        let ftl = &config.ftl;
+        let keeper = match ftl.firmware.is_some() || ftl.fssd.is_some() {
+            true => "the collector",
+            false => "the rate limiter",
         };
-        let text = "the second WA: uniform random writes to a full drive, FIFO, with the lines";
-        out.row("", format!("{text} {keeper} keeps free"));
+        let text = "the second WA: uniform random writes to a full drive, with the lines";
+        out.row("", format!("{text} {keeper} keeps free,"));
+        let victims = match (&ftl.firmware, &ftl.fssd) {
+            (Some(firmware), _) => format!("{:?}", firmware.victim),
+            (None, Some(_)) => format!("{:?}", VictimPolicy::Greedy),
+            (None, None) => format!("{:?}", ftl.victim),
+        };
+        let text = match victims.as_str() {
+            "Fifo" => "collected in turn, as its victims are (fifo)".into(),
+            of => format!(
+                "as if they were collected in turn; by its own victims ({}) it is about as much or less",
+                words(of)
+            ),
+        };
+        out.row("", text);
         if d.map_misses > 0.0 {
             let text = "bounds: what is moved waits for pages of the map while LUNs are idle";
             out.row("", text);
@@ -252,8 +283,7 @@ pub fn explain(config: &Config) -> String {
         (d.slc_buffer.as_ref().filter(|b| b.always_bytes > 0), &n.slc)
     {
         let all = buffer.always_bytes as f64 * f64::from(slc.endurance);
-        let text =
-            format!("{} cycles: {} through what is always there", slc.endurance, si(all, "B"));
+        let text = format!("{} cycles: {} through its own blocks", slc.endurance, si(all, "B"));
         out.row("SLC buffer", text);
     }
 

@@ -312,8 +312,9 @@ pub(crate) fn in_slc(to_flash: u64, folded: u64, slc: SlcUse, sector: u64) -> Op
         let mb = |sectors: u64| (sectors * sector) as f64 / 1e6;
         let (taken, room) = (mb(slc.taken), mb(slc.room));
         format!(
-            "all {:.1} MB that reached the flash went into the SLC buffer, which has {taken:.1} MB and room for \
-             {room:.1} MB more ({:.0}% full), and nothing was folded out of it: writes were as fast as the buffer. A \
+            "all {:.1} MB that users wrote to the flash went into the SLC buffer (blocks written with a bit a cell), \
+             which holds {taken:.1} MB at the end of the run and has room for {room:.1} MB more ({:.0}% full), and \
+             nothing was folded out of it (moved to native cells): writes were as fast as the buffer. A \
              run that fills it shows how fast they are after that. ftl.firmware.slc_static=0 and slc_dynamic=0 leave \
              it out",
             mb(to_flash),

@@ -223,6 +223,8 @@ fn the_slowest_are_told_step_by_step() {
     let json = place.run(&format!("{job} --output-format json")).ok();
     json.json();
     assert!(json.err.contains("#1 read of 4096 bytes"), "{}", json.err);
+    let quiet = place.run(&format!("{job} --output-format json --output out.json --quiet")).ok();
+    assert!(!quiet.err.contains("read of 4096 bytes"), "{}", quiet.err);
 }
 
 /// The rules of Chrome's trace event format (documents "Trace Event Format" and Perfetto's on JSON)

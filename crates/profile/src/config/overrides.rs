@@ -17,13 +17,26 @@ pub fn host_memory(size: &str) -> String {
     format!("{HOST_MEMORY}{size}")
 }
 
+/// Suffixes of bytes, each with the power of two that it stands for.
+const SUFFIXES: [(u32, &str); 3] = [(30, "G"), (20, "M"), (10, "K")];
+
+/// Bytes written with a suffix, as a number of bytes: of keys that are bytes.
+fn long(key: &str, value: &str) -> Option<String> {
+    if key != "bytes" && key != "host_memory" && !key.ends_with("_bytes") {
+        return None;
+    }
+    let value = value.trim();
+    let (count, suffix) = value.split_at_checked(value.len().checked_sub(1)?)?;
+    let (shift, _) = SUFFIXES.into_iter().find(|(_, unit)| unit.eq_ignore_ascii_case(suffix))?;
+    Some(count.parse::<u64>().ok()?.checked_mul(1 << shift)?.to_string())
+}
+
 /// Bytes with the suffix that says the same.
 fn short(size: &str) -> String {
-    let units = [(30, "G"), (20, "M"), (10, "K")];
     let bytes = size.parse::<u64>().ok().filter(|&bytes| bytes > 0);
     let fits = bytes.and_then(|bytes| {
         let (shift, unit) =
-            units.into_iter().find(|(shift, _)| bytes.is_multiple_of(1 << shift))?;
+            SUFFIXES.into_iter().find(|(shift, _)| bytes.is_multiple_of(1 << shift))?;
         Some(format!("{}{unit}", bytes >> shift))
     });
     fits.unwrap_or_else(|| size.into())
@@ -143,8 +156,10 @@ pub(super) fn apply_from(source: u32, text: &str, tree: &mut Node, problems: &mu
 
 /// Puts a value at a path.
 pub(super) fn lay(keys: &[&str], value: &str, at: Place, tree: &mut Node, problems: &mut Problems) {
-    let Some(new) = parse_override(value, at, problems) else { return };
     let (last, parents) = keys.split_last().expect("two keys or more");
+    let number = long(last, value);
+    let value = number.as_deref().unwrap_or(value);
+    let Some(new) = parse_override(value, at, problems) else { return };
     let mut node = tree;
     for (depth, key) in parents.iter().enumerate() {
         // `none` stands for an absent table; a key in it brings it back.
