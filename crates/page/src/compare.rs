@@ -40,8 +40,17 @@ fn origin(o: &Outcome, key: &str) -> String {
 
 /// In which respects results differ.
 fn differ(outcomes: &[Outcome]) -> Vec<&'static str> {
-    const KEYS: [&str; 8] =
-        ["device", "ftl", "stack", "testbed", "scale", "precondition", "overrides", "workload"];
+    const KEYS: [&str; 9] = [
+        "device",
+        "ftl",
+        "stack",
+        "testbed",
+        "scale",
+        "precondition",
+        "overrides",
+        "topology",
+        "workload",
+    ];
     let differs = |key: &&str| outcomes.iter().any(|o| origin(o, key) != origin(&outcomes[0], key));
     KEYS.into_iter().filter(differs).collect()
 }

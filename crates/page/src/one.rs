@@ -642,7 +642,8 @@ fn flash(run: &Value) -> String {
     if !rows.is_empty() {
         let waited = float(&m["user_reads_waited"]);
         let caption = format!(
-            "{} of {} reads from flash waited, by what they waited for longest",
+            "{} of {} reads from flash waited, by what they waited for longest at their LUN. Those that waited for the \
+             channel are in its row, whatever else they waited for",
             fixed(waited, 0),
             fixed(all, 0)
         );
@@ -836,7 +837,7 @@ pub fn what_was_run(run: &Value) -> String {
     };
     let text = |v: &Value| v.as_str().unwrap_or("").to_owned();
     row("workload", text(&p["workload"]));
-    for key in ["device", "ftl", "stack", "testbed", "scale", "precondition"] {
+    for key in ["device", "ftl", "stack", "testbed", "scale", "precondition", "topology"] {
         row(key, text(&p[key]));
     }
     row("set", strings(&p["overrides"]).join(", "));

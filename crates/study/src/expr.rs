@@ -70,7 +70,15 @@ impl Parser<'_> {
         self.peek();
         let rest = &self.text[self.at..];
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-        let end = rest.find(|c| !word(c)).unwrap_or(rest.len());
+        let mut end = rest.find(|c| !word(c)).unwrap_or(rest.len());
+        // The sign of an exponent is of its number: 1e-6.
+        if rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+            && rest[..end].ends_with(['e', 'E'])
+            && let Some(digits) = rest[end..].strip_prefix(['+', '-'])
+        {
+            let count = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+            end += if count > 0 { 1 + count } else { 0 };
+        }
         let (name, after) = rest.split_at(end);
         self.at += end;
         match name.chars().next() {
@@ -126,6 +134,9 @@ mod tests {
             ("wa/(wa+S-1)", 2.5 / 5.5),
             ("2 - 3 - 4 * -2 ^ 2", 2.0 - 3.0 - 4.0 * 4.0),
             ("p99.99 / 1e3", 0.9),
+            ("S*1e-6", 4e-6),
+            ("2.5E+2-S", 246.0),
+            ("1e3-2", 998.0),
         ] {
             assert_eq!(value(text), Ok(wanted), "{text}");
         }
@@ -135,6 +146,8 @@ mod tests {
             ("1 2", "unexpected '2'"),
             ("1 + *", "unexpected '*'"),
             ("1.2.3", "not a number"),
+            ("1e-", "not a number"),
+            ("1e-S", "not a number"),
             ("Q", "'Q' has no value"),
         ] {
             assert!(value(text).unwrap_err().to_string().contains(message), "{text}");

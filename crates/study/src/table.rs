@@ -76,7 +76,40 @@ impl Table<'_> {
         formula(self.study, &form.formula, p, &self.metrics[point])
     }
 
-    /// Warnings of the points, each in a line: those that differ in numbers alone are one.
+    /// Whether the values of an axis move any number, where there are two to compare.
+    fn moves(&self, axis: &str) -> Option<bool> {
+        let mut first: BTreeMap<Vec<&(String, String)>, &Vec<Option<f64>>> = BTreeMap::new();
+        let mut compared = false;
+        let points = self.plan.points.iter().zip(&self.metrics);
+        for (point, numbers) in points.filter(|(_, n)| n.iter().any(Option::is_some)) {
+            let others: Vec<_> = point.values.iter().filter(|(name, _)| name != axis).collect();
+            match first.get(&others) {
+                Some(same) if *same != numbers => return Some(true),
+                Some(_) => compared = true,
+                None => _ = first.insert(others, numbers),
+            }
+        }
+        compared.then_some(false)
+    }
+
+    /// What was varied and moved nothing.
+    fn idle(&self) -> impl Iterator<Item = String> {
+        let varied = self.study.spec.axis.iter().filter(|axis| axis.varied.is_some());
+        varied.filter(|axis| self.moves(&axis.name) == Some(false)).map(|axis| {
+            let word = axis.varied.as_deref().unwrap_or_default();
+            let why = match axis.name.as_str() {
+                "seed" => {
+                    ": a job's I/O is the same under each seed unless it says randrepeat=0, and so is a drive that \
+                     was filled in order. Statements held over these points are held over one run"
+                }
+                _ => "",
+            };
+            format!("{word} moved no number of any point{why}")
+        })
+    }
+
+    /// Warnings of the points, each in a line: those that differ in numbers alone are one. Before them what was varied and
+    /// moved nothing.
     pub fn told(&self) -> Vec<String> {
         let mut all: BTreeMap<String, Told<'_>> = BTreeMap::new();
         for (first, of) in self.warnings.iter().enumerate() {
@@ -95,7 +128,7 @@ impl Table<'_> {
                 n => format!("{n} of {of} points, the first {at}: {}", t.text),
             }
         };
-        all.into_iter().map(line).collect()
+        self.idle().chain(all.into_iter().map(line)).collect()
     }
 
     /// Whether a point has a number.

@@ -136,6 +136,34 @@ path = "jobs.j.read.lat_ns.mean"
         Plan::new(&study, scale, &only, &none).map_err(|e| e.to_string())
     }
 
+    /// What is varied to see that a figure does not hang on it has to move something.
+    #[test]
+    fn what_is_varied_and_moves_nothing_is_told() {
+        let mut study = Study::parse("x", "x.toml", STUDY).unwrap();
+        study.vary(&["seed=1,2,3".to_string()]).unwrap();
+        let only = parse_only(&study, &[]).unwrap();
+        let none = |_: &str| Err(std::io::Error::other("no file here"));
+        let plan = Plan::new(&study, Scale::Quick, &only, &none).unwrap();
+        let told = |number: &dyn Fn(usize) -> Option<f64>| {
+            let points = plan.points.len();
+            let table = crate::Table {
+                study: &study,
+                plan: &plan,
+                metrics: (0..points).map(|point| vec![number(point)]).collect(),
+                comparisons: Vec::new(),
+                failed: Vec::new(),
+                warnings: vec![Vec::new(); points],
+            };
+            table.told().iter().filter(|text| text.starts_with("seed=1,2,3 moved no")).count()
+        };
+        // Two kinds of flash, three seeds each.
+        assert_eq!(plan.points.len(), 6);
+        assert_eq!(told(&|point| Some((point / 3) as f64)), 1);
+        assert_eq!(told(&|point| Some(point as f64)), 0);
+        assert_eq!(told(&|_| None), 0, "nothing was run");
+        assert_eq!(told(&|point| (point % 3 == 0).then_some(1.0)), 0, "one seed was run");
+    }
+
     #[test]
     fn a_varied_key_is_an_axis_behind_the_studys_own() {
         let plan = plan(&["seed=1,2", "nand.t_read=9us"], Scale::Whole).unwrap();
