@@ -316,7 +316,12 @@ impl<S: Source> Host<S> {
             }
         }
         let threads = placing.threads;
-        let reapers = threads.iter().any(|t| t.engine.partner() != NONE || t.engine.is_submitter());
+        let elsewhere = |t: &Thread<S>| {
+            // The workers of an io_uring are bound to no core.
+            let workers = t.spec().ring_syncs && t.spec().engine == Engine::IoUring;
+            t.engine.partner() != NONE || t.engine.is_submitter() || workers
+        };
+        let reapers = threads.iter().any(elsewhere);
         let in_use: usize = threads.iter().map(|t| t.spec().iodepth as usize + 1).sum();
         let requests = in_use.min(1 << 16);
         for (disk, (queue, has)) in disks.iter_mut().zip(settings.iter().zip(&queues)) {
