@@ -576,7 +576,7 @@ impl Replay {
         spec.continue_on_error = true;
         spec.hipri = stack.hipri && engine == Engine::IoUring;
         // A ring that is polled takes no fsync (IORING_SETUP_IOPOLL): a call makes it.
-        spec.ring_syncs = !spec.hipri;
+        spec.ring_syncs = matches!(engine, Engine::Libaio | Engine::IoUring) && !spec.hipri;
         // By timestamps the submitter may be late; what comes back must not wait for it. A ring or a queue in
         // user mode is the submitter's own to look at.
         let timed = self.clock != Clock::ClosedLoop;

@@ -37,7 +37,7 @@ fn a_trace_ages_the_drive_with_its_own_writes_as_jobs_do() {
     let place = Place::new();
     let job = |size: &str| {
         place.json(&format!(
-            "run --name=w --rw=randwrite --bs=4k --size={size} --norandommap --number_ios=2000 \
+            "--name=w --rw=randwrite --bs=4k --size={size} --norandommap --number_ios=2000 \
              --rate_iops=10k --precondition steady {SMALL}"
         ))
     };
@@ -59,7 +59,7 @@ fn a_trace_ages_the_drive_with_its_own_writes_as_jobs_do() {
         .collect();
     place.file("t.log", format!("fio version 3 iolog\n0 /dev/a add\n0 /dev/a open\n{log}"));
     let of_job = place.json(&format!(
-        "run --name=a --read_iolog=t.log --ioengine=libaio --iodepth=64 --precondition steady {SMALL}"
+        "--name=a --read_iolog=t.log --ioengine=libaio --iodepth=64 --precondition steady {SMALL}"
     ));
     assert_eq!(prepared(&of_job), prepared(&narrow));
     // Always the same places all over the drive: what is stale in its old lines stays there.
@@ -88,9 +88,8 @@ fn a_state_says_where_uniform_writes_made_it() {
         place.json(&format!("{program} --precondition steady --device cnex-small --scale 1/4"));
     assert!(prepared(&program).contains("uniformly at random"), "{}", prepared(&program));
     assert!(notes(&program).contains("what a program writes"), "{}", notes(&program));
-    let writer = place.json(&format!(
-        "run --name=w --rw=randwrite --number_ios=100 --precondition steady {SMALL}"
-    ));
+    let writer = place
+        .json(&format!("--name=w --rw=randwrite --number_ios=100 --precondition steady {SMALL}"));
     assert!(prepared(&writer).contains("then overwritten until"), "{}", prepared(&writer));
 }
 
@@ -106,9 +105,9 @@ fn a_drive_is_aged_at_the_pace_of_a_trace() {
         let figure = state.split("write amplification ").nth(1).expect("a figure");
         figure.split(' ').next().and_then(|n| n.parse::<f64>().ok()).expect("a number")
     };
-    // The slower it writes, the longer a block can wait to be collected.
+    // pblk's collector does not wait for a slow writer: it takes lines that are still nearly full.
     let (slow, fast) = (at(4_000, ""), at(20, ""));
-    assert!(slow < 0.95 * fast, "{slow} {fast}");
+    assert!(slow > 2.0 * fast, "{slow} {fast}");
     assert_eq!(at(20, "--time-scale 200"), slow, "the times that count are those of the replay");
 }
 
@@ -144,14 +143,12 @@ fn no_machine_is_too_slow_to_be_told_late() {
     place.file("t.csv", lines);
     let device = "--device cnex-small --scale 1/4 --wrap";
     for ftl in ["pblk", "rail", "tinytail"] {
-        let result = place
-            .json(&format!("replay t.csv {COLUMNS} {device} --ftl {ftl} --precondition random"));
+        let line = format!("replay t.csv {COLUMNS} {device} --ftl {ftl} --precondition random");
+        let result = place.run(&line).ok().json();
         let warnings = result["wordline"]["warnings"].to_string();
         assert!(warnings.contains("did not keep the times of its trace"), "{ftl}: {warnings}");
-        // Ten times slower nothing is late, and what is in flight grows to the end.
-        let slower = place.json(&format!(
-            "replay t.csv {COLUMNS} {device} --ftl {ftl} --precondition random --time-scale 3"
-        ));
+        // Slower than that, what is in flight may grow to the end while nothing is late.
+        let slower = place.run(&format!("{line} --time-scale 3")).ok().json();
         let warnings = slower["wordline"]["warnings"].to_string();
         let told =
             warnings.contains("the longer its latencies") || warnings.contains("did not keep");

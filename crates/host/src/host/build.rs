@@ -187,6 +187,10 @@ impl<S: Source> Host<S> {
             let selects = may_select(stack.flashshare.select_isr, thread.spec())
                 && not_selected(thread.spec(), disk.paths.is_array()).is_none();
             let hipri = knows && thread.spec().hipri;
+            debug_assert!(
+                !thread.spec().ring_syncs
+                    || matches!(thread.spec().engine, Engine::Libaio | Engine::IoUring)
+            );
             thread.driver.allow(hipri, selects);
             thread.turn_to(home, disk, hctx);
             // Who polls for what is under way, or for what a file system submitted, has to stay at that queue.
