@@ -5,7 +5,7 @@ mod sources;
 use std::path::Path;
 
 /// What draws writes, and what places them.
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 13] = [
     "base",
     "nand",
     "translation",
@@ -15,6 +15,7 @@ const CRATES: [&str; 12] = [
     "device",
     "md",
     "fio",
+    "trace",
     "app",
     "sim",
     "wordline",

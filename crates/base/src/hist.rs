@@ -181,6 +181,11 @@ impl Histogram {
         Some(last)
     }
 
+    /// Whether a value lies beyond the percentile: where none does it is the greatest, and no percentile.
+    pub fn reaches(&self, percent: f64) -> bool {
+        // A part of 1e-9 is rounding.
+        self.n as f64 * (1.0 - percent / 100.0) >= 1.0 - 1e-9
+    }
     /// The midpoint of the percentile's bucket, not beyond the least and the greatest value; 0 when empty.
     pub fn percentile(&self, percent: f64) -> u64 {
         self.percentile_bucket(percent).map_or(0, |b| midpoint(b).max(self.min()).min(self.max()))
@@ -247,5 +252,6 @@ mod tests {
         assert_eq!(h.percentile(99.0), 99);
         assert_eq!(h.percentile(100.0), 100);
         assert_eq!(Histogram::new().percentile(99.0), 0);
+        assert!(h.reaches(99.0) && !h.reaches(99.1) && !Histogram::new().reaches(50.0));
     }
 }

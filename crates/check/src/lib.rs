@@ -5,10 +5,11 @@ pub mod scenarios;
 
 use wordline::Level;
 use wordline::{
-    Config, Drive, Error, Log, Logs, Options, Plan, Precondition, RunResult, Source, Sources,
-    System, Workload, ZetanCache, jobs,
+    Config, Drive, Error, Logs, Options, Plan, Precondition, RunResult, Source, Sources, System,
+    Workload, ZetanCache, jobs,
 };
 use wordline_fio::Job;
+use wordline_trace::Reader;
 
 /// How a drive is prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,10 +169,11 @@ impl<'a> Case<'a> {
 struct OneLog(String);
 
 impl Logs for OneLog {
-    fn open(&mut self, _: Option<&Job>) -> Result<Log, Error> {
-        let reader =
-            wordline_trace::open(std::io::Cursor::new(self.0.clone()), Default::default())?;
-        Ok(Log { reader, again: true })
+    fn open(&mut self, _: Option<&Job>) -> Result<Reader, Error> {
+        Ok(wordline_trace::open(std::io::Cursor::new(self.0.clone()), Default::default())?)
+    }
+    fn beforehand(&mut self, job: Option<&Job>) -> Result<Option<Reader>, Error> {
+        self.open(job).map(Some)
     }
 }
 

@@ -41,6 +41,8 @@ pub enum WordError {
          write_bw_log and its like out, or --repeat"
     )]
     LogsOfRepeats,
+    #[error("--repeat: {} is no file, and can be read once: save it to one", .0.display())]
+    RepeatsOfStream(PathBuf),
     #[error("there is no place for a cache: set XDG_CACHE_HOME or HOME to a folder")]
     NoCache,
     #[error("--name: must be 1 to 100 bytes without blanks")]

@@ -1,25 +1,16 @@
 //! A run under several seeds.
 
-use crate::args::{Format, RunArgs};
+use crate::args::{CommonArgs, Format, ReplayArgs, RunArgs};
 use crate::error::{self, WordError, WorkError};
 use crate::{Failure, files, finish, output, prepare, remark, report, signals};
-use wordline_frontend::{Outside, Status};
+use wordline::Plan;
+use wordline_frontend::{Outside, Settings, Status};
 use wordline_page::Outcome;
 use wordline_sim::setup;
 
-/// Runs the jobs so many times, the drive prepared anew each time, and tells means and their spreads.
+/// Jobs or a program, so many times.
 pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
-    let common = &args.common;
-    let formats = &common.output_format;
-    if formats.contains(&Format::Terse) {
-        return Err(WordError::TerseRepeats.into());
-    }
-    signals::install();
-    let mut runs = Vec::new();
-    // What is said, and under which seeds.
-    let mut said: Vec<(&str, String, Vec<u64>)> = Vec::new();
-    for seed in (0..u64::from(times)).map(|k| common.seed.wrapping_add(k)) {
-        let settings = wordline_frontend::Settings { seed, ..common.settings() };
+    under_seeds(&args.common, times, &|settings| {
         let mut work = args.jobs();
         if !work.fio.is_empty() || !work.files.is_empty() {
             // fio draws the same places each time; a job that says so still does.
@@ -29,8 +20,38 @@ pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
         let engine = setup::engine_name(system.config.stack.engine);
         let jobs = work.parse(engine, &mut Outside)?;
         settings.options()?;
-        let plan = work.plan(system, jobs, &settings)?;
-        let checked = prepare::check(plan, common, &settings)?;
+        work.plan(system, jobs, settings)
+    })
+}
+
+/// A trace, so many times: what is drawn is the drive, its ageing, and what the trace does not say.
+pub fn replay(args: &ReplayArgs, times: u32) -> Result<(), Failure> {
+    if let Some(path) = args.files.iter().find(|path| !path.is_file()) {
+        return Err(WordError::RepeatsOfStream(path.clone()).into());
+    }
+    under_seeds(&args.common, times, &|settings| {
+        let system = || settings.machine.system(None, &[]);
+        Ok(args.replay().plan(system, settings)?.0)
+    })
+}
+
+/// Runs what is planned under each seed, the drive prepared anew each time, and tells means and their spreads.
+fn under_seeds(
+    common: &CommonArgs,
+    times: u32,
+    planned: &dyn Fn(&Settings) -> Result<Plan, Failure>,
+) -> Result<(), Failure> {
+    let formats = &common.output_format;
+    if formats.contains(&Format::Terse) {
+        return Err(WordError::TerseRepeats.into());
+    }
+    signals::install();
+    let mut runs = Vec::new();
+    // What is said, and under which seeds.
+    let mut said: Vec<(&str, String, Vec<u64>)> = Vec::new();
+    for seed in (0..u64::from(times)).map(|k| common.seed.wrapping_add(k)) {
+        let settings = Settings { seed, ..common.settings() };
+        let checked = prepare::check(planned(&settings)?, common, &settings)?;
         finish::check_writable(common, &checked)?;
         if checked.threads().iter().any(|thread| !thread.plan.logs.is_empty()) {
             return Err(WordError::LogsOfRepeats.into());

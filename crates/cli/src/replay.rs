@@ -1,9 +1,12 @@
 //! `wordline replay`.
 
 use crate::args::ReplayArgs;
-use crate::{Failure, finish, prepare, signals};
+use crate::{Failure, finish, prepare, repeat, signals};
 
 pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
+    if let Some(times) = args.repeat {
+        return repeat::replay(&args, times);
+    }
     let common = &args.common;
     let settings = common.settings();
     signals::install();

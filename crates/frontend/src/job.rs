@@ -3,10 +3,10 @@
 use crate::settings::Settings;
 use crate::{Failure, InputError, files};
 use std::path::PathBuf;
-use wordline::{Error, Log, Logs, Plan, Workload};
+use wordline::{Error, Logs, Plan, Workload};
 pub use wordline_fio::Env;
 use wordline_fio::{Job, ParseOptions, Plan as Jobs};
-use wordline_trace::{OpenOptions, TraceFault};
+use wordline_trace::{OpenOptions, Reader, TraceFault};
 
 /// Jobs, or a program.
 #[derive(Clone, Debug, Default)]
@@ -89,19 +89,26 @@ pub fn parse_with(
     Ok(plan)
 }
 
+/// The path of a job's `read_iolog`.
+fn log_of(job: Option<&Job>) -> PathBuf {
+    PathBuf::from(job.and_then(|job| job.read_iolog.clone()).unwrap_or_default())
+}
+
 /// `read_iolog` of jobs: fio's log or a binary blktrace, as fio takes them.
 struct LogsOfJobs;
 
 impl Logs for LogsOfJobs {
-    fn open(&mut self, job: Option<&Job>) -> Result<Log, Error> {
-        let path = PathBuf::from(job.and_then(|job| job.read_iolog.clone()).unwrap_or_default());
-        let again = path.is_file();
+    fn open(&mut self, job: Option<&Job>) -> Result<Reader, Error> {
+        let path = log_of(job);
         let (reader, _) = files::open_trace(&[path], OpenOptions::default()).map_err(|e| {
             Error::Open(Box::new(match e {
                 InputError::Trace(e) if e.fault == TraceFault::Format => InputError::TraceOfJob(e),
                 e => e,
             }))
         })?;
-        Ok(Log { reader, again })
+        Ok(reader)
+    }
+    fn beforehand(&mut self, job: Option<&Job>) -> Result<Option<Reader>, Error> {
+        if log_of(job).is_file() { self.open(job).map(Some) } else { Ok(None) }
     }
 }

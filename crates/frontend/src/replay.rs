@@ -4,7 +4,7 @@ use crate::files::{self, Consumed};
 use crate::{Failure, InputError, Settings};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use wordline::{Clock, Error, Log, Logs, Plan, Replay, System, Workload, Wrap};
+use wordline::{Clock, Error, Logs, Plan, Replay, System, Workload, Wrap};
 use wordline_fio::Job;
 use wordline_fio::units::Size;
 use wordline_trace::{Action, Format, OpenOptions, Reader, TimeUnit, WordError, address_unit};
@@ -143,7 +143,7 @@ fn said<T>(
     parsed.map_err(|why| InputError::Word { option, why })
 }
 
-/// What was opened last is what the run reads.
+/// The trace of a replay.
 struct Traces {
     /// Opened already; what is no file cannot be opened a second time.
     first: Option<(Reader, Consumed)>,
@@ -153,15 +153,24 @@ struct Traces {
 }
 
 impl Logs for Traces {
-    fn open(&mut self, _: Option<&Job>) -> Result<Log, Error> {
+    fn open(&mut self, _: Option<&Job>) -> Result<Reader, Error> {
         let (reader, consumed) = match self.first.take() {
             Some(opened) => opened,
-            None => files::open_trace(&self.files, self.options.clone())
-                .map_err(|e| Error::Open(Box::new(e)))?,
+            None => self.open_anew()?,
         };
         if let Ok(mut last) = self.reading.lock() {
             *last = consumed;
         }
-        Ok(Log { reader, again: self.files.iter().all(|path| path.is_file()) })
+        Ok(reader)
+    }
+    fn beforehand(&mut self, _: Option<&Job>) -> Result<Option<Reader>, Error> {
+        let again = self.files.iter().all(|path| path.is_file());
+        if again { self.open_anew().map(|(reader, _)| Some(reader)) } else { Ok(None) }
+    }
+}
+
+impl Traces {
+    fn open_anew(&self) -> Result<(Reader, Consumed), Error> {
+        files::open_trace(&self.files, self.options.clone()).map_err(|e| Error::Open(Box::new(e)))
     }
 }

@@ -120,6 +120,9 @@ pub struct ThreadSpec {
     pub sqthread_poll: bool,
     /// The core of that thread; any, if none is given.
     pub sqthread_poll_cpu: Option<u32>,
+    /// libaio, io_uring: its syncs are entries of the ring like reads and writes, and what follows does not wait for them. fio's libaio
+    /// makes a call of each.
+    pub ring_syncs: bool,
     /// It opened the device with O_DSYNC or O_SYNC: its writes are on the medium when they end.
     pub sync: bool,
     /// Go on after a failed I/O. fio's default is to stop the job.
@@ -148,11 +151,17 @@ impl ThreadSpec {
             seed: 0,
             sqthread_poll: false,
             sqthread_poll_cpu: None,
+            ring_syncs: false,
             sync: false,
             continue_on_error: false,
         }
     }
 
+    /// With a ring: whether such an I/O is an entry of it. Any other is a synchronous call.
+    #[inline]
+    pub(crate) fn is_entry(&self, ddir: Ddir) -> bool {
+        matches!(ddir, Ddir::Read | Ddir::Write) || self.ring_syncs && ddir.is_sync()
+    }
     /// What fio's `fixup_options` makes of the depths.
     pub(crate) fn fixed_up(mut self) -> ThreadSpec {
         self.iodepth = self.iodepth.max(1);

@@ -137,8 +137,12 @@ fn one_text(app: &Report, turnarounds: &[Turnaround], out: &mut String) {
         let rate = iops_text(app.rate(h.len()) as u64);
         let mean = finite(h.mean()) / 1e3;
         put!(out, "  {:18} {:9} {rate:>9} {mean:9.1}", op.name, h.len());
-        for ns in percentiles(h, &[50.0, 99.0, 99.9, 99.99]) {
-            put!(out, " {:>9}", microseconds(ns));
+        const TAILS: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
+        for (percent, ns) in TAILS.iter().zip(percentiles(h, &TAILS)) {
+            // Fewer operations than that have none beyond it.
+            let of_one = h.len() == 1 && *percent == 50.0;
+            let told = h.reaches(*percent) || of_one;
+            put!(out, " {:>9}", if told { microseconds(ns) } else { "-".into() });
         }
         put!(out, "\n");
     }

@@ -1,7 +1,7 @@
 //! What the run says to somebody who asks why, in lines of a hundred columns. Nothing is cut.
 
 use crate::number::{finite, percent};
-use wordline_base::{Ddir, Layer, life::LAYERS};
+use wordline_base::{Ddir, Histogram, Layer, life::LAYERS};
 use wordline_sim::{
     CachePartitionUse, Cause, ClassRow, Ended, LayerTable, LinkUse, Machine, RunResult,
     ThreadResult, Trend,
@@ -188,18 +188,24 @@ fn punctuality(thread: &ThreadResult) -> Vec<String> {
     let Some(lateness) = &thread.lateness else { return Vec::new() };
     let behind = &lateness.behind;
     let us = |ns: f64| format!("{:.1} us", finite(ns) / 1e3);
+    let tail = |h: &Histogram, percent: f64| {
+        h.reaches(percent).then(|| format!("{percent}% {}", us(h.percentile(percent) as f64)))
+    };
     let mut items = vec![
         format!("{} requests of '{}'", behind.len(), thread.name),
         format!(
-            "issued {} after their time in the mean, 99% {}, at most {}",
+            "issued {} after their time in the mean, {}at most {}",
             us(behind.mean()),
-            us(behind.percentile(99.0) as f64),
+            tail(behind, 99.0).map_or(String::new(), |text| format!("{text}, ")),
             us(behind.max() as f64)
         ),
     ];
     for (dir, latency) in Ddir::RW.iter().zip(&lateness.latency).filter(|(_, h)| !h.is_empty()) {
-        let (mean, tail) = (us(latency.mean()), us(latency.percentile(99.99) as f64));
-        items.push(format!("{} latency from the trace's time {mean}, 99.99% {tail}", dir.name()));
+        // The farthest percentile that requests lie beyond.
+        let far = [99.99, 99.9, 99.0].into_iter().find_map(|percent| tail(latency, percent));
+        let far = far.unwrap_or_else(|| format!("at most {}", us(latency.max() as f64)));
+        let mean = us(latency.mean());
+        items.push(format!("{} latency from the trace's time {mean}, {far}", dir.name()));
     }
     section("lateness", &items)
 }

@@ -388,7 +388,8 @@ fn lateness_of(thread: &ThreadResult) -> Option<Value> {
     let summary = |h: &Histogram, tail: f64| {
         let mut o = serde_json::Map::new();
         o.insert("mean".to_owned(), Value::from(finite(h.mean())));
-        o.insert(format!("p{tail}"), Value::from(h.percentile(tail)));
+        let at = h.reaches(tail).then(|| h.percentile(tail));
+        o.insert(format!("p{tail}"), Value::from(at));
         o.insert("max".to_owned(), Value::from(h.max()));
         Value::Object(o)
     };

@@ -2,7 +2,9 @@
 
 use crate::disks::{JobDisk, JobDisks};
 use crate::error::JobError;
+use crate::recorded::{Recorded, Replays};
 use crate::topology::Route;
+use std::collections::BTreeMap;
 use wordline_base::{Ddir, Rng, SectorSize, Seed};
 use wordline_fio::job::{Distribution, RandomGenerator};
 use wordline_fio::{Generator, Job, Plan, ZetanCache};
@@ -89,11 +91,11 @@ pub fn writes(plan: &Plan) -> String {
 }
 
 /// I/Os in a row without a write after which a job counts as one that does not write.
-const FRUITLESS: u32 = 100_000;
+const FRUITLESS: u64 = 100_000;
 
 /// Draws sectors as a plan's jobs write them, job after job in turn: what ages a drive for the run.
-/// The order is not that of the run ([`Generator::ageing`]). Without writing jobs, uniform over the
-/// drive.
+/// The order is not that of the run ([`Generator::ageing`]), but for the writes of a trace, which come in
+/// its own. Where nothing writes, uniform over the drive.
 pub struct WriteSampler {
     /// Writing threads.
     writers: Vec<Writer>,
@@ -115,12 +117,36 @@ pub struct WriteSampler {
 
 /// A thread that writes to a disk, among others perhaps.
 struct Writer {
-    generator: Generator,
+    writes: Writes,
     disk: u16,
     /// The disk is an array, and the drive this member of it.
     array: Option<(Layout, u32)>,
     /// I/Os in a row that were no writes to the disk.
-    fruitless: u32,
+    fruitless: u64,
+    /// So many of them, and it counts as one that does not write.
+    patience: u64,
+}
+
+/// Where the writes of a thread come from.
+enum Writes {
+    Job(Box<Generator>),
+    Trace(Replays),
+}
+
+impl Writes {
+    /// The next I/O, if there is one: offset and length on the disk where it is a write to it.
+    fn next(&mut self, disk: u16) -> Option<Option<(u64, u64)>> {
+        match self {
+            Writes::Job(generator) => {
+                let io = generator.next()?;
+                let writes = io.ddir == Ddir::Write
+                    && io.len > 0
+                    && io.offset >> DISK_SHIFT == u64::from(disk);
+                Some(writes.then(|| (io.offset & ((1 << DISK_SHIFT) - 1), io.len)))
+            }
+            Writes::Trace(replays) => Some(Some(replays.next())),
+        }
+    }
 }
 
 impl WriteSampler {
@@ -137,14 +163,50 @@ impl WriteSampler {
             behind: None,
         }
     }
+    /// The same where it is not known how fast the workload writes.
+    pub fn at_full_speed(self) -> WriteSampler {
+        WriteSampler { rate: None, ..self }
+    }
     /// What of this goes to the drive behind bridges, the outermost of so many bytes.
     pub fn behind(self, route: Route, outermost: u64) -> WriteSampler {
         WriteSampler { behind: Some((route, self.sector.of(outermost))), ..self }
     }
+    /// As a trace writes to a drive, which `uniform` is for.
+    pub fn of_trace(
+        recorded: &Recorded,
+        disks: &[JobDisk],
+        drive: usize,
+        uniform: WriteSampler,
+    ) -> WriteSampler {
+        let mut sampler = WriteSampler { rate: Some(0), ..uniform };
+        for disk in disks {
+            sampler.add_trace(recorded, disk, drive);
+        }
+        sampler
+    }
+    /// With what a trace writes to a disk.
+    fn add_trace(&mut self, recorded: &Recorded, disk: &JobDisk, drive: usize) {
+        let Some(member) = disk.member(drive) else { return };
+        let Some(runs) = recorded.runs(disk.disk) else { return };
+        let replays = Replays::new(runs.clone());
+        let patience = FRUITLESS.max(2 * replays.writes());
+        let array = disk.array.as_ref().map(|(_, layout)| (layout.clone(), member as u32));
+        let rate = recorded.rate(disk.disk).map(|bytes| share_of_member(disk, bytes));
+        let rate = rate.map(|bytes| self.sector.holding(bytes / self.drives()));
+        self.rate = self.rate.zip(rate).map(|(sum, rate)| sum.saturating_add(rate));
+        let writes = Writes::Trace(replays);
+        self.writers.push(Writer { writes, disk: disk.disk, array, fruitless: 0, patience });
+    }
+    /// Drives that the writes are spread over.
+    fn drives(&self) -> u64 {
+        self.behind.as_ref().map_or(1, |(route, _)| route.drives())
+    }
+
     /// As the jobs of `plan` write to a drive, which `uniform` is for; `cache` has sums that other
-    /// distributions needed too.
+    /// distributions needed too. `traces` has what the jobs that read one write, by their number.
     pub fn of_jobs(
         plan: &Plan,
+        traces: &BTreeMap<usize, Recorded>,
         disks: &JobDisks,
         drive: usize,
         uniform: WriteSampler,
@@ -153,7 +215,7 @@ impl WriteSampler {
     ) -> Result<WriteSampler, JobError> {
         let entropy = seed.stream("fio/entropy").next_u64();
         let draws = seed.stream("age/jobs").next_u64();
-        let mut writers = Vec::new();
+        let mut sampler = WriteSampler { rate: Some(0), ..uniform };
         let mut bytes = Some(0u64);
         for thread in plan.threads() {
             let job = plan.job_of(&thread);
@@ -162,7 +224,11 @@ impl WriteSampler {
             let here: Vec<(JobDisk, usize)> = placed.disks.iter().filter_map(of).collect();
             let Some((disk, member)) = here.first().cloned() else { continue };
             if job.read_iolog.is_some() {
-                bytes = None; // A log states no rate.
+                match traces.get(&(thread.job as usize)) {
+                    Some(recorded) => sampler.add_trace(recorded, &disk, drive),
+                    // It cannot be read twice: nothing is known of it.
+                    None => bytes = None,
+                }
                 continue;
             }
             if !job.rw.writes() {
@@ -173,22 +239,34 @@ impl WriteSampler {
             let failed = |error| JobError::Generator { place: job.place.clone(), error };
             let array = disk.array.as_ref().map(|(_, layout)| (layout.clone(), member as u32));
             let generator = generator.map_err(failed)?;
-            writers.push(Writer { generator, disk: disk.disk, array, fruitless: 0 });
+            let (writes, patience) = (Writes::Job(Box::new(generator)), FRUITLESS);
+            sampler.writers.push(Writer { writes, disk: disk.disk, array, fruitless: 0, patience });
             // Of its files each gets its share, and of an array's data and parity each of its drives.
             let share = |rate: u64| {
-                let of_files = rate * here.len() as u64 / placed.disks.len() as u64;
-                let Some((_, layout)) = &disk.array else { return of_files };
-                of_files * u64::from(1 + layout.level.parities()) / u64::from(layout.members)
+                share_of_member(&disk, rate * here.len() as u64 / placed.disks.len() as u64)
             };
             bytes =
                 bytes.zip(write_rate(job).map(share)).map(|(sum, rate)| sum.saturating_add(rate));
         }
         // Stripes go to all drives behind a bridge alike.
-        let drives = uniform.behind.as_ref().map_or(1, |(route, _)| route.drives());
-        let rate = bytes.map(|bytes| uniform.sector.holding(bytes / drives));
-        Ok(WriteSampler { writers, rate, ..uniform })
+        let rate = bytes.map(|bytes| sampler.sector.holding(bytes / sampler.drives()));
+        sampler.rate = sampler.rate.zip(rate).map(|(traces, jobs)| traces.saturating_add(jobs));
+        Ok(sampler)
     }
 
+    /// All that decides what the traces among the writers write, in which order, and how fast if it is aged at a
+    /// `pace`.
+    pub fn traces_key(&self, pace: bool) -> String {
+        let traces = self.writers.iter().filter_map(|writer| match &writer.writes {
+            Writes::Trace(replays) => Some(format!("disk {}: {}\n", writer.disk, replays.key())),
+            Writes::Job(_) => None,
+        });
+        let mut key: String = traces.collect();
+        if pace && !key.is_empty() {
+            key += &format!("{:?} sectors a second\n", self.rate);
+        }
+        key
+    }
     /// Whether the drive is aged by the plan's own writes.
     pub fn is_own(&self) -> bool {
         !self.writers.is_empty()
@@ -213,19 +291,13 @@ impl WriteSampler {
         let whole = self.behind.as_ref().map_or(self.sectors, |(_, sectors)| *sectors);
         while !self.writers.is_empty() {
             self.turn = (self.turn + 1) % self.writers.len();
-            let Writer { generator, disk, array, fruitless } = &mut self.writers[self.turn];
+            let Writer { writes, disk, array, fruitless, patience } = &mut self.writers[self.turn];
             *fruitless += 1;
-            match generator.next() {
-                Some(io)
-                    if io.ddir == Ddir::Write
-                        && io.len > 0
-                        && io.offset >> DISK_SHIFT == u64::from(*disk) =>
-                {
-                    let mut offset = io.offset & ((1 << DISK_SHIFT) - 1);
-                    let mut len = io.len;
+            match writes.next(*disk) {
+                Some(Some((mut offset, mut len))) => {
                     if let Some((layout, member)) = array {
                         let Some(run) = layout.written(*member, offset, len) else {
-                            if *fruitless >= FRUITLESS {
+                            if *fruitless >= *patience {
                                 self.writers.remove(self.turn);
                                 self.turn = 0;
                             }
@@ -241,18 +313,18 @@ impl WriteSampler {
                         return first as u32;
                     }
                     self.run = first..end;
-                    let (turn, tries) = (self.turn, *fruitless);
+                    let (turn, tried) = (self.turn, *fruitless >= *patience);
                     if let Some(sector) = self.next_of_run() {
                         self.writers[turn].fruitless = 0;
                         return sector as u32;
                     }
                     // It never writes to this drive.
-                    if tries >= FRUITLESS {
+                    if tried {
                         self.writers.remove(turn);
                         self.turn = 0;
                     }
                 }
-                Some(_) if *fruitless < FRUITLESS => {}
+                Some(None) if *fruitless < *patience => {}
                 // It has ended, or never writes (a mix of 100 % reads).
                 _ => {
                     self.writers.remove(self.turn);
@@ -269,6 +341,13 @@ impl WriteSampler {
         let sectors = self.sectors;
         self.run.by_ref().find_map(|sector| route.sector(sector).filter(|at| *at < sectors))
     }
+}
+
+/// Of so many bytes a second to a disk those to a drive of it: of an array's data and parity each drive has its
+/// part.
+fn share_of_member(disk: &JobDisk, rate: u64) -> u64 {
+    let Some((_, layout)) = &disk.array else { return rate };
+    rate * u64::from(1 + layout.level.parities()) / u64::from(layout.members)
 }
 
 /// Bytes a second that a job may write; none: as fast as it can. Writes of a mix that are not limited
@@ -302,7 +381,7 @@ mod tests {
         let disks = JobDisks::one(1 << 30);
         let uniform = WriteSampler::uniform(1 << 30, SectorSize::KIB_4, Seed(3));
         let cache = &mut ZetanCache::default();
-        WriteSampler::of_jobs(plan, &disks, 0, uniform, Seed(3), cache).unwrap()
+        WriteSampler::of_jobs(plan, &BTreeMap::new(), &disks, 0, uniform, Seed(3), cache).unwrap()
     }
 
     #[test]

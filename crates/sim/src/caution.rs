@@ -3,6 +3,7 @@
 
 use crate::Precondition;
 use crate::drive::LAST_WINDOWS;
+use crate::replay::Replayed;
 use crate::result::{ArrayResult, Trend};
 use wordline_device::PowerStats;
 use wordline_ftl::SlcUse;
@@ -43,6 +44,8 @@ pub(crate) struct Seen<'a> {
     pub collected: Option<f64>,
     /// Jobs that began their blocks anew in the order of before, and how often.
     pub repeats: Vec<(String, u64)>,
+    /// A trace is replayed, which has no options of a job's.
+    pub replay: Option<Replayed>,
 }
 
 const AGE: &str = "--precondition steady ages the drive first";
@@ -146,8 +149,11 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
                         ", because the collector rested before it (while ageing it was {wa:.2})"
                     )
                 });
-                let remedy =
-                    if new || aged.is_some() { AGE } else { "A longer run shows where it ends" };
+                let remedy = match seen.replay {
+                    _ if new || aged.is_some() => AGE,
+                    Some(_) => "A longer trace shows where it ends",
+                    None => "A longer run shows where it ends",
+                };
                 all.push(format!(
                     "write amplification rose during the run ({course}){why}: a writer that goes on \
                      gets slower than it was here. {remedy}"
@@ -155,8 +161,12 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
             }
             Trend::Falling => all.push(format!(
                 "write amplification fell during the run ({course}): what this writer leaves \
-                 differs from the state that it found. A ramp_time leaves the first part out, a longer run \
-                 shows where it ends"
+                 differs from the state that it found. {}",
+                match seen.replay {
+                    Some(_) => "A longer trace shows where it ends",
+                    None =>
+                        "A ramp_time leaves the first part out, a longer run shows where it ends",
+                }
             )),
         }
     } else {
@@ -175,7 +185,15 @@ const AWAY: f64 = 0.1;
 fn elsewhere(seen: &Seen) -> Option<String> {
     let rested = seen.prepared == Some(Precondition::Random);
     let ran = seen.collected.filter(|_| seen.scattered && seen.repeats.is_empty())?;
+    const LONGER: &str = "A longer trace shows where it is level";
     let (windows, advice) = match seen.prepared? {
+        Precondition::Steady if seen.replay == Some(Replayed::ByTime) => (
+            LAST_WINDOWS,
+            "--precondition paced ages with the trace's writes at their mean rate. A longer trace shows where \
+             write amplification is level",
+        ),
+        Precondition::Steady if seen.replay.is_some() => (LAST_WINDOWS, LONGER),
+        Precondition::Paced if seen.replay.is_some() => (LAST_WINDOWS / 2, LONGER),
         Precondition::Steady => (
             LAST_WINDOWS,
             "--precondition paced ages at the job's own rate. A ramp_time leaves out the time until write \
@@ -379,6 +397,7 @@ mod tests {
             by_third: Some([4.0, 4.1, 3.9]),
             collected: Some(4.0),
             repeats: Vec::new(),
+            replay: None,
         }
     }
 

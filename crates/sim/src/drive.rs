@@ -25,7 +25,8 @@ pub enum Precondition {
     None,
     /// Every sector written once, in order.
     Fill,
-    /// Filled, then overwritten by the job's own distribution until write amplification is steady.
+    /// Filled, then overwritten by the job's own distribution, or by the writes of a trace in its order, until write
+    /// amplification is steady. Uniformly at random where nothing writes or it is not known where.
     Steady,
     /// Filled, then overwritten uniformly at random until steady, and left alone until the collector rests.
     Random,
@@ -59,8 +60,8 @@ impl Precondition {
             Precondition::None => "A drive fresh from the factory",
             Precondition::Fill => "Every sector written once, in order",
             Precondition::Steady => {
-                "Filled, then overwritten with the job's own distribution until write amplification is \
-                 steady"
+                "Filled, then overwritten with the job's own distribution, or with a trace's writes in their \
+                 order, until write amplification is steady"
             }
             Precondition::Random => {
                 "Filled, overwritten uniformly at random until steady, then a tenth by the job's own \
@@ -68,8 +69,8 @@ impl Precondition {
             }
             Precondition::Paced => {
                 "Filled, overwritten uniformly at random until lines are collected, then by the job's own \
-                 writes at the job's own rate (rate, rate_iops; full speed without) until the collector \
-                 keeps pace"
+                 writes at the job's own rate (rate, rate_iops; full speed without), or with a trace's at \
+                 their mean rate, until the collector keeps pace"
             }
         }
     }
@@ -85,11 +86,22 @@ pub(crate) fn aged_at(ageing: &[f64], windows: usize) -> Option<f64> {
 }
 
 /// The state of a drive that a run finds, in words.
-pub(crate) fn described(prepared: Option<Precondition>, ageing: &[f64], unsteady: bool) -> String {
+pub(crate) fn described(
+    prepared: Option<Precondition>,
+    ageing: &[f64],
+    unsteady: bool,
+    uniform: bool,
+) -> String {
     let Some(state) = prepared else { return "as it was served".into() };
     let how = match state {
         Precondition::None => return "fresh from the factory".into(),
         Precondition::Fill => return "every sector was written once, in order".into(),
+        Precondition::Steady if unsteady && uniform => {
+            "filled, then overwritten uniformly at random to the limit of ageing, not to a steady state"
+        }
+        Precondition::Steady if uniform => {
+            "filled, then overwritten uniformly at random until write amplification was steady"
+        }
         Precondition::Steady if unsteady => {
             "filled, then overwritten to the limit of ageing, not to a steady state"
         }
@@ -126,6 +138,8 @@ pub struct About {
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit.
     pub unsteady: bool,
+    /// It was aged by uniform writes alone.
+    pub uniform: bool,
     /// All that the state depends on, as text; empty where nobody is to find it by that.
     pub key: String,
 }
@@ -161,7 +175,7 @@ impl About {
             head.extend((end as u32).to_le_bytes());
             head.extend(&text.as_bytes()[..end]);
         }
-        head.push(u8::from(self.unsteady));
+        head.push(u8::from(self.unsteady) | u8::from(self.uniform) << 1);
         let ageing = &self.ageing[self.ageing.len().saturating_sub(About::WINDOWS)..];
         head.extend((ageing.len() as u32).to_le_bytes());
         head.extend(ageing.iter().flat_map(|wa| wa.to_le_bytes()));
@@ -195,7 +209,8 @@ impl About {
             let read = String::from_utf8(bytes(n)?);
             *text = read.map_err(|_| LoadError::Damaged("a text in its head is none"))?;
         }
-        let unsteady = bytes(1)?[0] != 0;
+        let flags = bytes(1)?[0];
+        let (unsteady, uniform) = (flags & 1 != 0, flags & 2 != 0);
         let n = count(About::WINDOWS, &mut bytes)?;
         let ageing = bytes(8 * n)?;
         let end = read.get() + 8;
@@ -216,7 +231,7 @@ impl About {
                     .ok_or(LoadError::Damaged("its preparation has no such name"))?,
             ),
         };
-        Ok(About { device, ftl, prepared, ageing, unsteady, key })
+        Ok(About { device, ftl, prepared, ageing, unsteady, uniform, key })
     }
 }
 
@@ -266,6 +281,8 @@ pub struct Drive {
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit, before write amplification was steady.
     pub unsteady: bool,
+    /// It was aged by uniform writes, as the workload has none, or none that are known.
+    pub uniform: bool,
     /// Sectors a second that the device lets be programmed.
     program_rate: u64,
 }
@@ -292,10 +309,21 @@ impl Drive {
             0 => u64::MAX,
             bytes => geometry.sector.of(bytes),
         };
-        let (ageing, unsteady) = (Vec::new(), false);
+        let (ageing, unsteady, uniform) = (Vec::new(), false, false);
         let prepared = Some(Precondition::None);
         let config = Arc::new(config.clone());
-        Ok(Drive { nand, ftl, kind, config, stamps, prepared, ageing, unsteady, program_rate })
+        Ok(Drive {
+            nand,
+            ftl,
+            kind,
+            config,
+            stamps,
+            prepared,
+            ageing,
+            unsteady,
+            uniform,
+            program_rate,
+        })
     }
 
     /// What it was made of.
@@ -336,6 +364,7 @@ impl Drive {
                 self.paced(job, look)?;
             }
         }
+        self.uniform = !job.is_own();
         self.prepared = Some(how);
         Ok(())
     }
@@ -464,6 +493,7 @@ impl Drive {
             prepared: self.prepared,
             ageing: self.ageing.clone(),
             unsteady: self.unsteady,
+            uniform: self.uniform,
             key: key.into(),
         };
         about.save_drive(|w| self.ftl.save(w), &self.stamps, w)
@@ -504,7 +534,7 @@ impl Drive {
         }
         self.ftl = ftl;
         (self.prepared, self.ageing) = (about.prepared, about.ageing);
-        self.unsteady = about.unsteady;
+        (self.unsteady, self.uniform) = (about.unsteady, about.uniform);
         if self.stamps.is_on() {
             let known = stamps.is_some();
             self.stamps = stamps.unwrap_or_else(|| Stamps::new(capacity));

@@ -1,7 +1,7 @@
 //! Whether I/O came at the times that were asked for: a trace's, or a rate's. What is late waits outside of the
 //! machine, where no latency counts it.
 
-use crate::result::{DirResult, Lateness, ThreadResult};
+use crate::result::{Course, DirResult, Lateness, ThreadResult};
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 use wordline_app::{Load, Turnaround};
@@ -19,12 +19,70 @@ pub(crate) struct Punctuality {
     so_far: Lateness,
     /// Times of requests in flight; of equal ones the oldest is taken to come back first.
     due: BTreeMap<Sent, VecDeque<Time>>,
+    /// How many these are.
+    in_flight: u64,
+    /// The first and the last time.
+    times: Option<(Time, Time)>,
+    /// The end of the last request so far.
+    end: Time,
+    /// In flight as requests went out.
+    depths: Depths,
+}
+
+/// Sums over requests in a row, of a number that doubles as there are more of them.
+#[derive(Clone, Default)]
+struct Depths {
+    /// Requests in each.
+    each: u64,
+    sums: Vec<u64>,
+    /// Requests in the last one.
+    last: u64,
+}
+
+impl Depths {
+    /// Sums that are kept: thirds of them are as exact as that.
+    const MOST: usize = 96;
+
+    fn add(&mut self, depth: u64) {
+        if self.sums.is_empty() || self.last == self.each {
+            if self.sums.len() == Self::MOST {
+                self.sums = self.sums.chunks(2).map(|two| two.iter().sum()).collect();
+                self.each *= 2;
+            }
+            self.each = self.each.max(1);
+            self.sums.push(0);
+            self.last = 0;
+        }
+        self.last += 1;
+        if let Some(sum) = self.sums.last_mut() {
+            *sum += depth;
+        }
+    }
+    /// The mean of each third; what is left over counts to the second.
+    fn thirds(&self) -> [f64; 3] {
+        let n = self.sums.len();
+        let third = n / 3;
+        let mean = |from: usize, to: usize| {
+            let whole = (to - from) as u64 * self.each;
+            let requests = if to == n { whole + self.last - self.each } else { whole };
+            let sum: u64 = self.sums[from..to].iter().sum();
+            sum as f64 / requests.max(1) as f64
+        };
+        match third {
+            0 => [0.0; 3],
+            _ => [mean(0, third), mean(third, n - third), mean(n - third, n)],
+        }
+    }
 }
 
 impl Punctuality {
     /// A request goes out that was due at `at`.
     pub fn sent(&mut self, (offset, len, ddir): (u64, u32, Ddir), at: Time) {
         self.due.entry((offset, len, ddir as u8)).or_default().push_back(at);
+        let first = self.times.map_or(at, |(first, _)| first);
+        self.times = Some((first, at));
+        self.in_flight += 1;
+        self.depths.add(self.in_flight);
     }
     /// It is back, `latency` after its issue. Between the time that the thread slept to and the issue it was
     /// woken, and prepared the request.
@@ -41,6 +99,8 @@ impl Punctuality {
             equal.remove();
         }
         let Some(from_due) = at.map(|at| now.since(at)) else { return };
+        self.in_flight -= 1;
+        self.end = now;
         self.so_far.behind.add(from_due.0.saturating_sub(latency.0));
         if ok && !ddir.is_sync() {
             self.so_far.latency[ddir as usize].add(from_due.0);
@@ -48,7 +108,13 @@ impl Punctuality {
     }
     /// None for a trace whose times are not asked for.
     pub fn result(&self) -> Option<Lateness> {
-        (!self.so_far.behind.is_empty()).then(|| self.so_far.clone())
+        let (first, last) = self.times?;
+        let course = Course {
+            length: last.since(first),
+            drained: self.end.since(last),
+            in_flight: self.depths.thirds(),
+        };
+        (!self.so_far.behind.is_empty()).then(|| Lateness { course, ..self.so_far.clone() })
     }
 }
 
@@ -65,37 +131,81 @@ fn told(ns: f64) -> String {
     Span(if ns < 1_000 { ns } else { ns / 100 * 100 }).to_string()
 }
 
-/// A request that is late by less than the mean latency is a matter of the processor: its thread was woken, or its
-/// core was busy. What is later than that counts, if it is more than 1 % of the requests, or if it is above a
-/// tenth of the mean latency when spread over all.
+/// A lateness below this is a matter of the processor: the thread was woken, or its core was busy.
+const LEAST: f64 = 100e3;
+/// One above this is none, however slow the machine and however rare the requests of the trace.
+const MOST: f64 = 1e6;
+
+/// What is later than its time by more than this is late: the mean latency, but on a machine that is slower than its
+/// trace no more than the mean time between two requests. A latency that grows with the load would
+/// excuse the lateness that comes of the same load.
+fn limit(latency: f64, lateness: &Lateness) -> f64 {
+    let gap = lateness.course.length.0 as f64 / lateness.behind.len().max(1) as f64;
+    latency.min(gap.clamp(LEAST, MOST))
+}
+
+/// What a replay is to be warned of.
+pub(crate) fn replayed(thread: &ThreadResult) -> Vec<String> {
+    late(thread).into_iter().chain(piled_up(thread)).collect()
+}
+
+/// In flight at the end of a trace, in the mean of its last third, before a growth of it is told.
+const PILE: f64 = 32.0;
+
+/// Requests came faster than they were served, from the beginning of the trace to its end.
+fn piled_up(thread: &ThreadResult) -> Option<String> {
+    let Course { length, drained, in_flight: [a, b, c] } = thread.lateness.as_ref()?.course;
+    let grew = c >= PILE && b > 1.25 * a && c > 1.25 * b;
+    // A load that was served leaves no more than the last requests.
+    (grew && drained.0 > length.0 / 20).then(|| {
+        format!(
+            "'{}' asks for more than was served: {a:.0}, {b:.0} and {c:.0} requests were in flight in the thirds of its \
+             trace, and after the last one came it took {} more to serve them, beside {} of the trace. The longer the \
+             trace, the longer its latencies. A larger --time-scale asks for less a second",
+            thread.name,
+            told(drained.0 as f64),
+            told(length.0 as f64)
+        )
+    })
+}
+
+/// Late requests count if they are more than 1 % of all, or if their lateness is above a tenth of the limit when
+/// spread over all.
 pub(crate) fn late(thread: &ThreadResult) -> Option<String> {
     let lateness = thread.lateness.as_ref()?;
     let latency = all(thread.dirs.iter().map(|d: &DirResult| &d.lat)).mean();
     let behind = &lateness.behind;
+    let limit = limit(latency, lateness);
     let (mut requests, mut sum) = (0, 0.0);
     for (bucket, n) in behind.buckets() {
         let value = midpoint(bucket).clamp(behind.min(), behind.max()) as f64;
-        if value > latency {
+        if value > limit {
             requests += n;
             sum += value * n as f64;
         }
     }
     let of = behind.len() as f64;
-    if requests as f64 <= 0.01 * of && sum <= 0.1 * latency * of {
+    if requests as f64 <= 0.01 * of && sum <= 0.1 * limit * of {
         return None;
     }
     let counted = all(&lateness.latency);
+    // The farthest percentile that requests lie beyond.
+    let far = [99.99, 99.9, 99.0].into_iter().find(|percent| counted.reaches(*percent));
+    let far = match far {
+        Some(percent) => format!("{percent}% {}", told(counted.percentile(percent) as f64)),
+        None => format!("{} at most", told(counted.max() as f64)),
+    };
     Some(format!(
         "'{}' did not keep the times of its trace: {requests} of {} requests ({:.1}%) were issued later than their \
-         time by more than the mean latency, {} in the mean and {} at most. Latency counts from the issue; from the \
-         trace's time it is {} in the mean, 99.99% {}. A larger --time-scale asks for less a second",
+         time by more than {}, {} in the mean and {} at most. Latency counts from the issue; from the \
+         trace's time it is {} in the mean, {far}. A larger --time-scale asks for less a second",
         thread.name,
         behind.len(),
         100.0 * requests as f64 / of,
+        told(limit),
         told(sum / (requests as f64).max(1.0)),
         told(behind.max() as f64),
         told(counted.mean()),
-        told(counted.percentile(99.99) as f64),
     ))
 }
 
@@ -322,8 +432,68 @@ mod tests {
         let many = late(&thread(10_000, &[(0, 980), (20_000, 20)])).expect("2 % of the requests");
         assert!(many.contains("20 of 1000 requests (2.0%)"), "{many}");
         let much = late(&thread(10_000, &[(0, 999), (5_000_000, 1)])).expect("half of the latency");
-        assert!(much.contains("1 of 1000") && much.contains("99.99% 5.0"), "{much}");
+        assert!(
+            much.contains("1 of 1000") && much.contains("5.0") && much.contains(", 99.9% "),
+            "{much}"
+        );
         assert_eq!(late(&ThreadStats::new(1, &ThreadPlan::default()).result), None, "no trace");
+    }
+
+    /// Latency that grows with the load does not excuse what comes late by the same load.
+    #[test]
+    fn a_slower_machine_is_late_as_well() {
+        // 130 ms of a trace: two thirds of its requests are late by 150 ms on each machine.
+        for latency in [100_000, 50_000_000, 1_200_000_000, 5_000_000_000] {
+            let mut slow = thread(latency, &[(1_000, 300), (150_000_000, 700)]);
+            let lateness = slow.lateness.as_mut().expect("a trace");
+            lateness.course.length = Span::from_ms(130);
+            let told = late(&slow).expect("700 are late");
+            assert!(told.contains("700 of 1000 requests"), "{latency}: {told}");
+        }
+        // Requests that are rare, of a machine that is as slow: a tick of the processor is no lateness.
+        let mut rare = thread(5_000_000, &[(400_000, 1_000)]);
+        rare.lateness.as_mut().expect("a trace").course.length = Span::from_secs(100);
+        assert_eq!(late(&rare), None);
+    }
+
+    #[test]
+    fn what_piles_up_to_the_end_of_a_trace_is_told() {
+        // A request each millisecond, which takes so long.
+        let run = |service: &dyn Fn(u64) -> u64| {
+            let mut p = Punctuality::default();
+            let mut back: Vec<(u64, u64)> = Vec::new();
+            for i in 0..1_000u64 {
+                let now = i * 1_000_000;
+                back.sort_unstable();
+                for &(at, offset) in back.iter().filter(|(at, _)| *at <= now) {
+                    p.back((offset, 512, Ddir::Write), true, Span(1), Time(at));
+                }
+                back.retain(|(at, _)| *at > now);
+                p.sent((i * 512, 512, Ddir::Write), Time(now));
+                back.push((now + service(i), i * 512));
+            }
+            back.sort_unstable();
+            for (at, offset) in back {
+                p.back((offset, 512, Ddir::Write), true, Span(1), Time(at));
+            }
+            let mut thread = ThreadStats::new(1, &ThreadPlan::default()).result;
+            thread.lateness = p.result();
+            thread
+        };
+        let ms = |n: u64| n * 1_000_000;
+        // It serves one in two.
+        let told = piled_up(&run(&|i| ms(1 + i))).expect("a pile");
+        assert!(told.contains("The longer the trace, the longer its latencies"), "{told}");
+        assert!(told.contains("it took 1s more"), "{told}");
+        assert_eq!(piled_up(&run(&|_| ms(200))), None, "200 in flight all the time");
+        assert_eq!(
+            piled_up(&run(&|i| ms(if i > 900 { 60 } else { 1 }))),
+            None,
+            "a burst at the end"
+        );
+        assert_eq!(piled_up(&run(&|_| 80_000)), None);
+        let short = run(&|i| ms(1 + i)).lateness.expect("a trace").course;
+        assert!(short.in_flight[2] > 4.0 * short.in_flight[0], "{short:?}");
     }
 
     #[test]

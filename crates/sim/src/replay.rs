@@ -2,11 +2,12 @@
 
 use crate::disks::JobDisk;
 use crate::pace::Punctuality;
+use crate::recorded::Recorded;
 use crate::result::Lateness;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use wordline_base::{Ddir, IoClass, Span, Time};
-use wordline_host::address;
 use wordline_host::source::{Next, Source};
+use wordline_host::{DISK_SHIFT, address};
 use wordline_trace::{Align, Arrival, Clock, Fit, Reader, Request, Rounded, TraceError, Wrap};
 
 /// What fio's options make of a trace's requests.
@@ -41,6 +42,13 @@ impl Shift {
     }
 }
 
+/// How a trace is replayed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Replayed {
+    ByTime,
+    AsFastAsItCan,
+}
+
 /// A trace as the host sees it.
 pub struct TraceSource {
     /// The trace.
@@ -49,6 +57,8 @@ pub struct TraceSource {
     clock: Clock,
     /// Disks that it goes to, and how its requests are made to fit each.
     fits: Vec<(u16, Fit)>,
+    /// Volumes that came up, and the last of them.
+    seen: (BTreeSet<u32>, Option<u32>),
     /// The place in that list of the disk of each volume so far.
     volumes: BTreeMap<u32, usize>,
     /// What is added to their times.
@@ -63,6 +73,8 @@ pub struct TraceSource {
     punctuality: Punctuality,
     /// It issues no more.
     stopped: bool,
+    /// A job reads it, in place of a replay.
+    of_job: bool,
 }
 
 impl TraceSource {
@@ -72,6 +84,7 @@ impl TraceSource {
             reader,
             clock,
             fits: disks.iter().map(|d| (d.disk, Fit::new(wrap, d.bytes))).collect(),
+            seen: (BTreeSet::new(), None),
             volumes: BTreeMap::new(),
             shift: Shift::NONE,
             held: None,
@@ -79,11 +92,18 @@ impl TraceSource {
             issued: 0,
             punctuality: Punctuality::default(),
             stopped: false,
+            of_job: false,
         }
     }
-    /// The same with its times and volumes changed.
-    pub fn shifted(self, shift: Shift) -> TraceSource {
-        TraceSource { shift, ..self }
+    /// The same for a job, by its options.
+    pub fn of_job(self, shift: Shift) -> TraceSource {
+        let fits = self.fits.into_iter().map(|(disk, fit)| (disk, fit.of_job()));
+        TraceSource { shift, fits: fits.collect(), of_job: true, ..self }
+    }
+    /// What a run of it can be told, if it is a replay and no job's.
+    pub(crate) fn replay(&self) -> Option<Replayed> {
+        let timed = self.clock != Clock::ClosedLoop;
+        (!self.of_job).then_some(if timed { Replayed::ByTime } else { Replayed::AsFastAsItCan })
     }
     /// The drives take whole blocks of so many bytes.
     pub fn on_blocks(self, lba: u32, align: Align) -> TraceSource {
@@ -104,6 +124,25 @@ impl TraceSource {
             }
         }
         None
+    }
+    /// Reads on to the end, and keeps the writes: of each disk so many bytes of them at most.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the trace, and a request that the disks cannot take.
+    pub fn record(mut self, most: u64) -> Result<Recorded, TraceError> {
+        let mut recorded = Recorded::default();
+        while let Some((request, arrival)) = self.fetch()? {
+            if let Arrival::At(at) = arrival {
+                recorded.came_at(at);
+            }
+            if request.op == Ddir::Write && request.len > 0 {
+                let (disk, offset) =
+                    (request.offset >> DISK_SHIFT, request.offset & ((1 << DISK_SHIFT) - 1));
+                recorded.add(disk as u16, offset, request.len.into(), most);
+            }
+        }
+        Ok(recorded)
     }
     /// Why it ended early, if it did.
     pub fn error(&self) -> Option<&TraceError> {
@@ -138,11 +177,19 @@ impl TraceSource {
 
     /// Which of the disks a volume is on.
     fn disk_of(&mut self, volume: u32) -> usize {
+        if self.seen.1 != Some(volume) {
+            self.seen.0.insert(volume);
+            self.seen.1 = Some(volume);
+        }
         if self.fits.len() == 1 {
             return 0;
         }
         let next = self.volumes.len() % self.fits.len();
         *self.volumes.entry(volume).or_insert(next)
+    }
+    /// Volumes that came up so far, and the disks that they are on.
+    pub fn spread(&self) -> (usize, usize) {
+        (self.seen.0.len(), self.fits.len())
     }
     /// Volumes by name and the disk that each went to, where there are several disks.
     pub fn volumes(&self) -> impl Iterator<Item = (String, u16)> {

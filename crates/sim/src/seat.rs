@@ -33,6 +33,8 @@ pub(crate) struct DriveSeat {
     pub ageing: Vec<f64>,
     /// Ageing ended before a steady state.
     pub unsteady: bool,
+    /// It was aged by uniform writes alone.
+    pub uniform: bool,
     /// Capacitors keep the FTL's buffer, and not the cache in front of it.
     pub keeps_buffer_alone: bool,
 }
@@ -49,7 +51,7 @@ impl DriveSeat {
     }
 
     pub fn described(&self) -> String {
-        drive::described(self.prepared, &self.ageing, self.unsteady)
+        drive::described(self.prepared, &self.ageing, self.unsteady, self.uniform)
     }
 
     /// What its flash did, LUN by LUN.

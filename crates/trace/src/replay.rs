@@ -130,6 +130,8 @@ pub struct Fit {
     /// Bytes of a logical block.
     lba: u64,
     align: Align,
+    /// A job's options fit it, not those of a replay.
+    of_job: bool,
     /// Requests moved.
     pub wrapped: u64,
     /// What was made whole blocks.
@@ -139,8 +141,12 @@ pub struct Fit {
 impl Fit {
     /// To a drive that takes any offset and length.
     pub fn new(wrap: Wrap, drive_bytes: u64) -> Fit {
-        let (lba, align) = (1, Align::Error);
-        Fit { wrap, drive_bytes, lba, align, wrapped: 0, rounded: Rounded::default() }
+        let (lba, align, of_job) = (1, Align::Error, false);
+        Fit { wrap, drive_bytes, lba, align, of_job, wrapped: 0, rounded: Rounded::default() }
+    }
+    /// For a job that reads the trace.
+    pub fn of_job(self) -> Fit {
+        Fit { of_job: true, ..self }
     }
     /// To one of logical blocks.
     pub fn on_blocks(self, lba: u32, align: Align) -> Fit {
@@ -202,8 +208,12 @@ impl Fit {
             return Err(reader.error_here(message));
         }
         if self.wrap == Wrap::Error {
+            let remedy = match self.of_job {
+                true => "replay_scale, which divides offsets, wordline replay --wrap,",
+                false => "--wrap,",
+            };
             let message = format!(
-                "{} is beyond the end of the drive of {drive} bytes: use --wrap, or a larger drive",
+                "{} is beyond the end of the drive of {drive} bytes: use {remedy} or a larger drive",
                 what()
             );
             return Err(reader.error_here(message));

@@ -109,7 +109,8 @@ pub struct WindowLimits {
     pub span_within: f64,
     /// At most this share of what is stale in closed lines may lie in lines that were closed before ageing began. Where cold
     /// data were never moved their lines gather what is stale until they are worth collecting: space that is spare then,
-    /// and is not yet.
+    /// and is not yet. More may lie there if it is always the same: what is overwritten is always the same, too, and these
+    /// lines never come to be worth it.
     pub kept: f64,
     /// Share of the capacity that is overwritten at least.
     pub least: f64,
@@ -161,14 +162,14 @@ impl Steady {
     }
 }
 
-/// Of what is stale in closed lines, the share that lies in those that were opened up to this one in their order.
-fn kept<T: Translation + ?Sized>(ftl: &T, opened: Option<u64>) -> f64 {
+/// What is stale in closed lines that were opened up to this one in their order, and in all closed ones.
+fn stale<T: Translation + ?Sized>(ftl: &T, opened: Option<u64>) -> (u64, u64) {
     let (mut old, mut all) = (0, 0);
     for line in ftl.closed_lines() {
         all += line.stale;
         old += if Some(line.opened) <= opened { line.stale } else { 0 };
     }
-    old as f64 / all.max(1) as f64
+    (old, all)
 }
 
 /// Overwrites sectors that `next` chooses until write amplification is steady. Who ages a drive settles it
@@ -184,8 +185,8 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
     let mut report = Steady { windows: Vec::new(), steady: false, sectors: 0 };
     let mut drawn = Default::default();
     let begun = ftl.closed_lines().map(|line| line.opened).max();
-    // Windows in a row in which space had to be made.
-    let mut collecting = 0;
+    // Windows in a row in which space had to be made, and in which nothing more became stale where it was before.
+    let (mut collecting, mut unchanged, mut old) = (0, 0, 0);
     while (report.sectors as f64) < capacity * limits.most {
         let before = *ftl.counters();
         overwrite_drawn(ftl, stamps, next, window, &mut drawn)?;
@@ -200,13 +201,17 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
         }
         let freed = ftl.counters().lines_freed > before.lines_freed;
         collecting = if freed { collecting + 1 } else { 0 };
+        let (now, all) = stale(ftl, begun);
+        unchanged = if now == old { unchanged + 1 } else { 0 };
+        old = now;
+        let settled = now as f64 <= limits.kept * all.max(1) as f64;
         let n = limits.windows;
         let span = ((report.windows.len() as f64 * limits.span) as usize).max(n);
         let level = |n, within| collecting >= 2 * n && report.is_level(n, within);
         if enough
             && level(n, limits.within)
             && (span == n || level(span, limits.span_within))
-            && kept(ftl, begun) <= limits.kept
+            && (settled || unchanged >= 2 * n)
         {
             report.steady = true;
             break;

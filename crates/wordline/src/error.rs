@@ -66,9 +66,6 @@ pub enum StateError {
     /// A program has no rate of its own that a drive could be aged at.
     #[error("a program states no rate to precondition the drive at: use --precondition random")]
     PaceOfProgram,
-    /// Nor has a trace.
-    #[error("a trace states no rate to precondition the drive at: use --precondition random")]
-    PaceOfTrace,
     /// A program beside others ends with them.
     #[error("a program given with --with runs beside others: name one with --app, or give jobs")]
     NothingBeside,

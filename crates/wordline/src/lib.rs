@@ -71,7 +71,7 @@ mod topology;
 
 pub use error::{Error, Misaligned, StateError};
 pub use nodes::{HostNode, NetworkNode, Node, Nodes, SwitchNode};
-pub use plan::{Checked, Log, Logs, NoLogs, Plan, Prepared, Replay, Step, Watch, Workload, jobs};
+pub use plan::{Checked, Logs, NoLogs, Plan, Prepared, Replay, Step, Watch, Workload, jobs};
 pub use run::{Expected, Run};
 pub use scale::{Scale, ScaleError, Scaled};
 pub use system::System;

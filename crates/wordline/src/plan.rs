@@ -3,6 +3,7 @@
 use crate::error::{Error, StateError};
 use crate::run::{Expected, Run};
 use crate::{System, align, parts};
+use std::collections::BTreeMap;
 use std::io::{self, Cursor, Write};
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,11 +15,11 @@ use wordline_host::source::ThreadSpec;
 use wordline_host::{Engine, StackConfig};
 use wordline_sim::{
     AnySource, ArrayNode, BuildError, Drive, DriveNode, ExitRule, JobDisk, JobDisks, Options, Part,
-    Precondition, Route, Start, SystemConfig, ThreadPlan, ThreadSetup, TraceSource, Units, World,
-    WriteSampler, ageing, setup,
+    Precondition, Recorded, Route, Start, SystemConfig, ThreadPlan, ThreadSetup, TraceSource,
+    Units, World, WriteSampler, ageing, setup,
 };
 use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap};
-use wordline_translation::{AgeError, Ended};
+use wordline_translation::{AgeError, Ended, WindowLimits};
 
 /// What runs on a system: jobs, or a trace. A program is of the system (`Sources::app`); jobs run
 /// beside it.
@@ -44,32 +45,33 @@ impl Replay {
     pub const DEPTH: u32 = 4096;
 }
 
-/// A trace that was opened.
-pub struct Log {
-    /// Its requests.
-    pub reader: Reader,
-    /// It is a file, which can be opened a second time.
-    pub again: bool,
-}
-
-/// Opens the traces that a workload reads. Each is asked for twice where it is read through before the
-/// run, to refuse it for a request.
+/// Opens the traces that a workload reads.
 pub trait Logs {
-    /// The trace of a replay (`None`), or of a job with `read_iolog`.
+    /// The trace of a replay (`None`), or of a job with `read_iolog`, for the run. Each is asked for once.
     ///
     /// # Errors
     ///
     /// What the caller finds wrong with the trace: [`Error::Open`], or [`Error::Trace`].
-    fn open(&mut self, job: Option<&Job>) -> Result<Log, Error>;
+    fn open(&mut self, job: Option<&Job>) -> Result<Reader, Error>;
+    /// The same to be read through before the run: to refuse it for a request, or to age a drive with its writes.
+    /// None for what can be read once alone, as standard input.
+    ///
+    /// # Errors
+    ///
+    /// As [`Logs::open`].
+    fn beforehand(&mut self, job: Option<&Job>) -> Result<Option<Reader>, Error>;
 }
 
 /// A workload that reads no trace.
 pub struct NoLogs;
 
 impl Logs for NoLogs {
-    fn open(&mut self, job: Option<&Job>) -> Result<Log, Error> {
+    fn open(&mut self, job: Option<&Job>) -> Result<Reader, Error> {
         let of = |job: &Job| format!("{}: job '{}'", job.place, job.name);
         Err(Error::NoLogs { reader: job.map_or("a replay".into(), of) })
+    }
+    fn beforehand(&mut self, _: Option<&Job>) -> Result<Option<Reader>, Error> {
+        Ok(None)
     }
 }
 
@@ -80,17 +82,12 @@ struct InMemory {
 }
 
 impl Logs for InMemory {
-    fn open(&mut self, _: Option<&Job>) -> Result<Log, Error> {
+    fn open(&mut self, _: Option<&Job>) -> Result<Reader, Error> {
         let options = OpenOptions { name: self.name.clone(), ..OpenOptions::default() };
-        let reader = wordline_trace::open(Cursor::new(Arc::clone(&self.bytes)), options)?;
-        Ok(Log { reader, again: true })
+        Ok(wordline_trace::open(Cursor::new(Arc::clone(&self.bytes)), options)?)
     }
-}
-
-/// A function that opens traces.
-impl<F: FnMut(Option<&Job>) -> Result<Log, Error>> Logs for F {
-    fn open(&mut self, job: Option<&Job>) -> Result<Log, Error> {
-        self(job)
+    fn beforehand(&mut self, job: Option<&Job>) -> Result<Option<Reader>, Error> {
+        self.open(job).map(Some)
     }
 }
 
@@ -215,15 +212,12 @@ impl Plan {
         let units = self.units(&drives)?;
         let disks = self.disks(&units)?;
         let mut threads = self.threads(&machine, &disks, zetans)?;
-        let bays = self.bays(drives, &units, &disks, zetans)?;
+        let traces = self.recorded(&disks)?;
+        let bays = self.bays(drives, &units, &disks, &traces, zetans)?;
         let apps = self.apps(disks.first().bytes)?;
         let paced = self.state == Precondition::Paced;
-        match &self.workload {
-            Workload::Replay(_) if paced => return Err(StateError::PaceOfTrace.into()),
-            Workload::Replay(_) => {}
-            Workload::Jobs(jobs) => {
-                align::check_jobs(jobs, &machine, &disks, self.align, &mut threads)?;
-            }
+        if let Workload::Jobs(jobs) = &self.workload {
+            align::check_jobs(jobs, &machine, &disks, self.align, &mut threads)?;
         }
         if paced && !apps.is_empty() {
             return Err(StateError::PaceOfProgram.into());
@@ -231,6 +225,7 @@ impl Plan {
         if threads.is_empty() && self.system.config.app.is_none() && !apps.is_empty() {
             return Err(StateError::NothingBeside.into());
         }
+        let notes = self.ageing_notes(&traces, &bays, !apps.is_empty());
         let layout = layout(&apps);
         let config = &self.system.config;
         for (i, (app, (_, program))) in apps.into_iter().zip(config.programs()).enumerate() {
@@ -242,7 +237,90 @@ impl Plan {
         World::check(&machine, &infos, &mut threads).map_err(|e| self.system.misfit(e))?;
         let first = disks.first().clone();
         let (is_ready, loaded, shared) = (false, false, false);
-        Ok(Checked { plan: self, bays, threads, layout, first, is_ready, loaded, shared })
+        Ok(Checked { plan: self, bays, threads, layout, first, notes, is_ready, loaded, shared })
+    }
+
+    /// What the traces of the workload write, if that is to age a drive: by the number of the job, 0 for a replay.
+    /// Those that can be read once alone have none.
+    fn recorded(&mut self, disks: &JobDisks) -> Result<Traces, Error> {
+        let mut traces = Traces::new();
+        if !self.ages_by_writes() {
+            return Ok(traces);
+        }
+        let Plan { logs, align, workload, .. } = self;
+        let mut read = |number, job: Option<&Job>, on: &[JobDisk], source: &Opened| {
+            let Some(reader) = logs.beforehand(job)? else { return Ok(()) };
+            let bytes = on.iter().map(|disk| disk.bytes).sum::<u64>();
+            let most = (bytes as f64 * WindowLimits::default().most) as u64;
+            let source = source(reader).on_blocks(largest_block(on), *align);
+            traces.insert(number, source.record(most)?);
+            Ok::<(), Error>(())
+        };
+        match workload {
+            Workload::Replay(replay) => {
+                let on = disks.of_first_host();
+                let source = |reader| TraceSource::new(reader, replay.clock, replay.wrap, &on);
+                read(0, None, &on, &source)?;
+            }
+            Workload::Jobs(jobs) => {
+                for (number, job) in jobs.jobs.iter().enumerate() {
+                    if job.read_iolog.is_some() {
+                        let on = disks.place(job)?.disks;
+                        let source = |reader| setup::replay_source(job, reader, &on);
+                        read(number, Some(job), &on, &source)?;
+                    }
+                }
+            }
+        }
+        Ok(traces)
+    }
+    /// The workload's own writes are to age the drive.
+    fn ages_by_writes(&self) -> bool {
+        use Precondition::{Paced, Random, Steady};
+        matches!(self.state, Steady | Random | Paced)
+    }
+    /// Writes of the run that took no part in ageing the drive.
+    fn ageing_notes(&self, traces: &Traces, bays: &[Bay], programs: bool) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.ages_by_writes() {
+            return notes;
+        }
+        let uniform = bays.iter().all(|bay| !bay.sampler.is_own());
+        let instead = match self.state {
+            Precondition::Steady if uniform => "it was aged by uniform writes",
+            _ => "they took no part in ageing it",
+        };
+        if programs {
+            notes.push(format!(
+                "what a program writes follows from what comes back to it, and is not known before the run finds the \
+                 drive: {instead}"
+            ));
+        }
+        let reads = match &self.workload {
+            Workload::Replay(_) => 1,
+            Workload::Jobs(jobs) => jobs.jobs.iter().filter(|j| j.read_iolog.is_some()).count(),
+        };
+        if traces.len() < reads {
+            notes.push(format!(
+                "a trace that is no file can be read once, so its writes were not known before the run found the \
+                 drive: {instead}"
+            ));
+        } else if reads > 0 && uniform && self.state == Precondition::Steady {
+            notes.push(format!("the trace has no writes to age the drive with: {instead}"));
+        }
+        let (written, room) = (
+            traces.values().map(Recorded::bytes).sum::<u64>(),
+            bays.iter().map(|bay| bay.drive.bytes()).sum::<u64>(),
+        );
+        if self.state == Precondition::Steady && written > 0 && written < room {
+            notes.push(format!(
+                "the trace writes {:.1} MB, {:.2}% of the drive: ageing wrote them again and again in the same order, \
+                 which leaves whole lines stale. --precondition random begins with uniform writes",
+                written as f64 / 1e6,
+                100.0 * written as f64 / room as f64
+            ));
+        }
+        notes
     }
 
     fn disks(&self, units: &Units) -> Result<JobDisks, Error> {
@@ -262,6 +340,7 @@ impl Plan {
         drives: Vec<Drive>,
         units: &Units,
         disks: &JobDisks,
+        traces: &Traces,
         zetans: &mut ZetanCache,
     ) -> Result<Vec<Bay>, Error> {
         let machine = self.system.machine();
@@ -276,9 +355,15 @@ impl Plan {
             }
             let sampler = match &self.workload {
                 Workload::Jobs(jobs) => {
-                    WriteSampler::of_jobs(jobs, disks, unit, uniform, Seed(self.seed), zetans)?
+                    let seed = Seed(self.seed);
+                    WriteSampler::of_jobs(jobs, traces, disks, unit, uniform, seed, zetans)?
                 }
-                Workload::Replay(_) => uniform,
+                Workload::Replay(_) => match traces.get(&0) {
+                    Some(trace) => {
+                        WriteSampler::of_trace(trace, &disks.of_first_host(), unit, uniform)
+                    }
+                    None => uniform.at_full_speed(),
+                },
             };
             Ok(Bay { name: node.name.clone(), drive, sampler, seed: own, unit, route })
         };
@@ -316,18 +401,17 @@ impl Plan {
         // A trace that is to be refused for a request is read through before anything is simulated.
         // Blocks of 512 bytes fit nearly all traces, and what is no file cannot be read twice: these
         // show on the way.
-        let mut open =
-            |job: Option<&Job>, on: &[JobDisk], source: &dyn Fn(Reader) -> TraceSource| {
-                let lba = on.iter().map(|disk| disk.lba).max().unwrap_or(512);
-                let mut log = logs.open(job)?;
-                if how == Align::Error && lba > 512 && log.again {
-                    if let Some(error) = source(log.reader).on_blocks(lba, how).misaligned() {
-                        return Err(error.into());
-                    }
-                    log = logs.open(job)?;
-                }
-                Ok(AnySource::Trace(Box::new(source(log.reader).on_blocks(lba, how))))
-            };
+        let mut open = |job: Option<&Job>, on: &[JobDisk], source: &Opened| {
+            let lba = largest_block(on);
+            if how == Align::Error
+                && lba > 512
+                && let Some(reader) = logs.beforehand(job)?
+                && let Some(error) = source(reader).on_blocks(lba, how).misaligned()
+            {
+                return Err(error.into());
+            }
+            Ok(AnySource::Trace(Box::new(source(logs.open(job)?).on_blocks(lba, how))))
+        };
         match &self.workload {
             Workload::Jobs(jobs) => {
                 let replay = &mut |job: &Job, on: &[JobDisk]| {
@@ -369,16 +453,18 @@ impl Plan {
     /// # Errors
     ///
     /// Values that make no drive ([`Error::Config`], [`Error::Build`]), and a state that is of one drive ([`Error::State`]).
-    pub fn check_to_share(self, zetans: &mut ZetanCache) -> Result<Checked, Error> {
+    pub fn check_to_share(mut self, zetans: &mut ZetanCache) -> Result<Checked, Error> {
         let drives = self.fresh()?;
         let units = self.units(&drives)?;
         let disks = self.disks(&units)?;
-        let bays = self.bays(drives, &units, &disks, zetans)?;
+        let traces = self.recorded(&disks)?;
+        let bays = self.bays(drives, &units, &disks, &traces, zetans)?;
         let apps = self.apps(disks.first().bytes)?;
         let layout = layout(&apps);
         let first = disks.first().clone();
-        let (threads, is_ready, loaded, shared) = (Vec::new(), false, false, true);
-        Ok(Checked { plan: self, bays, threads, layout, first, is_ready, loaded, shared })
+        let (threads, notes) = (Vec::new(), Vec::new());
+        let (is_ready, loaded, shared) = (false, false, true);
+        Ok(Checked { plan: self, bays, threads, layout, first, notes, is_ready, loaded, shared })
     }
 
     /// What the drives of [`Plan::share`] depend on, as text: plans with equal ones can share them.
@@ -468,6 +554,16 @@ impl Plan {
     }
 }
 
+/// What traces write, by the number of the job that reads them.
+type Traces = BTreeMap<usize, Recorded>;
+/// Makes a source of a trace that was opened.
+type Opened<'a> = dyn Fn(Reader) -> TraceSource + 'a;
+
+/// Bytes of the largest logical block of these disks.
+fn largest_block(on: &[JobDisk]) -> u32 {
+    on.iter().map(|disk| disk.lba).max().unwrap_or(512)
+}
+
 /// What the files of programs take, one program behind the other.
 fn layout(apps: &[App]) -> Vec<Extent> {
     apps.iter().flat_map(App::layout).collect()
@@ -481,6 +577,8 @@ impl Replay {
         let mut spec = ThreadSpec::new("replay", engine, self.depth);
         spec.continue_on_error = true;
         spec.hipri = stack.hipri && engine == Engine::IoUring;
+        // A ring that is polled takes no fsync (IORING_SETUP_IOPOLL): a call makes it.
+        spec.ring_syncs = matches!(engine, Engine::Libaio | Engine::IoUring) && !spec.hipri;
         // By timestamps the submitter may be late; what comes back must not wait for it. A ring or a queue in
         // user mode is the submitter's own to look at.
         let timed = self.clock != Clock::ClosedLoop;
@@ -569,6 +667,8 @@ pub struct Checked {
     layout: Vec<Extent>,
     /// The disk that they are on.
     first: JobDisk,
+    /// What is to be known of ageing.
+    notes: Vec<String>,
     /// The drives are in the plan's state, but for a program's files.
     is_ready: bool,
     /// The drive's state is one that was saved, in place of the plan's.
@@ -629,6 +729,7 @@ impl Checked {
                 false => format!("at most {rate} B/s of {jobs:?}"),
             };
         }
+        key += &self.bays[0].sampler.traces_key(*state == Precondition::Paced);
         Some(key)
     }
     /// Takes up the state that [`Checked::save_aged`] wrote with this key: the plan's, as if the drive had
@@ -764,9 +865,9 @@ impl Checked {
 
     /// The drives are taken as they are. Reports say what was done to it, and name the plan's state.
     pub fn as_it_is(self) -> Prepared {
-        let Checked { plan, bays, threads, loaded, .. } = self;
+        let Checked { plan, bays, threads, notes, loaded, .. } = self;
         let drives = bays.into_iter().map(|bay| bay.drive).collect();
-        Prepared { plan, drives, threads, loaded }
+        Prepared { plan, drives, threads, notes, loaded }
     }
 }
 
@@ -799,6 +900,8 @@ pub struct Prepared {
     plan: Plan,
     drives: Vec<Drive>,
     threads: Vec<ThreadSetup>,
+    /// What is to be known of ageing.
+    notes: Vec<String>,
     loaded: bool,
 }
 
@@ -827,10 +930,12 @@ impl Prepared {
     ///
     /// [`Error::Build`]: hosts and drives do not go together.
     pub fn start(self) -> Result<Run, Error> {
-        let Prepared { plan, drives, threads, loaded } = self;
+        let Prepared { plan, drives, threads, notes, loaded } = self;
+        // A state that was loaded was aged by something else.
+        let notes = if loaded { Vec::new() } else { notes };
         let expected = plan.expected();
         let disks = plan.disks(&plan.units(&drives)?)?;
-        Run::new(plan, drives, disks, threads, expected, loaded)
+        Run::new(plan, drives, disks, (threads, notes), expected, loaded)
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Run {
     by_user: bool,
     /// Why the run is stopped, if it is not for a reason that the user knows.
     why: Option<String>,
+    /// What is to be known of how the drive was aged.
+    ageing: Vec<String>,
     over: bool,
     loaded: bool,
     /// Jobs that ask to poll for their completions and have them by interrupt.
@@ -40,7 +42,7 @@ impl Run {
         plan: Plan,
         drives: Vec<Drive>,
         disks: JobDisks,
-        threads: Vec<ThreadSetup>,
+        (threads, ageing): (Vec<ThreadSetup>, Vec<String>),
         expected: Expected,
         loaded: bool,
     ) -> Result<Run, Error> {
@@ -56,17 +58,8 @@ impl Run {
         }
         let world = World::new(&plan.system.machine(), drives, threads, &plan.options)
             .map_err(|e| plan.system.misfit(e))?;
-        Ok(Run {
-            plan,
-            world,
-            expected,
-            disks,
-            by_user: false,
-            why: None,
-            over: false,
-            loaded,
-            not_polled,
-        })
+        let (by_user, why, over) = (false, None, false);
+        Ok(Run { plan, world, expected, disks, by_user, why, ageing, over, loaded, not_polled })
     }
 
     /// Goes on by up to so many events. False once all is done.
@@ -140,7 +133,7 @@ impl Run {
 
     /// What came of the run, as far as it went.
     pub fn finish(self) -> RunResult {
-        let mut notes = Vec::new();
+        let mut notes = self.ageing.clone();
         if let Workload::Jobs(jobs) = &self.plan.workload {
             let system = &self.plan.system;
             let (stack, on_host) = (&system.config.stack, system.ftl_on_host());
@@ -194,6 +187,17 @@ impl Run {
             for (volume, disk) in trace.volumes() {
                 let name = self.disks.iter().find(|d| d.disk == disk).map_or("", |d| &d.name);
                 notes.push(format!("volume {volume} was replayed on {name}"));
+            }
+            let (volumes, disks) = trace.spread();
+            if volumes > 1 && disks == 1 {
+                let remedy = match self.plan.workload {
+                    Workload::Replay(_) => ". --volume replays one of them",
+                    Workload::Jobs(_) => "",
+                };
+                notes.push(format!(
+                    "the trace has {volumes} volumes: all were replayed on one drive, each at its own addresses, on top \
+                     of each other{remedy}"
+                ));
             }
             let summary = trace.reader().summary().to_string();
             notes.extend(summary.lines().map(str::to_owned));

@@ -77,7 +77,9 @@ See also: wordline device list, wordline device check NAME";
 
 pub(super) const REPLAY_HELP: &str = "\
 Requests are issued at their times in the trace, --time-scale times these, or as fast as
---closed-loop allows. The trace is read as it is replayed, and may be larger than memory.
+--closed-loop allows; a flush holds back nothing that follows it. The trace is read as it is replayed, and
+may be larger than memory. --precondition steady ages the drive with the trace's own writes in their order,
+paced with these at their mean rate.
 
 Examples:
   wordline replay msr.csv --device intel-750-400g

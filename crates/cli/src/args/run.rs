@@ -374,6 +374,12 @@ pub struct ReplayArgs {
     /// Take addresses beyond the drive modulo its size instead of refusing them
     #[arg(long)]
     pub wrap: bool,
+    /// Replay N times under as many seeds, from --seed on, the drive prepared anew each time, and tell means with
+    /// their 95 % confidence intervals. Seeds draw the drive, its ageing, and what the trace does not say
+    #[arg(long, value_name = "N", help_heading = "Results")]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
+    #[arg(conflicts_with_all = ["timeline", "over_time", "save_state", "slowest"])]
+    pub repeat: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

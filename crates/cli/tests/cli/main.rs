@@ -1,5 +1,6 @@
 //! The program from outside: arguments, files, exit status, bytes written.
 
+mod ageing;
 mod align;
 mod bad;
 mod cache;

@@ -366,3 +366,48 @@ fn what_is_back_does_not_wait_for_a_late_submitter() {
         assert!(behind > 5_000_000.0, "{stack}: {behind} ns");
     }
 }
+
+/// In the trace a flush came from a thread of its own, and took as long as the drive did.
+#[test]
+fn a_flush_holds_back_nothing_that_follows() {
+    let place = Place::new();
+    let trace = |flushes: bool| -> String {
+        let line = |i: u64| {
+            let (at, place) = (i * 200, i * 7_919 % 100_000 * 4096);
+            match i % 20 {
+                0 if flushes => format!("{at},w,{place},4096\n{},f,0,0\n", at + 5),
+                0 => format!("{at},w,{place},4096\n"),
+                _ => format!("{at},r,{place},4096\n"),
+            }
+        };
+        (0..2_000).map(line).collect()
+    };
+    place.file("with.csv", trace(true));
+    place.file("without.csv", trace(false));
+    let columns = "--columns time=1:us,op=2,offset=3:byte,size=4:byte,flush=f";
+    // Flushes of a buffer that is lost without power end with programs of many pages.
+    let drive = "--device z-ssd-small --precondition fill --set cache.capacitor=false \
+                 --set ftl.firmware.protected=false --set nand.t_program=3ms";
+    let programs = |name: &str, more: &str| {
+        let words = format!("replay {name} {columns} {drive} --output-format=json {more}");
+        place.run(&words).ok().json()
+    };
+    for stack in ["linux-libaio", "linux-io_uring", "spdk"] {
+        let of = |name: &str| programs(name, &format!("--stack {stack}"));
+        let (with, without) = (of("with.csv"), of("without.csv"));
+        assert_eq!(int(&with, "/jobs/0/sync/total_ios"), 100, "{stack}");
+        let flush = float(&with, "/jobs/0/sync/lat_ns/mean");
+        assert!(flush > 2_000_000.0, "{stack}: a flush takes {flush} ns");
+        let behind = |result: &Value| float(result, "/wordline/lateness/0/behind_ns/max");
+        assert!(behind(&with) < behind(&without) + 100_000.0, "{stack}: {}", behind(&with));
+        // A write ends in memory, whatever is flushed meanwhile.
+        let write = |result: &Value| float(result, "/jobs/0/write/lat_ns/mean");
+        assert!(write(&with) < 2.0 * write(&without), "{stack}: {}", write(&with));
+    }
+    for stack in ["linux-libaio", "linux-io_uring", "spdk"] {
+        let of = |name: &str| programs(name, &format!("--stack {stack} --closed-loop 32"));
+        let write = |result: &Value| float(result, "/jobs/0/write/lat_ns/mean");
+        let (with, without) = (write(&of("with.csv")), write(&of("without.csv")));
+        assert!(with < 1_000_000.0, "{stack}: {with} ns, and {without} ns without flushes");
+    }
+}

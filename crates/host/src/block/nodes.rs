@@ -214,34 +214,49 @@ impl<S: Source> Host<S> {
         }
         let thread = &mut self.threads[t];
         let is_aio = match thread.spec().engine {
-            Engine::Libaio | Engine::IoUring => matches!(node.ddir, Ddir::Read | Ddir::Write),
+            Engine::Libaio | Engine::IoUring => thread.spec().is_entry(node.ddir),
             Engine::Spdk => true,
             Engine::Pvsync2 | Engine::Null => false,
         };
-        let sq = thread.engine.submitter();
-        if is_aio && sq != NONE {
+        if !is_aio {
+            let sleeping = matches!(thread.asleep(), Asleep::Call | Asleep::Hybrid);
+            return self.goes_on(ctx, t, sleeping, on);
+        }
+        if node.ddir.is_sync() && thread.spec().ring_syncs {
+            return self.sync_done(ctx, n, on);
+        }
+        self.ring_done(ctx, n, on);
+    }
+
+    /// An entry of a ring is complete.
+    pub(crate) fn ring_done(&mut self, ctx: &mut Ctx, n: u32, on: Option<u32>) {
+        let t = self.block.nodes[n].thread;
+        let sq = self.threads[t].engine.submitter();
+        if sq != NONE {
             self.threads[sq].engine.sent_is_back();
         }
         let thread = &mut self.threads[t];
-        let sleeping = if is_aio {
-            thread.engine.complete(n);
-            let reaper = thread.engine.partner();
-            if reaper != NONE {
-                if self.threads[reaper].asleep() == Asleep::Events {
-                    self.wake(ctx, reaper, on);
-                }
-                return;
+        thread.engine.complete(n);
+        let reaper = thread.engine.partner();
+        if reaper != NONE {
+            if self.threads[reaper].asleep() == Asleep::Events {
+                self.wake(ctx, reaper, on);
             }
-            match thread.asleep() {
-                Asleep::Events => thread.engine.has_enough(),
-                asleep => asleep == Asleep::Timer,
-            }
-        } else {
-            matches!(thread.asleep(), Asleep::Call | Asleep::Hybrid)
+            return;
+        }
+        let sleeping = match thread.asleep() {
+            Asleep::Events => thread.engine.has_enough(),
+            asleep => asleep == Asleep::Timer,
         };
+        self.goes_on(ctx, t, sleeping, on);
+    }
+
+    /// A thread that sleeps for what is over is woken, and one that looks for it sees it.
+    #[inline]
+    fn goes_on(&mut self, ctx: &mut Ctx, t: u32, sleeping: bool, on: Option<u32>) {
         if sleeping {
             self.wake(ctx, t, on);
-        } else if thread.step() == Step::Looked {
+        } else if self.threads[t].step() == Step::Looked {
             self.notice(ctx, t);
         }
     }

@@ -68,6 +68,9 @@ impl<S: Source> Host<S> {
             Ddir::Sync | Ddir::DataSync => Opcode::Flush,
         };
         match n.ddir {
+            Ddir::Sync | Ddir::DataSync if thread.call.is_batch() => {
+                return self.leave_sync(ctx, t);
+            }
             Ddir::Sync | Ddir::DataSync => return self.flush_bio(ctx, t),
             Ddir::Trim => thread.call.divided = false,
             Ddir::Read | Ddir::Write => {

@@ -145,7 +145,7 @@ impl<S: Source> Host<S> {
             }
         };
         match thread.spec().engine {
-            Engine::Libaio | Engine::IoUring if matches!(ddir, Ddir::Read | Ddir::Write) => {
+            Engine::Libaio | Engine::IoUring if thread.spec().is_entry(ddir) => {
                 thread.engine.cur_depth += 1;
                 let batch = thread.spec().iodepth_batch as usize;
                 let node = self.new_node(t, ddir, self.block.place(offset), len);

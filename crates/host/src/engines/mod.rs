@@ -4,6 +4,7 @@ mod direct;
 pub(crate) mod fio;
 mod spdk;
 mod uring;
+mod work;
 
 use crate::block::NONE;
 use crate::source::ThreadSpec;
@@ -47,6 +48,14 @@ pub(crate) struct InEngine {
     submitter: u32,
     /// The job of that thread.
     owner: u32,
+    /// Syncs of the ring that no worker has taken.
+    works: VecDeque<u32>,
+    /// Workers that make the calls of these.
+    workers: Vec<u32>,
+    /// Of a worker: the job that it works for.
+    works_for: u32,
+    /// And the sync at hand.
+    at_work: u32,
 }
 
 impl InEngine {
@@ -70,6 +79,10 @@ impl InEngine {
             partner: NONE,
             submitter: NONE,
             owner: NONE,
+            works: VecDeque::new(),
+            workers: Vec::new(),
+            works_for: NONE,
+            at_work: NONE,
         }
     }
     /// A thread reaps for a job: each knows the other.

@@ -8,8 +8,8 @@
 //!   looks at the completion ring in user mode.
 //! - With both the kernel thread polls the queue, too.
 //!
-//! As with libaio, fsync and trim are synchronous calls here. Left out: registered buffers and
-//! files, linked entries, io-wq.
+//! As with libaio, trim is a synchronous call here, and fsync one or a work item (`work`). Left out: registered
+//! buffers and files, linked entries, io-wq.
 
 use crate::block::NONE;
 use crate::driver::poll::Loop;

@@ -187,6 +187,10 @@ impl<S: Source> Host<S> {
             let selects = may_select(stack.flashshare.select_isr, thread.spec())
                 && not_selected(thread.spec(), disk.paths.is_array()).is_none();
             let hipri = knows && thread.spec().hipri;
+            debug_assert!(
+                !thread.spec().ring_syncs
+                    || matches!(thread.spec().engine, Engine::Libaio | Engine::IoUring)
+            );
             thread.driver.allow(hipri, selects);
             thread.turn_to(home, disk, hctx);
             // Who polls for what is under way, or for what a file system submitted, has to stay at that queue.
@@ -316,7 +320,12 @@ impl<S: Source> Host<S> {
             }
         }
         let threads = placing.threads;
-        let reapers = threads.iter().any(|t| t.engine.partner() != NONE || t.engine.is_submitter());
+        let elsewhere = |t: &Thread<S>| {
+            // The workers of an io_uring are bound to no core.
+            let workers = t.spec().ring_syncs && t.spec().engine == Engine::IoUring;
+            t.engine.partner() != NONE || t.engine.is_submitter() || workers
+        };
+        let reapers = threads.iter().any(elsewhere);
         let in_use: usize = threads.iter().map(|t| t.spec().iodepth as usize + 1).sum();
         let requests = in_use.min(1 << 16);
         for (disk, (queue, has)) in disks.iter_mut().zip(settings.iter().zip(&queues)) {

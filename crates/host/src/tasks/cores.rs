@@ -157,7 +157,8 @@ impl<S: Source> Host<S> {
         let thread = &self.threads[t];
         let from = thread.core();
         // Others are in the midst of a submission, or are to look at the queue of one.
-        let between = matches!(thread.asleep, Asleep::Call | Asleep::Events | Asleep::Timer);
+        let between =
+            matches!(thread.asleep, Asleep::Call | Asleep::Events | Asleep::Timer | Asleep::Work);
         if !between || self.is_free(from) {
             return;
         }

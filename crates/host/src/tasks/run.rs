@@ -85,6 +85,10 @@ impl<S: Source> Host<S> {
             Step::NextBio => self.next_bio(ctx, t),
             Step::Kworker => self.kworker(ctx, t),
             Step::Worked => self.worked(ctx, t),
+            Step::LeaveSync => self.sync_left(ctx, t),
+            Step::Work => self.work(ctx, t),
+            Step::SyncSent => self.sync_sent(ctx, t),
+            Step::SyncOver => self.sync_over(ctx, t),
         }
     }
 

@@ -4,8 +4,8 @@
 //! - pvsync2 has one I/O: a system call that submits it and sleeps until it is done.
 //! - libaio follows fio: I/Os are queued until there are `iodepth_batch`, io_submit sends them, and
 //!   once `iodepth` are queued io_getevents waits for `iodepth_batch_complete_min` and takes up to
-//!   `_max`, again and again until `iodepth_low` are left. Flushes and trims are synchronous calls,
-//!   made once nothing waits for its io_submit (fio_libaio_queue).
+//!   `_max`, again and again until `iodepth_low` are left. Flushes and trims are synchronous calls
+//!   (of a replay flushes are entries: `engines::work`), made once nothing waits for its io_submit (fio_libaio_queue).
 //! - A thread that waits in io_getevents is woken by every completion, as in Linux 4.14, and looks
 //!   whether they are enough.
 //!
@@ -125,6 +125,11 @@ pub(crate) enum Step {
     /// A kworker begins, and is through.
     Kworker,
     Worked,
+    /// A sync of a ring is left to a worker, which takes it, waits for its flush, and completes the entry.
+    LeaveSync,
+    Work,
+    SyncSent,
+    SyncOver,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

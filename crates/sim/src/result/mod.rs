@@ -22,7 +22,7 @@ pub use host::{
 pub use machine::{DirectionOverTime, FreeLines, Intervals, Machine};
 use serde::{Serialize, Serializer};
 pub use thread::{
-    DepthSearch, HistLine, LatencyOverTime, Lateness, Log, LogKind, LogLine, SteadyResult,
+    Course, DepthSearch, HistLine, LatencyOverTime, Lateness, Log, LogKind, LogLine, SteadyResult,
     ThreadResult,
 };
 use wordline_base::{Life, Tracks};

@@ -114,6 +114,20 @@ pub struct Lateness {
     /// From the trace's time to completion, by `Ddir::Read`, `Write`, `Trim`, of those that succeeded.
     #[serde(rename = "latency_ns")]
     pub latency: [Histogram; 3],
+    /// The trace's own course.
+    #[serde(skip)]
+    pub course: Course,
+}
+
+/// How a trace went by: what it asked for, and what was in flight.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Course {
+    /// From its first time to its last.
+    pub length: Span,
+    /// From its last time to the end of the last request.
+    pub drained: Span,
+    /// In flight as requests went out, in the mean of each third of them.
+    pub in_flight: [f64; 3],
 }
 
 /// The queue depth that `latency_target` has come to.

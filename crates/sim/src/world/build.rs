@@ -96,7 +96,7 @@ impl World {
         let mut on_host = Vec::with_capacity(drives.len());
         let (mut most, mut versions) = (0, true);
         for (number, (drive, node)) in drives.into_iter().zip(&config.drives).enumerate() {
-            let Drive { nand, mut ftl, stamps, prepared, ageing, unsteady, .. } = drive;
+            let Drive { nand, mut ftl, stamps, prepared, ageing, unsteady, uniform, .. } = drive;
             if config.orders_collection(number)
                 && let Some(ftl) = ftl.ordered()
             {
@@ -141,6 +141,7 @@ impl World {
                 prepared,
                 ageing,
                 unsteady,
+                uniform,
                 keeps_buffer_alone: of.device.cache.as_ref().is_some_and(|c| !c.capacitor)
                     && of.ftl.keeps_buffer(),
             });

@@ -22,13 +22,16 @@ impl World {
     /// What a reader of the result should know of the drives.
     pub(super) fn warnings(&self, machine: &Machine) -> Vec<String> {
         let mut repeats: Vec<(String, u64)> = Vec::new();
-        let mut scattered = false;
+        let (mut scattered, mut replay) = (false, None);
         for source in self.sources() {
             scattered |= match source {
                 AnySource::Job(job) => job.writes_scattered(),
                 AnySource::Trace(_) | AnySource::App(_) => true,
                 AnySource::Cpu(_) => false,
             };
+            if let AnySource::Trace(trace) = source {
+                replay = replay.or(trace.replay());
+            }
             let repeated = match source {
                 AnySource::Job(job) => job.repeats(),
                 _ => None,
@@ -71,6 +74,7 @@ impl World {
                     let user = c.user_sectors as f64;
                     (user > 0.0).then(|| (user + c.moved() as f64) / user)
                 },
+                replay,
                 repeats: if d == 0 { std::mem::take(&mut repeats) } else { Vec::new() },
             });
             let limits = &drive.controller.config().limits;
@@ -255,7 +259,7 @@ impl World {
         let iologs = self.iologs();
         let machine = self.machine(now, &host, generated);
         let mut warnings: Vec<String> =
-            self.threads.iter().filter_map(|t| pace::late(&t.result)).collect();
+            self.threads.iter().flat_map(|t| pace::replayed(&t.result)).collect();
         warnings.extend(rated.iter().filter_map(Rated::warning));
         warnings.extend(self.apps.iter().filter_map(|seat| {
             let app = seat.app.borrow();
