@@ -411,6 +411,36 @@ mod tests {
         assert!(warnings(&Seen { scattered: false, by_third: None, ..filled }).is_empty());
     }
 
+    /// A replay has no options of a job's.
+    #[test]
+    fn advice_of_a_replay_can_be_followed() {
+        let falls = Some([9.0, 4.1, 4.0]);
+        let fell = |replay| Seen { by_third: falls, lines_freed: 99, replay, ..seen() };
+        let of = |seen: &Seen| warnings(seen).join(" ");
+        assert!(of(&fell(None)).contains("A ramp_time leaves the first part out"));
+        let away = |prepared, replay| Seen {
+            prepared: Some(prepared),
+            by_third: Some([9.0, 9.0, 9.0]),
+            collected: Some(9.0),
+            lines_freed: 99,
+            replay,
+            ..seen()
+        };
+        let (timed, closed) = (Some(Replayed::ByTime), Some(Replayed::AsFastAsItCan));
+        for (seen, words) in [
+            (fell(timed), "A longer trace shows where it ends"),
+            (
+                away(Precondition::Steady, timed),
+                "--precondition paced ages with the trace's writes",
+            ),
+            (away(Precondition::Steady, closed), "A longer trace shows where it is level"),
+            (away(Precondition::Paced, timed), "A longer trace shows where it is level"),
+        ] {
+            let told = of(&seen);
+            assert!(told.contains(words) && !told.contains("ramp_time"), "{told}");
+        }
+    }
+
     #[test]
     fn writes_that_stay_in_the_hosts_memory_are_told() {
         assert_eq!(in_page_cache(0, 0), None);

@@ -371,7 +371,8 @@ impl Drive {
 
     /// Overwrites what the sampler draws until write amplification is steady.
     fn steady(&mut self, sampler: &mut WriteSampler, look: &mut Look<'_>) -> Result<(), AgeError> {
-        self.steady_within(sampler, WindowLimits::default(), look)
+        let limits = WindowLimits { repeats: sampler.repeats(), ..WindowLimits::default() };
+        self.steady_within(sampler, limits, look)
     }
     fn steady_within(
         &mut self,

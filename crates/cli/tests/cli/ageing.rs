@@ -82,8 +82,7 @@ fn a_state_says_where_uniform_writes_made_it() {
     assert!(prepared(&piped).contains("uniformly at random"), "{}", prepared(&piped));
     assert!(aged_at(&piped) > 1.3, "{}", aged_at(&piped));
     assert!(notes(&piped).contains("can be read once"), "{}", notes(&piped));
-    let program =
-        "run --app rocksdb-readwhilewriting --set app.lsm.keys=20000 --set app.runtime=5ms";
+    let program = "--app rocksdb-readwhilewriting --set app.lsm.keys=20000 --set app.runtime=5ms";
     let program =
         place.json(&format!("{program} --precondition steady --device cnex-small --scale 1/4"));
     assert!(prepared(&program).contains("uniformly at random"), "{}", prepared(&program));
