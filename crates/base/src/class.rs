@@ -190,25 +190,24 @@ impl IoClass {
     }
 }
 
-/// `be/4`, `rt/0 high`, `none latency`: class and level, then what is not as usual. Real time and best
-/// effort alone have levels that count.
+/// `be/4`, `rt/0 high`, `urgent attr=latency`: class and level if there is one, then what is not as usual; `none` if nothing
+/// is. Real time and best effort alone have levels that count.
 impl fmt::Display for IoClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = match (self.priority(), self.level()) {
-            (p @ (Priority::None | Priority::Idle), 0) => p.name().to_owned(),
-            (p, level) => format!("{}/{level}", p.name()),
+        let priority = match (self.priority(), self.level()) {
+            (Priority::None, 0) => None,
+            (Priority::Idle, 0) => Some(Priority::Idle.name().to_owned()),
+            (p, level) => Some(format!("{}/{level}", p.name())),
         };
-        for word in [
-            (self.queue() != QueuePriority::Medium).then(|| self.queue().name()),
-            (self.workload() != Workload::None).then(|| self.workload().name()),
-        ]
-        .into_iter()
-        .flatten()
-        {
-            text.push(' ');
-            text.push_str(word);
+        let queue = (self.queue() != QueuePriority::Medium).then(|| self.queue().name().to_owned());
+        // A word of its own would read as the latency of a direction in a table.
+        let workload =
+            (self.workload() != Workload::None).then(|| format!("attr={}", self.workload().name()));
+        let words: Vec<String> = [priority, queue, workload].into_iter().flatten().collect();
+        match &*words {
+            [] => f.pad(Priority::None.name()),
+            words => f.pad(&words.join(" ")),
         }
-        f.pad(&text)
     }
 }
 
@@ -317,7 +316,7 @@ mod tests {
         assert_eq!(IoClass::new(Priority::Idle, 7).to_string(), "idle/7");
         assert_eq!(be.with_queue(QueuePriority::High).to_string(), "be/4 high");
         let all = be.with_queue(QueuePriority::Urgent).with_workload(Workload::Throughput);
-        assert_eq!(all.to_string(), "be/4 urgent throughput");
+        assert_eq!(all.to_string(), "be/4 urgent attr=throughput");
         assert_eq!(format!("[{be:<6}]"), "[be/4  ]");
         let mut seen = std::collections::BTreeSet::new();
         assert!(self::all().all(|(class, ..)| seen.insert(class.to_string())));

@@ -92,7 +92,8 @@ impl Ctx {
     #[inline]
     pub fn slice(&mut self, track: Track, name: &'static str, begin: Time, end: Time, io: IoId) {
         if let Some(tracks) = &mut self.tracks {
-            tracks.add(Slice { track, name, begin, end, io: io.0 });
+            let node = if track.is_of_host() { self.host } else { self.drive };
+            tracks.add(Slice { track, node, name, begin, end, io: io.0 });
         }
     }
 }

@@ -25,11 +25,20 @@ pub enum Track {
     Plane(u32, u32),
 }
 
+impl Track {
+    /// A host has it, not a drive.
+    pub fn is_of_host(self) -> bool {
+        matches!(self, Track::Job(_) | Track::Core(_))
+    }
+}
+
 /// What a row was busy with for a while.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Slice {
     /// The row.
     pub track: Track,
+    /// The host or the drive that has it, by its number in the machine.
+    pub node: u8,
     /// What it did.
     pub name: &'static str,
     /// From when.

@@ -366,3 +366,43 @@ fn the_attribute_may_follow_fio_s_priority_class() {
         assert_eq!(of("prioclass"), of(attribute), "prioclass={prioclass}");
     }
 }
+
+/// Classes that nothing goes by are told, and so is a drive that goes by them and never has to choose.
+#[test]
+fn a_class_that_nothing_heeds_is_told() {
+    let attributes = "[global]\nioengine=libaio\nbs=4k\niodepth=4\nrw=randread\nnorandommap\nnumber_ios=200\n\
+                      [critical]\nworkload_attr=latency\n[scan]\nworkload_attr=throughput\n";
+    let classes = attributes
+        .replace("workload_attr=latency", "prioclass=1")
+        .replace("workload_attr=throughput", "prioclass=3");
+    let (no_attribute, no_queue, never) =
+        ("workload_attr is in the results", "prioclass chooses", "no command waited");
+    let weighted = "queues.arbitration=weighted-urgent";
+    let cases: [(&str, &str, &[&str], &[&str]); 8] = [
+        (attributes, "linux-libaio", &[], &[no_attribute]),
+        (attributes, "linux-libaio", &["cache.partition.split=fixed"], &[]),
+        (attributes, "none", &[], &[no_attribute]),
+        (attributes, "none", &[weighted], &[never]),
+        (attributes, "none", &[weighted, "queues.in_flight=2"], &[]),
+        (&classes, "none", &[], &[no_queue]),
+        (&classes, "none", &[weighted], &[never]),
+        (&classes, "none", &[weighted, "queues.in_flight=2"], &[]),
+    ];
+    for (job, stack, sets, wanted) in cases {
+        let notes = run("z-ssd-flashshare-small", stack, job, sets).result.notes;
+        for words in [no_attribute, no_queue, never] {
+            let told = notes.iter().filter(|note| note.starts_with(words)).count();
+            let is_wanted = usize::from(wanted.contains(&words));
+            assert_eq!(told, is_wanted, "{words}, {stack} {sets:?}: {notes:?}");
+        }
+    }
+}
+
+#[test]
+fn a_class_is_written_in_words_that_are_no_direction_s() {
+    let critical = IoClass::NONE.with_workload(Workload::Latency);
+    assert_eq!(critical.to_string(), "attr=latency");
+    assert_eq!(critical.with_queue(QueuePriority::Urgent).to_string(), "urgent attr=latency");
+    assert_eq!(RT1.with_workload(Workload::Throughput).to_string(), "rt/1 attr=throughput");
+    assert_eq!((IoClass::NONE.to_string(), &*IDLE.to_string()), ("none".into(), "idle"));
+}

@@ -220,3 +220,28 @@ fn what_is_asked_to_poll_and_does_not_is_told() {
     assert!(slept(20_000, "hybrid"), "a window of 100 ms is over");
     assert!(slept(1_000, "poll"), "nothing was to sleep");
 }
+
+/// A reactor looks for longer than an interval. What its calls took of that is the kernel's as it passes, so that no
+/// interval has more time of a core than it is long.
+#[test]
+fn intervals_have_a_reactor_s_time_as_it_passes() {
+    let job = "[a]\nrw=read\nbs=512k\nnumber_ios=300\nsize=64m\nioengine=pvsync2\n";
+    let machine = Case::new("intel-750-small", job).stack("nbd-spdk").run().unwrap().result.machine;
+    let (rows, cores) = (machine.host.unwrap().over_time, machine.cores.len() as u64);
+    assert!(rows.len() > 2);
+    let (mut begin, mut sums) = (0, [0; 4]);
+    for row in &rows {
+        let there = (row.end_ns - begin) * cores;
+        let spent: u64 = row.totals[..4].iter().sum();
+        assert_eq!(spent, there, "up to {}: {:?}", row.end_ns, row.totals);
+        sums.iter_mut().zip(row.totals).for_each(|(sum, ns)| *sum += ns);
+        begin = row.end_ns;
+    }
+    let elapsed = machine.simulated_ns as f64;
+    let shares = |of: fn(&wordline_sim::CoreUse) -> f64| machine.cores.iter().map(of).sum::<f64>();
+    for (ns, share) in
+        sums.into_iter().zip([shares(|c| c.user), shares(|c| c.system), shares(|c| c.interrupt)])
+    {
+        assert!((ns as f64 - share * elapsed).abs() < 1e3, "{ns} of {elapsed}: {share}");
+    }
+}

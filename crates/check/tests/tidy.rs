@@ -430,7 +430,8 @@ const UNITS: &str = "ns nanoseconds seconds bytes second percent percentages jou
 /// Units in names.
 const SUFFIXES: [&str; 7] = ["_ns", "_bytes", "_sectors", "_ios", "_w", "_j", "_share"];
 /// These count nothing.
-const NUMBERS: [&str; 8] = ["seed", "bins", "group", "number", "error", "disk", "io", "counters"];
+const NUMBERS: [&str; 9] =
+    ["seed", "bins", "group", "number", "error", "disk", "node", "io", "counters"];
 /// Crates whose records reach a result.
 const COUNTING: [&str; 12] = [
     "app",

@@ -184,6 +184,14 @@ fn drives_behind_a_switch_share_what_it_carries() {
     let carried = 2.0 * 8e9 * 128.0 / 130.0 / 8.0 * 0.9;
     assert!(shared <= carried && shared > 0.97 * carried, "{shared} of {carried}");
     assert!(alone > 1.2 * carried, "{alone}");
+    // The switch says that it is full, which neither drive's own link is.
+    let [pex] = &*result.machine.switches else { panic!("a switch") };
+    assert_eq!(pex.name, "pex");
+    assert!(pex.link.to_host > 0.97 && pex.link.to_device < 0.1, "{:?}", pex.link);
+    assert!(result.machine.totals.link.to_host < 0.6, "{:?}", result.machine.totals.link);
+    let text = wordline::report::explain_text(&result);
+    let line = text.lines().find(|line| line.starts_with("  switch pex ")).expect("a line");
+    assert!(line.contains(&format!("to host {:.1}%", 100.0 * pex.link.to_host)), "{line}");
     // Neither drive is favoured.
     let ends: Vec<f64> = result.threads.iter().map(|t| t.dirs[0].lat.mean()).collect();
     assert!((ends[0] / ends[1] - 1.0).abs() < 0.05, "{ends:?}");
@@ -324,8 +332,11 @@ fn a_server_has_several_clients_and_jobs_of_its_own() {
     // A network costs what a drive at hand does not.
     let mean = |t: usize| result.threads[t].dirs[0].lat.mean();
     assert!(mean(0) > 2.0 * mean(2), "{} {}", mean(0), mean(2));
-    // Cores of all three.
-    assert_eq!(result.machine.cores.len() % 3, 0);
+    // Cores of all three, which say whose they are.
+    let mut hosts: Vec<&str> = result.machine.cores.iter().map(|core| &*core.host).collect();
+    assert_eq!(hosts.len() % 3, 0);
+    hosts.dedup();
+    assert_eq!(hosts, ["host0", "one", "two"]);
 }
 
 /// A trace's volumes go to the drives in turn, in the order in which they come up.
@@ -403,10 +414,102 @@ fn a_job_runs_on_the_host_whose_drive_it_names() {
         (&*provenance.testbed, &*provenance.stack, &*provenance.device),
         ("i7-8700, e5-2630v4", "linux-libaio", "z-ssd-small")
     );
-    assert_eq!(provenance.overrides, ["host b: stack.tick_hz=100"]);
+    assert_eq!(provenance.overrides, ["drive nvme1n1: host=b", "host b: stack.tick_hz=100"]);
     // Idle cores draw what their own testbed says.
     let both = result.machine.host.as_ref().unwrap().watts;
     assert!(both > watts("i7-8700") + 0.9 * watts("e5-2630v4"), "{both}");
+}
+
+/// A timeline has rows for each drive, and on those of a drive's cores all that they did.
+#[test]
+fn a_timeline_has_the_rows_of_each_drive() {
+    use wordline_base::track::Track;
+    let drives = "[[drive]]\ndevice = \"z-ssd-small\"\n".repeat(2);
+    for rw in ["randread", "randwrite"] {
+        let job = format!(
+            "[a]\nioengine=libaio\nrw={rw}\nbs=4k\niodepth=8\nnumber_ios=2000\nnorandommap\n\
+             filename=/dev/nvme0n1:/dev/nvme1n1\n"
+        );
+        let mut plan = plan(system(&drives, &common("linux-libaio")).unwrap(), &job);
+        plan.options.tracks = Some(1 << 20);
+        let result = plan.prepare().unwrap().start().unwrap().to_end();
+        let tracks = result.tracks.as_ref().unwrap();
+        assert_eq!(tracks.dropped, 0);
+        let elapsed = result.machine.simulated_ns;
+        let mut rows = std::collections::BTreeMap::<_, Vec<(u64, u64)>>::new();
+        let alone =
+            |track| matches!(track, Track::Link(_) | Track::Firmware(_) | Track::Channel(_));
+        for slice in tracks.slices.iter().filter(|slice| alone(slice.track)) {
+            let row = rows.entry((slice.node, slice.track)).or_default();
+            row.push((slice.begin.0, slice.end.0));
+        }
+        for (row, slices) in &mut rows {
+            slices.sort_unstable();
+            let apart = slices.windows(2).all(|two| two[0].1 <= two[1].0);
+            assert!(apart, "{rw}: {row:?} does two things at a time");
+        }
+        for (d, drive) in result.machine.drives.iter().enumerate() {
+            for (core, share) in drive.totals.firmware.iter().enumerate() {
+                let row = rows.get(&(d as u8, Track::Firmware(core as u32)));
+                let drawn: u64 = row
+                    .into_iter()
+                    .flatten()
+                    .map(|(a, b)| b.min(&elapsed).saturating_sub(*a))
+                    .sum();
+                let busy = share * elapsed as f64;
+                assert!((drawn as f64 - busy).abs() < 1.0, "{rw}: {drawn} of {busy} ns");
+            }
+        }
+        let mut bytes = Vec::new();
+        wordline::report::timeline_json(&result, &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        for name in
+            ["nvme0n1 LUNs\"", "nvme1n1 LUNs\"", "nvme1n1 link\"", "nvme1n1 queue ", "host cores\""]
+        {
+            assert!(text.contains(&format!("\"{name}")), "{rw}: {name}");
+        }
+    }
+}
+
+/// Results of two files are told apart by what their entries say, and by the file's name.
+#[test]
+fn the_provenance_has_what_entries_say() {
+    let drive = "[[drive]]\ndevice = \"z-ssd-small\"\n";
+    let members = "members = [\"nvme0n1\", \"nvme1n1\", \"nvme2n1\"]";
+    let switch = "switch = \"pex\"\n[[switch]]\nname = \"pex\"\ngeneration = 3\nlanes = 2\nefficiency = 92.5\n\
+                  t_forward = \"150ns\"\n";
+    let of = |text: &str| {
+        let job = "[a]\nrw=randread\nbs=4k\nnumber_ios=10\nnorandommap\n";
+        run(system(text, &common("linux-libaio")).unwrap(), job).provenance
+    };
+    let behind = of(&format!("{drive}{switch}"));
+    assert_eq!(behind.topology, "test.toml");
+    let said = ["generation=3", "lanes=2", "efficiency=92.5", "t_forward=150ns"];
+    let mut wanted = vec!["drive nvme0n1: switch=pex".to_string()];
+    wanted.extend(said.map(|pair| format!("switch pex: {pair}")));
+    assert_eq!(behind.overrides, wanted);
+
+    let all = format!("{}[[array]]\nlevel = \"raid5\"\n{members}\n", drive.repeat(4));
+    let plain = of(&all).overrides;
+    let both = ["array md0: level=raid5", "array md0: members=nvme0n1:nvme1n1:nvme2n1"];
+    assert_eq!(plain, both);
+    for (line, pair) in [
+        ("chunk = 65536", "chunk=65536"),
+        ("spare = \"nvme3n1\"", "spare=nvme3n1"),
+        ("journal = \"nvme3n1\"", "journal=nvme3n1"),
+        ("fail = { member = \"nvme1n1\", at = \"5ms\" }", "fail=nvme1n1 at 5ms"),
+        ("gc = \"token\"", "gc=token"),
+        ("gc_slot = \"2ms\"", "gc_slot=2ms"),
+        ("stripe_cache = 512", "stripe_cache=512"),
+        ("bitmap = 67108864", "bitmap=67108864"),
+        ("sync_speed_max = 100000000", "sync_speed_max=100000000"),
+        ("core = 1", "core=1"),
+        ("size = 67108864", "size=67108864"),
+    ] {
+        let said = of(&format!("{all}{line}\n")).overrides;
+        assert_eq!(said[..2], both, "{line}");
+        assert_eq!(said[2..], [format!("array md0: {pair}")], "{line}");
+    }
 }
 
 /// The machine that the page shows.
@@ -479,6 +582,13 @@ fn what_does_not_fit_is_refused_with_its_remedy() {
         (&*format!("{device}[[host]]\nname = \"b\"\n"), "host b has no drive"),
         (&*format!("{device}name = \"a/b\"\n"), "is no name that a job can write"),
         (&*format!("{device}set = [\"stack.cores=2\"]\n"), "is of another entry"),
+        (
+            &*format!(
+                "{device}[[host]]\nname = \"b\"\n[[network]]\ndrive = \"nvme0n1\"\nclient = \"b\"\nnbd = \"nbd-kernel\"\n\
+                 set = [\"transport=ethernet\"]\n"
+            ),
+            "has no section: write the whole key, stack.nbd.transport",
+        ),
         (
             &*format!("{device}[[host]]\nname = \"b\"\nset = [\"nand.t_read=1us\"]\n"),
             "[[host]] sets stack",

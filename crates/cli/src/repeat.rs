@@ -67,7 +67,7 @@ fn under_seeds(
         let warnings = result.warnings.into_iter().map(|w| ("warning", w));
         let all = warnings.chain(result.notes.into_iter().map(|n| ("note", n)));
         for (kind, words) in all {
-            match said.iter_mut().find(|(k, w, _)| (*k, &*w) == (kind, &words)) {
+            match said.iter_mut().find(|(k, w, _)| *k == kind && *w == words) {
                 Some((.., seeds)) => seeds.push(seed),
                 None => said.push((kind, words, vec![seed])),
             }

@@ -5,7 +5,8 @@
 //! idle until then, so each core remembers the last such gap, and shorter work that is there already
 //! (completions, the FTL's own work) is served inside it. This saves an event a command.
 
-use wordline_base::{IdVec, Span, Time};
+use wordline_base::track::Track;
+use wordline_base::{Ctx, IdVec, IoId, Span, Time};
 
 #[derive(Clone, Debug, Default)]
 struct Core {
@@ -75,6 +76,14 @@ impl Firmware {
         }
         core.busy += span;
         best
+    }
+
+    /// Work of the FTL's that is there now.
+    #[inline]
+    pub fn work(&mut self, ctx: &mut Ctx, span: Span, io: IoId) -> Grant {
+        let grant = self.reserve(ctx.now, span);
+        ctx.slice(Track::Firmware(grant.core), "ftl", grant.start, grant.end, io);
+        grant
     }
 
     /// Time in use up to `now`, summed over the cores.

@@ -275,9 +275,12 @@ impl Builder {
             let syncs = job.fsync > 0 || job.fdatasync > 0 || job.sync_file_range > 0;
             add("fsync", syncs && !job.rw.writes(), "it writes nothing");
             add("fsync", syncs && job.rw.is_trimwrite(), "fio 3.33 drops syncs in a trimwrite job");
+            // What names no engine runs with the stack's, which is not known here.
+            let mut options = self.plan.globals.iter().chain(&job.options);
+            let named = options.any(|(option, _)| option == "ioengine");
             add(
                 "iodepth",
-                job.iodepth > 1 && job.is_sync(),
+                named && job.iodepth > 1 && job.is_sync(),
                 "its ioengine is synchronous, one I/O at a time",
             );
         }

@@ -244,6 +244,10 @@ impl FlashShareConfig {
         .into_iter()
         .find_map(|(on, key)| on.then_some(key))
     }
+    /// The kernel treats an I/O by its workload attribute.
+    pub fn heeds_attribute(&self) -> bool {
+        self.bypass || self.queues || self.select_isr || self.accelerator
+    }
     /// What of it was set, as its key, although it alone changes nothing.
     pub fn asks(&self) -> Option<&'static str> {
         let whole = FlashShareConfig::default();

@@ -264,7 +264,7 @@ fn bytes_are_written_with_a_suffix() {
     assert_eq!(config.device.cache.unwrap().bytes, 64 << 20);
     for refused in ["ftl.firmware.map_bytes=M", "ftl.firmware.map_bytes=4X", "nand.blocks=1k"] {
         let error = assemble(Sources::presets("pm9a3-1920g", "linux-libaio"), &[refused.into()]);
-        let error = error.err().expect("it is refused").to_string();
+        let error = error.expect_err("it is refused").to_string();
         assert!(error.contains("expected a whole number"), "{refused}: {error}");
     }
 }

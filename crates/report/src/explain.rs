@@ -153,6 +153,7 @@ fn head(result: &RunResult) -> Vec<String> {
         ("scale", &p.scale),
         ("workload", &p.workload),
         ("precondition", &p.precondition),
+        ("topology", &p.topology),
     ] {
         if !value.is_empty() {
             items.push(format!("{name} {value}"));
@@ -451,13 +452,19 @@ fn of_drive(d: &wordline_sim::DriveResult) -> Vec<String> {
     section(&d.name, &items)
 }
 
-/// The link of the drive, or of several how they differ.
+/// A direction of a link, and its share of the time.
+type Way = (&'static str, fn(&LinkUse) -> f64);
+
+/// The link of the drive, or of several how they differ; and the link that drives behind a switch share.
 fn links(m: &Machine) -> Vec<String> {
-    let ways: [(&str, fn(&LinkUse) -> f64); 2] =
-        [("to device", |link| link.to_device), ("to host", |link| link.to_host)];
+    let ways: [Way; 2] = [("to device", |link| link.to_device), ("to host", |link| link.to_host)];
+    let switches = m.switches.iter().flat_map(|switch| {
+        let items = ways.map(|(way, of)| format!("{way} {}", share_text(of(&switch.link))));
+        section(&format!("switch {}", switch.name), &items)
+    });
     if m.drives.len() < 2 {
         let items = ways.map(|(way, of)| format!("{way} {}", share_text(of(&m.totals.link))));
-        return section("link", &items);
+        return section("link", &items).into_iter().chain(switches).collect();
     }
     let items = ways.into_iter().flat_map(|(way, of)| {
         let shares: Vec<f64> = m.drives.iter().map(|drive| of(&drive.totals.link)).collect();
@@ -465,7 +472,8 @@ fn links(m: &Machine) -> Vec<String> {
         items[0] = format!("{way} {}", items[0]);
         items
     });
-    section(&format!("links ({})", m.drives.len()), &items.collect::<Vec<_>>())
+    let links = section(&format!("links ({})", m.drives.len()), &items.collect::<Vec<_>>());
+    links.into_iter().chain(switches).collect()
 }
 
 /// Of a drive with a part of its map in memory, how often that was the part asked for.

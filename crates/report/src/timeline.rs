@@ -15,47 +15,56 @@ use wordline_sim::RunResult;
 /// bits, which is what readers keep of one.
 const JOBS: u64 = 1_000_000;
 const CORES: u64 = 2_000_000;
+/// So many for each drive, of which there are 255 at most.
 const QUEUES: u64 = 3_000_000;
-const LINK: u64 = 4_000_000;
-const FIRMWARE: u64 = 4_000_001;
-const CHANNELS: u64 = 4_000_002;
-const LUNS: u64 = 4_000_003;
-const PLANES: u64 = 4_000_004;
+const QUEUES_OF_A_DRIVE: u64 = 1 << 16;
+/// Five for each drive: link, firmware, channels, LUNs, planes.
+const DRIVES: u64 = 100_000_000;
 
 /// Whether a track holds several slices at once.
 fn overlaps(track: Track) -> bool {
     matches!(track, Track::Job(_) | Track::Queue(_))
 }
 
+/// The row of a slice. Jobs and cores are numbered through all hosts.
+fn row(slice: &Slice) -> (Track, u8) {
+    (slice.track, if slice.track.is_of_host() { 0 } else { slice.node })
+}
+
 /// Process and thread. Thread 0 is the idle one to Perfetto, so they count from 1.
-fn ids(track: Track) -> (u64, u64) {
+fn ids(track: Track, node: u8) -> (u64, u64) {
+    let drive = u64::from(node);
+    let of_drive = |process: u64| DRIVES + 5 * drive + process;
     match track {
         Track::Job(n) => (JOBS + u64::from(n), 1),
-        Track::Queue(n) => (QUEUES + u64::from(n), 1),
+        Track::Queue(n) => (QUEUES + QUEUES_OF_A_DRIVE * drive + u64::from(n), 1),
         Track::Core(n) => (CORES, u64::from(n) + 1),
-        Track::Link(n) => (LINK, u64::from(n) + 1),
-        Track::Firmware(n) => (FIRMWARE, u64::from(n) + 1),
-        Track::Channel(n) => (CHANNELS, u64::from(n) + 1),
-        Track::Lun(n) => (LUNS, u64::from(n) + 1),
-        Track::Plane(lun, n) => (PLANES, (u64::from(lun) << 8) + u64::from(n) + 1),
+        Track::Link(n) => (of_drive(0), u64::from(n) + 1),
+        Track::Firmware(n) => (of_drive(1), u64::from(n) + 1),
+        Track::Channel(n) => (of_drive(2), u64::from(n) + 1),
+        Track::Lun(n) => (of_drive(3), u64::from(n) + 1),
+        Track::Plane(lun, n) => (of_drive(4), (u64::from(lun) << 8) + u64::from(n) + 1),
     }
 }
 
-/// Names of process and thread.
-fn names(result: &RunResult, track: Track) -> (String, String) {
+/// Names of process and thread. Those of a drive have its name in front, if there are several.
+fn names(result: &RunResult, track: Track, node: u8) -> (String, String) {
     let alone = |name: String| (name.clone(), name);
+    let drives = &result.machine.flash;
+    let drive = drives.get(usize::from(node)).filter(|_| drives.len() > 1);
+    let of_drive = |name: String| drive.map_or(name.clone(), |of| format!("{} {name}", of.drive));
     match track {
         Track::Job(n) => alone(match result.threads.get(n as usize) {
             Some(thread) => format!("job {n}: {}", thread.name),
             None => format!("job {n}"),
         }),
-        Track::Queue(n) => alone(format!("queue {n}")),
+        Track::Queue(n) => alone(of_drive(format!("queue {n}"))),
         Track::Core(n) => ("host cores".to_owned(), format!("core {n}")),
-        Track::Link(n) => ("link".to_owned(), link_direction(n).to_owned()),
-        Track::Firmware(n) => ("firmware".to_owned(), format!("firmware core {n}")),
-        Track::Channel(n) => ("channels".to_owned(), format!("channel {n}")),
-        Track::Lun(n) => ("LUNs".to_owned(), format!("LUN {n}")),
-        Track::Plane(lun, n) => ("planes".to_owned(), format!("LUN {lun}, plane {n}")),
+        Track::Link(n) => (of_drive("link".to_owned()), link_direction(n).to_owned()),
+        Track::Firmware(n) => (of_drive("firmware".to_owned()), format!("firmware core {n}")),
+        Track::Channel(n) => (of_drive("channels".to_owned()), format!("channel {n}")),
+        Track::Lun(n) => (of_drive("LUNs".to_owned()), format!("LUN {n}")),
+        Track::Plane(lun, n) => (of_drive("planes".to_owned()), format!("LUN {lun}, plane {n}")),
     }
 }
 
@@ -97,7 +106,7 @@ impl Events<'_> {
     }
 
     fn slice(&mut self, id: usize, slice: &Slice) -> io::Result<()> {
-        let (pid, tid) = ids(slice.track);
+        let (pid, tid) = ids(slice.track, slice.node);
         let name = quoted(slice.name);
         let args = match (slice.io, slice.track) {
             (io, _) if io == IoId::NONE.0 => String::new(),
@@ -135,10 +144,10 @@ pub fn timeline_json(result: &RunResult, w: &mut dyn Write) -> io::Result<()> {
     )?;
     w.write_all(br#""traceEvents":["#)?;
     let mut events = Events { w, any: false };
-    let tracks: BTreeSet<Track> = slices.iter().map(|s| s.track).collect();
+    let tracks: BTreeSet<(Track, u8)> = slices.iter().map(row).collect();
     let mut processes = BTreeSet::new();
-    for &track in &tracks {
-        let (ids, (process, thread)) = (ids(track), names(result, track));
+    for &(track, node) in &tracks {
+        let (ids, (process, thread)) = (ids(track, node), names(result, track, node));
         if processes.insert(ids.0) {
             events.name_process(ids, &process)?;
         }

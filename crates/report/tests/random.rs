@@ -156,6 +156,7 @@ fn times_in_the_drawing_are_exact() {
     let mut tracks = wordline_base::Tracks::new(10);
     tracks.add(wordline_base::track::Slice {
         track: wordline_base::track::Track::Lun(7),
+        node: 0,
         name: "program",
         begin: Time(1_234_567_890_123_456),
         end: Time(1_234_567_890_123_457),

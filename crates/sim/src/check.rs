@@ -1,12 +1,13 @@
 //! What shows before a machine is built that it cannot be: its parts, and what the host knows of its drive.
 
+use crate::disks::Heeds;
 use crate::drive::Drive;
 use crate::error::BuildError;
 use crate::files::Names;
 use crate::topology::{Behind, Part, SystemConfig, TopologyError};
 use crate::world::{AnySource, ThreadSetup, World};
 use wordline_base::BadValue;
-use wordline_device::config::Arbitration;
+use wordline_device::config::{Arbitration, PartitionBy};
 use wordline_device::{Bridge, Controller, Member, Stripes, Switch};
 use wordline_fs::{Fs, FsConfig};
 use wordline_ftl::config::FssdConfig;
@@ -170,6 +171,29 @@ impl SystemConfig {
             Behind::Drive(unit) => self.ftl_on_host(unit).then_some(
                 "an FTL on the host presents a bio-based device, which Linux cannot poll",
             ),
+        }
+    }
+
+    /// What the drives of a disk go by of the class of a command.
+    pub(crate) fn heeds(&self, behind: Behind) -> Heeds {
+        let any = |units: &[usize]| {
+            let each = units.iter().map(|&unit| self.heeds(Behind::Drive(unit)));
+            each.fold(Heeds::default(), Heeds::or)
+        };
+        match behind {
+            Behind::Array(a) => any(&self.arrays[a].members),
+            Behind::Network(_) => Heeds::default(),
+            Behind::Drive(unit) => {
+                let device = self.device(unit);
+                let partition = device.cache.as_ref().and_then(|cache| cache.partition.as_ref());
+                let by = partition.map(|partition| partition.by);
+                let own = Heeds {
+                    attribute: by == Some(PartitionBy::Attribute),
+                    queue: by == Some(PartitionBy::Queue)
+                        || device.queues.arbitration == Arbitration::WeightedUrgent,
+                };
+                self.bridge(unit).map_or(own, |bridge| own.or(any(&bridge.members)))
+            }
         }
     }
 

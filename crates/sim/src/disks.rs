@@ -7,6 +7,22 @@ use wordline_fio::{Job, Plan, Space, job};
 use wordline_host::address;
 use wordline_md::Layout;
 
+/// What drives go by of the class of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Heeds {
+    /// The workload attribute.
+    pub attribute: bool,
+    /// The class of the submission queue.
+    pub queue: bool,
+}
+
+impl Heeds {
+    /// What one of two goes by.
+    pub fn or(self, other: Heeds) -> Heeds {
+        Heeds { attribute: self.attribute || other.attribute, queue: self.queue || other.queue }
+    }
+}
+
 /// A disk that jobs can name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobDisk {
@@ -30,6 +46,8 @@ pub struct JobDisk {
     pub volatile_cache: bool,
     /// Why nothing polls it, whoever asks.
     pub not_polled: Option<&'static str>,
+    /// What its drives go by of the class of a command.
+    pub heeds: Heeds,
 }
 
 /// Where a job's files are.
@@ -103,7 +121,7 @@ impl JobDisks {
                     array = Some((members.clone(), layouts[a].clone()));
                 }
                 let volatile_cache = config.has_volatile_cache(behind);
-                let not_polled = config.not_polled(behind);
+                let (not_polled, heeds) = (config.not_polled(behind), config.heeds(behind));
                 let disk = disk as u16;
                 JobDisk {
                     name,
@@ -116,6 +134,7 @@ impl JobDisks {
                     sector,
                     volatile_cache,
                     not_polled,
+                    heeds,
                 }
             })
         };
@@ -138,6 +157,7 @@ impl JobDisks {
             sector: SectorSize::KIB_4,
             volatile_cache: true,
             not_polled: None,
+            heeds: Heeds::default(),
         }];
         JobDisks { disks, alone: true }
     }
@@ -340,6 +360,7 @@ mod tests {
             sector: SectorSize::KIB_4,
             volatile_cache: true,
             not_polled: None,
+            heeds: Heeds::default(),
         }
     }
 

@@ -1,8 +1,8 @@
 //! What the user should know of a plan on a machine: words that ask for what is not modelled, or change nothing.
 
-use crate::disks::JobDisks;
+use crate::disks::{JobDisk, JobDisks};
 use crate::setup::{engine_name, engine_of, given, given_word};
-use wordline_base::Span;
+use wordline_base::{Span, Workload};
 use wordline_fio::{Job, Plan, Size, job};
 use wordline_fs::FsKind;
 use wordline_host::{Engine, StackConfig};
@@ -38,6 +38,32 @@ fn beyond_the_end(job: &Job, drive_bytes: u64) -> Option<String> {
         }
         (None, _) => None,
     }
+}
+
+/// Words of a job's class that nothing on this machine acts on.
+fn unheeded(job: &Job, stack: &StackConfig, disks: &[JobDisk]) -> Vec<String> {
+    let by_queue = !stack.kernel && disks.iter().any(|disk| disk.heeds.queue);
+    let by_attribute = disks.iter().any(|disk| disk.heeds.attribute)
+        || stack.kernel && stack.flashshare.heeds_attribute();
+    let mut all = Vec::new();
+    // That a network ends it is told apart.
+    let marked = job.workload() != Workload::None && stack.nbd.is_none();
+    if marked && !by_attribute && !by_queue {
+        all.push(
+            "workload_attr is in the results by class. Nothing else acts on it here: with --system cacheopt and those \
+             behind it host or drive do, with cache.partition the drive's cache. With stack.kernel=false it chooses \
+             the job's queue, and queues.arbitration=weighted-urgent goes by that"
+                .into(),
+        );
+    }
+    if !stack.kernel && job.prio.class != 0 && !by_queue {
+        all.push(
+            "prioclass chooses the class of the job's queue, and the drive takes from all queues alike: --set \
+             queues.arbitration=weighted-urgent"
+                .into(),
+        );
+    }
+    all
 }
 
 /// What the user should know about a plan on this machine: words of fio that ask for something that
@@ -91,6 +117,14 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
                 _ => {}
             }
         }
+        // The jobs' parser says so of an engine that a job names.
+        let unnamed = !given(plan, job, "ioengine");
+        if unnamed && job.iodepth > 1 && engine_of(plan, job, stack) == Engine::Pvsync2 {
+            say(format!(
+                "iodepth does nothing in job '{}': its ioengine is synchronous, one I/O at a time",
+                job.name
+            ));
+        }
         for option in ["direct", "buffered"] {
             if given(plan, job, option) && !job.direct && stack.fs.is_none() {
                 say(format!(
@@ -104,7 +138,7 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
         if job.sqthread_poll && (engine != Engine::IoUring || !stack.kernel) {
             say("sqthread_poll has no effect here: it is io_uring's".into());
         }
-        let placed = disks.place(job).ok();
+        let placed = disks.place(job);
         // Past the page cache, if there is one.
         let raw = stack.fs.as_ref().is_none_or(|fs| fs.kind == FsKind::Bdev && job.direct);
         if job.sync != job::SyncMode::None && raw {
@@ -138,6 +172,9 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
                  them here. The schedulers bfq and sfq heed a job's. With stack.kernel=false they choose \
                  the class of the job's queue"
                 .into());
+        }
+        if let Ok(placed) = &placed {
+            unheeded(job, stack, &placed.disks).into_iter().for_each(&mut say);
         }
         // A job that asks for the scheduler which the stack has anyway gets what it wants.
         if let Some(wanted) = &job.ioscheduler

@@ -15,7 +15,7 @@ use crate::topology::ArrayNode;
 use crate::{host, steady};
 use wordline_base::life::LAYERS;
 use wordline_base::{Ctx, Ddir, Event, IdVec, Kind, Life, Span, Time};
-use wordline_device::Bridge;
+use wordline_device::{Bridge, Switch};
 use wordline_ftl::{Translation, Translator};
 use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::source::{Next, Source, ThreadSpec};
@@ -156,6 +156,8 @@ pub struct World {
     drives: Vec<DriveSeat>,
     /// Bridges in front of them.
     bridges: Vec<BridgeSeat>,
+    /// PCIe switches, in the order of the machine's list.
+    switches: Vec<Switch>,
     /// Units that hosts see, in their order.
     seen: Vec<usize>,
     /// Networks between hosts.
@@ -227,6 +229,7 @@ struct AppSeat {
 }
 
 struct HostSeat {
+    name: String,
     host: Host<AnySource>,
     /// The machine's number of each of its jobs' threads.
     threads: IdVec<u32, ThreadId>,

@@ -85,8 +85,10 @@ pub struct Nodes {
     pub arrays: Vec<ArrayNode>,
     /// Of each array, where the file says what goes over its host's `[stack.md]`, by key.
     pub(crate) places_of_arrays: Vec<BTreeMap<&'static str, String>>,
-    /// What the entries of all these set for themselves, as `drive nvme1n1: key=value`.
+    /// What the entries of all these say for themselves, as `drive nvme1n1: key=value`.
     pub set: Vec<String>,
+    /// The file that has these entries; empty if none has.
+    pub file: String,
 }
 
 impl Nodes {
@@ -299,8 +301,10 @@ pub(crate) fn arrayed(system: &mut System, level: Level, drives: u32) {
         places: system.places.clone(),
     };
     system.nodes.drives = (1..drives).map(like).collect();
+    let name = "md0";
+    system.nodes.set = vec![format!("array {name}: level={}", level.name())];
     system.nodes.arrays = vec![ArrayNode {
-        name: "md0".into(),
+        name: name.into(),
         level,
         members: (0..drives as usize).collect(),
         size: None,

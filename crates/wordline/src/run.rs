@@ -156,6 +156,9 @@ impl Run {
             drive.device.clone_from(&config.device_name);
             name_members(drive, &config.members);
         }
+        for (of, node) in result.machine.switches.iter_mut().zip(&system.nodes.switches) {
+            of.name.clone_from(&node.name);
+        }
         result.warnings.splice(0..0, system.deviations().into_iter().chain(self.not_polled));
         notes.extend(self.why);
         if self.by_user {
@@ -248,6 +251,7 @@ impl Plan {
             precondition: self.state.name().into(),
             seed: self.seed,
             scale: scale.as_ref().map_or(String::new(), |scaled| scaled.scale.to_string()),
+            topology: self.system.nodes.file.clone(),
             overrides: overrides.iter().chain(&self.system.nodes.set).cloned().collect(),
         }
     }

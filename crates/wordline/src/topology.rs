@@ -106,6 +106,9 @@ pub struct Topology {
     network: Vec<NetworkEntry>,
     #[serde(default)]
     array: Vec<ArrayEntry>,
+    /// The file, as messages name it.
+    #[serde(skip)]
+    file: String,
 }
 
 /// What an array has for itself goes over its host's `[stack.md]`.
@@ -284,6 +287,14 @@ pub(crate) fn misfit(message: String) -> Error {
 fn may_set(set: &[String], own: &[&str], of: &str) -> Result<(), Error> {
     let other = set.iter().find(|pair| !own.iter().any(|section| pair.trim().starts_with(section)));
     other.map_or(Ok(()), |pair| {
+        let key = pair.split('=').next().unwrap_or_default().trim();
+        if !key.contains('.') {
+            let sections: Vec<String> = own.iter().map(|section| format!("{section}{key}")).collect();
+            return Err(misfit(format!(
+                "{of}: set = [\"{pair}\"] has no section: write the whole key, {}",
+                sections.join(" or ")
+            )));
+        }
         Err(misfit(format!(
             "{of}: set = [\"{pair}\"] is of another entry: [[drive]] sets nand, ftl and device, [[host]] sets stack, \
              [[network]] sets stack.nbd"
@@ -319,6 +330,7 @@ impl Topology {
             let why = format!("{name}: a machine needs at least one [[drive]]");
             return Err(ConfigError::plain(why).into());
         }
+        parsed.file = name.into();
         parsed.array.iter_mut().for_each(|array| array.find_places(name, text));
         let of_drives = parsed.drive.iter_mut().flat_map(|d| [Some(&mut d.device), d.ftl.as_mut()]);
         let of_hosts = parsed.host.iter_mut().flat_map(|h| [h.stack.as_mut(), h.testbed.as_mut()]);
@@ -537,24 +549,46 @@ impl Topology {
             arrays,
             places_of_arrays: self.array.iter().map(|array| array.places.clone()).collect(),
             set,
+            file: self.file.clone(),
         };
         system.machine().check().map_err(|e| misfit(e.to_string()))?;
         Ok(system)
     }
 
-    /// What entries set for themselves. What those of the first drive and host set is the system's.
+    /// What entries say for themselves, but for names of profiles, which results have anyway. What `set` of the first
+    /// drive and the first host says is the system's.
     fn set(&self, hosts: &[HostEntry]) -> Vec<String> {
-        let drives = self.drive.iter().enumerate().skip(1).map(|(i, entry)| {
-            let name = entry.name.clone().unwrap_or_else(|| name_of(i));
-            (format!("drive {name}"), &entry.set)
-        });
-        let hosts = hosts.iter().skip(1).map(|entry| (format!("host {}", entry.name), &entry.set));
-        let networks = self.network.iter().enumerate().map(|(n, entry)| {
-            let name = entry.name.clone().unwrap_or_else(|| format!("nbd{n}"));
-            (format!("network {name}"), &entry.set)
-        });
-        let all = drives.chain(hosts).chain(networks);
-        all.flat_map(|(of, set)| set.iter().map(move |pair| format!("{of}: {pair}"))).collect()
+        let mut said = Said::default();
+        for (i, entry) in self.drive.iter().enumerate() {
+            said.of("drive", entry.name.clone().unwrap_or_else(|| name_of(i)));
+            said.key("host", &entry.host);
+            said.key("switch", &entry.switch);
+            said.pairs(if i == 0 { &[] } else { &entry.set });
+        }
+        for (i, entry) in hosts.iter().enumerate() {
+            said.of("host", entry.name.clone());
+            said.pairs(if i == 0 { &[] } else { &entry.set });
+        }
+        for (n, entry) in self.network.iter().enumerate() {
+            said.of("network", entry.name.clone().unwrap_or_else(|| format!("nbd{n}")));
+            said.key("drive", &Some(&entry.drive));
+            said.key("client", &Some(&entry.client));
+            said.key("nbd", &Some(&entry.nbd.name));
+            said.pairs(&entry.set);
+        }
+        for entry in &self.switch {
+            said.of("switch", entry.name.clone());
+            let SwitchEntry { name: _, generation, lanes, efficiency, t_forward } = entry;
+            said.key("generation", &Some(generation));
+            said.key("lanes", &Some(lanes));
+            said.key("efficiency", &Some(efficiency));
+            said.key("t_forward", &Some(t_forward));
+        }
+        for (a, entry) in self.array.iter().enumerate() {
+            said.of("array", entry.name.clone().unwrap_or_else(|| format!("md{a}")));
+            said.array(entry);
+        }
+        said.all
     }
 
     /// The hosts. The first is always host0, which an entry of that name says more of.
@@ -566,6 +600,61 @@ impl Topology {
         hosts.extend(self.host.iter().cloned());
         hosts.sort_by_key(|h| h.name != FIRST_HOST);
         hosts
+    }
+}
+
+/// What entries of a machine say, as `switch pex: lanes=4`.
+#[derive(Default)]
+struct Said {
+    /// The entry at hand.
+    entry: String,
+    all: Vec<String>,
+}
+
+impl Said {
+    fn of(&mut self, kind: &str, name: String) {
+        self.entry = format!("{kind} {name}");
+    }
+    fn pairs(&mut self, pairs: &[String]) {
+        self.all.extend(pairs.iter().map(|pair| format!("{}: {pair}", self.entry)));
+    }
+    fn key(&mut self, key: &str, value: &Option<impl std::fmt::Display>) {
+        if let Some(value) = value {
+            self.pairs(&[format!("{key}={value}")]);
+        }
+    }
+    fn array(&mut self, entry: &ArrayEntry) {
+        let ArrayEntry {
+            name: _,
+            level,
+            members,
+            size,
+            spare,
+            journal,
+            fail,
+            chunk,
+            stripe_cache,
+            bitmap,
+            gc,
+            gc_slot,
+            sync_speed_max,
+            core,
+            places: _,
+        } = entry;
+        self.key("level", &Some(level));
+        self.key("members", &Some(members.join(":")));
+        self.key("size", &size.as_ref().map(Spanned::as_ref));
+        self.key("spare", spare);
+        self.key("journal", journal);
+        let lost = fail.as_ref().map(|FailEntry { member, at }| format!("{member} at {at}"));
+        self.key("fail", &lost);
+        self.key("chunk", &chunk.as_ref().map(Spanned::as_ref));
+        self.key("stripe_cache", &stripe_cache.as_ref().map(Spanned::as_ref));
+        self.key("bitmap", &bitmap.as_ref().map(Spanned::as_ref));
+        self.key("gc", &gc.map(Collect::name));
+        self.key("gc_slot", &gc_slot.as_ref().map(Spanned::as_ref));
+        self.key("sync_speed_max", &sync_speed_max.as_ref().map(Spanned::as_ref));
+        self.key("core", &core.as_ref().map(Spanned::as_ref));
     }
 }
 

@@ -227,3 +227,26 @@ fn a_programs_files_leave_the_buffer_empty() {
     let (few, many) = (update(2_000), update(80_000));
     assert!((many / few - 1.0).abs() < 0.1, "{few} and {many} ns");
 }
+
+/// The command of README.md for ways to wait shows four different ones.
+#[test]
+fn the_ways_to_wait_that_readme_names_differ() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let text = std::fs::read_to_string(readme).expect("it is there");
+    let line = text.lines().find(|line| line.contains("--stack poll")).expect("a command");
+    let (command, others) = line.split_once('#').expect("it names the others");
+    let others = others.trim().strip_prefix("also ").expect("it names the others");
+    let command = command.trim().strip_prefix("wordline run ").expect("a run");
+    let command =
+        command.replace("z-ssd-800g", "z-ssd-small").replace("runtime=1s", "runtime=300ms");
+    let place = Place::new();
+    let mean = |stack: &str| {
+        let result = place.json(&command.replace("--stack poll", &format!("--stack {stack}")));
+        assert_eq!(texts(&result, "warnings"), Vec::<String>::new(), "{stack}");
+        float(&result, "/jobs/0/read/lat_ns/mean")
+    };
+    let mut means: Vec<f64> = others.split(", ").chain(["poll"]).map(mean).collect();
+    means.sort_by(f64::total_cmp);
+    assert_eq!(means.len(), 4);
+    assert!(means.windows(2).all(|two| two[1] > 1.01 * two[0]), "{means:?}");
+}

@@ -88,7 +88,7 @@ impl Controller {
         if self.cost.map.is_some() {
             let work = self.map_time();
             if work > Span::ZERO {
-                self.firmware.reserve(ctx.now, work);
+                self.firmware.work(ctx, work, IoId::NONE);
             }
         }
     }
@@ -152,7 +152,7 @@ impl Controller {
     pub(super) fn enqueue_job(&mut self, ctx: &mut Ctx, cost: Span, job: Job) {
         let mut end = ctx.now;
         if cost > Span::ZERO {
-            end = self.firmware.reserve(ctx.now, cost).end;
+            end = self.firmware.work(ctx, cost, IoId::NONE).end;
         } else if self.background.jobs.is_empty() {
             return self.run_job(ctx, job);
         }

@@ -58,9 +58,9 @@ impl Controller {
         let cost = self.cost.read_command + self.cost.read_sector * u64::from(sectors);
         if cost > Span::ZERO && !cache.holds_or_fills(lpn, sectors) {
             cache.prefetch_room(lpn, partition);
-            let grant = self.firmware.reserve(ctx.now, cost);
-            self.counts.waits.firmware += grant.start.since(ctx.now).0;
             let io = command.sqe.io;
+            let grant = self.firmware.work(ctx, cost, io);
+            self.counts.waits.firmware += grant.start.since(ctx.now).0;
             ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
             ctx.mark(io, Layer::Ftl, Why::Work, grant.core, grant.end);
             command.stage = Stage::Translate;
@@ -320,7 +320,7 @@ impl Controller {
         }
         if work > Span::ZERO {
             let io = self.commands[cmd].sqe.io;
-            let grant = self.firmware.reserve(ctx.now, work);
+            let grant = self.firmware.work(ctx, work, io);
             self.counts.waits.firmware += grant.start.since(ctx.now).0;
             ctx.mark(io, Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);
             ctx.mark(io, Layer::Ftl, Why::Work, grant.core, grant.end);
@@ -463,7 +463,7 @@ impl Controller {
         let (lpn, sectors) = (read.lpn.0, read.sectors);
         let cost = self.cost.xor_sector * u64::from(summed);
         if cost > Span::ZERO {
-            let grant = self.firmware.reserve(ctx.now, cost);
+            let grant = self.firmware.work(ctx, cost, io);
             self.counts.waits.firmware += grant.start.since(ctx.now).0;
             let flight = Flight { cmd, fill, read };
             let sum = Sum { flight, grant, record: *self.nand.record(key) };

@@ -20,7 +20,7 @@ use crate::disk::Disk;
 use crate::function::{Function, spend};
 use crate::host::Host;
 use crate::source::Source;
-use crate::tasks::core::Spin;
+use crate::tasks::core::{Mode, Spin};
 use crate::tasks::thread::{Asleep, Flow, Step};
 use wordline_base::{Ctx, Kind, Span, Time, Why};
 use wordline_nvme::Cqe;
@@ -345,17 +345,25 @@ impl<S: Source> Host<S> {
         thread.driver.looking.hctx = h;
         thread.driver.looking.resched = false;
         thread.set_step(Step::Looked);
-        let in_user = match what {
-            Loop::Spdk | Loop::Reactor | Loop::Compute => true,
-            Loop::Ring => thread.is_job(),
-            Loop::Kernel | Loop::RingAndQueue | Loop::Accelerator => false,
+        let mode = match what {
+            // Of each turn the call on the socket is the kernel's.
+            Loop::Reactor => {
+                let cost = &self.stack.cost;
+                Mode::Calls {
+                    from: cost.nbd.reactor.0 as u32,
+                    ns: (cost.crossing + cost.socket.empty).0 as u32,
+                }
+            }
+            Loop::Spdk | Loop::Compute => Mode::User,
+            Loop::Ring if thread.is_job() => Mode::User,
+            Loop::Ring | Loop::Kernel | Loop::RingAndQueue | Loop::Accelerator => Mode::Kernel,
         };
         let selects = thread.driver.selects && what == Loop::Kernel;
         let c = &mut self.cores[core];
         let begin = c.free_from(ctx.now);
         let keep = if selects { begin + self.stack.flashshare.give_up } else { begin };
         let spin = Spin { first: begin + Span(before), turn, until, keep };
-        c.begin_loop(t, begin, spin, in_user, halts);
+        c.begin_loop(t, begin, spin, mode, halts);
         if what.has_queue() && self.block.hctxs[h].cqes.begin_looking(t) {
             self.claim(ctx, t, None);
         }
@@ -465,11 +473,8 @@ impl<S: Source> Host<S> {
             }
             Loop::Accelerator | Loop::Compute => {}
         }
-        // Of each turn of a reactor the call on the socket.
-        let calls = (what == Loop::Reactor)
-            .then(|| looks * (self.stack.cost.crossing.0 + self.stack.cost.socket.empty.0));
         let c = &mut self.cores[core];
-        let Some(spent) = c.end_loop(at, found, calls, what != Loop::Compute) else { return };
+        let Some(spent) = c.end_loop(at, found, what != Loop::Compute) else { return };
         if what == Loop::Compute {
             c.charge(Function::Application, spent);
         }

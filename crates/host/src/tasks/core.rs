@@ -48,12 +48,38 @@ pub(super) struct Segment {
     pub system: u64,
     /// What a loop took of these up to the look that ended it.
     pub spun: u64,
-    /// A loop in user mode.
-    pub in_user: bool,
+    /// In which mode a loop is.
+    pub mode: Mode,
     /// Not a loop: the core is halted until then (MWAIT).
     pub halted: bool,
     /// A loop of looks; its `end` is NEVER until what it looks for is there.
     pub spin: Option<Spin>,
+}
+
+/// In which mode a loop of looks is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// In the kernel.
+    Kernel,
+    /// In user mode.
+    User,
+    /// In user mode, but for a call of each turn, which begins `from` nanoseconds after the turn.
+    Calls { from: u32, ns: u32 },
+}
+
+impl Segment {
+    /// Nanoseconds in the kernel, of so many of its loop.
+    fn in_kernel(&self, looped: u64) -> u64 {
+        let turn = self.spin.map_or(0, |spin| spin.turn);
+        match self.mode {
+            Mode::Kernel => looped,
+            Mode::Calls { from, ns } if turn > 0 => {
+                let (from, ns) = (u64::from(from), u64::from(ns));
+                looped / turn * ns + (looped % turn).saturating_sub(from).min(ns)
+            }
+            Mode::User | Mode::Calls { .. } => 0,
+        }
+    }
 }
 
 /// Looks at regular times, up to one at `until`.
@@ -218,15 +244,8 @@ impl Core {
         Some(all)
     }
 
-    /// A thread looks again and again, in user mode or not, or halts the core until what it looks for is there.
-    pub fn begin_loop(
-        &mut self,
-        thread: u32,
-        begin: Time,
-        spin: Spin,
-        in_user: bool,
-        halted: bool,
-    ) {
+    /// A thread looks again and again, in this mode, or halts the core until what it looks for is there.
+    pub fn begin_loop(&mut self, thread: u32, begin: Time, spin: Spin, mode: Mode, halted: bool) {
         self.segment = Some(Segment {
             spun: 0,
             thread,
@@ -235,7 +254,7 @@ impl Core {
             end: Time::NEVER,
             user: 0,
             system: 0,
-            in_user,
+            mode,
             halted,
             spin: Some(spin),
         });
@@ -246,14 +265,8 @@ impl Core {
         (segment.thread == thread && segment.end == Time::NEVER).then_some(segment.spin?)
     }
     /// The loop ends with its look at `at` and what is done about what was `found`; what all of it took.
-    /// `calls` of it are system calls of a loop in user mode; a loop that `spins` did nothing else.
-    pub fn end_loop(
-        &mut self,
-        at: Time,
-        found: u64,
-        calls: Option<u64>,
-        spins: bool,
-    ) -> Option<u64> {
+    /// A loop that `spins` did nothing else.
+    pub fn end_loop(&mut self, at: Time, found: u64, spins: bool) -> Option<u64> {
         let segment = self.segment.as_mut()?;
         segment.end = at + Span(found);
         if segment.halted {
@@ -263,10 +276,9 @@ impl Core {
         if spins {
             segment.spun = spent - found;
         }
-        segment.system = match calls {
-            Some(calls) => calls.min(spent),
-            None if segment.in_user => 0,
-            None => spent,
+        segment.system = match segment.mode {
+            Mode::Kernel => spent,
+            Mode::User | Mode::Calls { .. } => segment.in_kernel(spent - found),
         };
         segment.user = spent - segment.system;
         Some(spent)
@@ -332,11 +344,16 @@ impl Core {
         let segment = self.segment.as_ref()?;
         if segment.end == Time::NEVER {
             let done = now.since(segment.begin).0.saturating_sub(irq_left);
-            return Some(if segment.in_user { (done, 0) } else { (0, done) });
+            let system = segment.in_kernel(done);
+            return Some((done - system, system));
         }
         let left = segment.end.since(now).0.saturating_sub(irq_left);
         let done = (segment.user + segment.system).saturating_sub(left);
-        let user = done.min(segment.user);
+        let user = match segment.mode {
+            // As it was before the look that ended the loop.
+            Mode::Calls { .. } => done - segment.in_kernel(done).min(segment.system),
+            Mode::Kernel | Mode::User => done.min(segment.user),
+        };
         Some((user, done - user))
     }
 

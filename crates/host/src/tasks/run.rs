@@ -3,7 +3,7 @@ use crate::block::NONE;
 use crate::function::Function;
 use crate::host::Host;
 use crate::source::Source;
-use crate::tasks::core::Segment;
+use crate::tasks::core::{Mode, Segment};
 use crate::tasks::thread::{Asleep, Flow, NO_PLAN, Step};
 use wordline_base::{Ctx, IoId, Kind, Layer, Life, Span, Time, Why};
 
@@ -119,7 +119,7 @@ impl<S: Source> Host<S> {
             user,
             system: total - user,
             spun: 0,
-            in_user: false,
+            mode: Mode::Kernel,
             halted: false,
             spin: None,
         });

@@ -273,7 +273,7 @@ impl Random {
             let begin = Time(self.below(1 << 50));
             let end = Time(begin.0 + self.below(1 << 20));
             let io = if self.odds(3) { u32::MAX } else { self.any() as u32 };
-            tracks.add(Slice { track, name: "read", begin, end, io });
+            tracks.add(Slice { track, node: 0, name: "read", begin, end, io });
         }
         tracks
     }
@@ -471,6 +471,7 @@ impl Random {
             interrupts: self.any(),
             merges: self.any(),
             arrays: Vec::new(),
+            switches: Vec::new(),
             drives: Vec::new(),
         }
     }
@@ -491,6 +492,7 @@ impl Random {
         let slices = self.below(40);
         RunResult {
             provenance: Provenance {
+                topology: self.text(),
                 version: self.text(),
                 device: self.text(),
                 ftl: self.text(),

@@ -294,6 +294,16 @@ pub struct LinkUse {
     pub to_host: f64,
 }
 
+/// What the upstream link of a switch carried, which all drives behind it share.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SwitchUse {
+    /// As drives name it.
+    pub name: String,
+    /// Shares of the time that it was in use.
+    #[serde(flatten)]
+    pub link: LinkUse,
+}
+
 /// Reads compared with the newest write.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Integrity {

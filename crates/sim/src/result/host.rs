@@ -134,6 +134,9 @@ pub struct FunctionUse {
 /// Shares of the elapsed time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CoreUse {
+    /// The host that it is of, where there are several.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub host: String,
     /// Share of the time in applications.
     pub user: f64,
     /// Share of the time in the kernel for them.

@@ -3,7 +3,7 @@
 use crate::result::array::ArrayResult;
 use crate::result::direction::ClassRow;
 use crate::result::direction::LayerTable;
-use crate::result::drive::{DriveClass, DriveResult, DriveTotals, FlashUse};
+use crate::result::drive::{DriveClass, DriveResult, DriveTotals, FlashUse, SwitchUse};
 use crate::result::host::{CoreUse, HostReport};
 use serde::Serialize;
 
@@ -45,6 +45,9 @@ pub struct Machine {
     /// Drive by drive, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveResult>,
+    /// Switch by switch, in the order of the machine's list.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<SwitchUse>,
     /// The run in intervals.
     pub intervals: Intervals,
     /// LUN by LUN, of each drive with flash.

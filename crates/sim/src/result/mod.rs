@@ -14,7 +14,8 @@ pub use cache::{CachePartitionUse, CacheUse, ReadAheadFrom, WaysFrom};
 pub use direction::{ClassLatency, ClassRow, DirResult, LayerRow, LayerTable, SampleStats};
 pub(crate) use drive::add_named;
 pub use drive::{
-    DriveClass, DriveResult, DriveTotals, FlashUse, Integrity, LinkUse, StrideReport, WearSummary,
+    DriveClass, DriveResult, DriveTotals, FlashUse, Integrity, LinkUse, StrideReport, SwitchUse,
+    WearSummary,
 };
 pub use host::{
     CoreUse, CpuCore, CpuOwner, FunctionUse, HOST_SERIES, HostReport, HostRow, IdleUse, MemoryOwner,
@@ -147,7 +148,10 @@ pub struct Provenance {
     /// What `--scale` said; empty is the whole drive.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub scale: String,
-    /// What was set over the profiles, as `key=value`.
+    /// The file that lists the machine, if there is one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub topology: String,
+    /// What was set over the profiles, as `key=value`, and what entries of a machine say, as `switch pex: key=value`.
     pub overrides: Vec<String>,
 }
 

@@ -233,6 +233,7 @@ impl World {
             let built =
                 Host::new(stack, jobs, specs).map_err(|e| BuildError::from(e).of(Part::Host(h)))?;
             hosts.push(HostSeat {
+                name: host.name.clone(),
                 host: built.numbered(h as u8, first_core),
                 threads,
                 disks,
@@ -342,6 +343,7 @@ impl World {
             hosts,
             drives: seats,
             bridges,
+            switches,
             seen: config.seen(),
             networks,
             watched,

@@ -10,7 +10,9 @@ use crate::steady::Steady;
 use crate::thread::ThreadStats;
 use crate::{caution, classes, host};
 use wordline_app::Turnaround;
-use wordline_base::{Ddir, IdVec, SECTOR, Time, Workload};
+use wordline_base::track::Track;
+use wordline_base::{Ddir, IdVec, IoId, SECTOR, Time, Tracks, Workload};
+use wordline_device::config::Arbitration;
 use wordline_fio::job::SyncMode;
 use wordline_ftl::Translation;
 use wordline_host::config::{IdleConfig, PowerConfig};
@@ -172,6 +174,42 @@ impl World {
         caution::reads_in_order(waited, machine.totals.user_flash_reads, unit)
     }
 
+    /// What was drawn. A host knows its own number of a thread; here it is the run's.
+    fn tracks(&mut self) -> Option<Box<Tracks>> {
+        let mut tracks = self.ctx.tracks.take()?;
+        for slice in tracks.slices.iter_mut().filter(|slice| slice.track.is_of_host()) {
+            let threads = &self.hosts[usize::from(slice.node)].threads;
+            let of_run = |t: u32| threads.as_slice().get(t as usize).copied();
+            match slice.track {
+                Track::Job(t) => slice.track = Track::Job(of_run(t).unwrap_or(t)),
+                // The kernel's own threads are no jobs.
+                _ if slice.io != IoId::NONE.0 => {
+                    slice.io = of_run(slice.io).unwrap_or(IoId::NONE.0);
+                }
+                _ => {}
+            }
+        }
+        Some(tracks)
+    }
+
+    /// Queues of different classes came to a drive that goes by them, and nothing ever waited in one.
+    fn never_queued(&self, machine: &Machine) -> Option<String> {
+        let weighted = self
+            .drives
+            .iter()
+            .any(|seat| seat.controller.config().queues.arbitration == Arbitration::WeightedUrgent);
+        let mut queues = machine.drive_classes.iter().map(|of| of.class.queue());
+        let first = queues.next();
+        let differ = queues.any(|queue| Some(queue) != first);
+        let counted = &machine.totals.counters;
+        let waited = counted.iter().any(|(name, ns)| name.ends_with(".wait_queue_ns") && *ns > 0);
+        (weighted && differ && !waited).then(|| {
+            "no command waited in a queue of the drive, so that no class came before another: nobody had more in flight \
+             than queues.in_flight"
+                .to_string()
+        })
+    }
+
     /// The logs of `write_iolog`: threads that name one file share it, in order of time.
     pub(super) fn iologs(&self) -> Vec<(String, Vec<Request>)> {
         let mut logs: Vec<(String, Vec<Request>)> = Vec::new();
@@ -323,6 +361,14 @@ impl World {
         };
         let mut notes: Vec<String> = self.reads_in_order(&machine).into_iter().collect();
         notes.extend(self.apps.iter().filter_map(|seat| seat.app.borrow().note()));
+        notes.extend(self.never_queued(&machine));
+        notes.extend(self.arrays.iter().filter_map(|(_, array)| {
+            let (drive, at) = array.fail.filter(|(_, at)| Time::ZERO + *at > now)?;
+            Some(format!(
+                "array {}: {} was to be lost after {at}, and the run was over before: fail did nothing",
+                array.name, self.drives.get(drive).map_or("a drive", |seat| seat.name.as_str())
+            ))
+        }));
         notes.extend(self.hosts.iter().find_map(|seat| seat.host.never_slept()).map(|window| {
             format!(
                 "hybrid polling did not sleep in this run, and is classic polling so far: it sleeps for half the \
@@ -347,6 +393,7 @@ impl World {
                 d.name, r.reads_done_again, r.rereads, r.reads_lost
             ))
         }));
+        let tracks = self.tracks();
         let ended = match (self.stopped, failed) {
             (_, true) => Ended::Failed,
             (true, false) => Ended::Interrupted,
@@ -369,7 +416,7 @@ impl World {
             slowest: self.slowest.into_iter().flat_map(Slowest::take).collect(),
             latency_over_time: self.latencies.map(LatencySeries::take),
             iologs,
-            tracks: self.ctx.tracks.take(),
+            tracks,
             prepared,
             warnings,
             notes,
@@ -390,8 +437,11 @@ impl World {
         let h = &host.counters;
         // Hosts of one kind together.
         let mut each: Vec<(HostStats, &(PowerConfig, IdleConfig))> = Vec::new();
+        let mut of_cores: Vec<&str> = Vec::new();
         for seat in &self.hosts {
             let stats = seat.host.stats(now);
+            let name = if self.hosts.len() > 1 { &*seat.name } else { "" };
+            of_cores.extend(std::iter::repeat_n(name, stats.cores.len()));
             match each.iter_mut().find(|(_, power)| *power == &seat.power) {
                 Some((sum, _)) => *sum = std::mem::take(sum).with(stats),
                 None => each.push((stats, &seat.power)),
@@ -420,7 +470,9 @@ impl World {
             cores: host
                 .cores
                 .iter()
-                .map(|c| CoreUse {
+                .zip(&of_cores)
+                .map(|(c, of)| CoreUse {
+                    host: of.to_string(),
                     user: share(c.user),
                     system: share(c.system),
                     interrupt: share(c.irq),
@@ -441,6 +493,15 @@ impl World {
                 Vec::new()
             },
             arrays: self.arrays(),
+            switches: self
+                .switches
+                .iter()
+                .map(|switch| {
+                    let (to_device, to_host) = switch.busy(now);
+                    let link = LinkUse { to_device: share(to_device.0), to_host: share(to_host.0) };
+                    SwitchUse { name: String::new(), link }
+                })
+                .collect(),
             intervals: self.intervals.result(),
             flash: self.drives.iter().map(|seat| seat.flash(now)).collect(),
         }
