@@ -446,10 +446,12 @@ fn of_drive(d: &wordline_sim::DriveResult) -> Vec<String> {
     section(&d.name, &items)
 }
 
+/// A direction of a link, and its share of the time.
+type Way = (&'static str, fn(&LinkUse) -> f64);
+
 /// The link of the drive, or of several how they differ; and the link that drives behind a switch share.
 fn links(m: &Machine) -> Vec<String> {
-    let ways: [(&str, fn(&LinkUse) -> f64); 2] =
-        [("to device", |link| link.to_device), ("to host", |link| link.to_host)];
+    let ways: [Way; 2] = [("to device", |link| link.to_device), ("to host", |link| link.to_host)];
     let switches = m.switches.iter().flat_map(|switch| {
         let items = ways.map(|(way, of)| format!("{way} {}", share_text(of(&switch.link))));
         section(&format!("switch {}", switch.name), &items)

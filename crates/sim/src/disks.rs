@@ -359,6 +359,8 @@ mod tests {
             lba: 512,
             sector: SectorSize::KIB_4,
             volatile_cache: true,
+            not_polled: None,
+            heeds: Heeds::default(),
         }
     }
 
