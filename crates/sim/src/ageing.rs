@@ -142,7 +142,7 @@ impl Writes {
                 let writes = io.ddir == Ddir::Write
                     && io.len > 0
                     && io.offset >> DISK_SHIFT == u64::from(disk);
-                Some(writes.then(|| (io.offset & ((1 << DISK_SHIFT) - 1), io.len)))
+                Some(writes.then_some((io.offset & ((1 << DISK_SHIFT) - 1), io.len)))
             }
             Writes::Trace(replays) => Some(Some(replays.next())),
         }
