@@ -260,7 +260,11 @@ fn slow_flushes(sqe: &Sqe, now: Time) -> Time {
 fn with_syncs(n: u64) -> Vec<Next> {
     let one = |i: u64| match i % 7 {
         3 => io(Ddir::Sync, 0, 0),
-        _ => io(if i.is_multiple_of(2) { Ddir::Write } else { Ddir::Read }, (i * 37 % 4096) << 12, 4096),
+        _ => io(
+            if i.is_multiple_of(2) { Ddir::Write } else { Ddir::Read },
+            (i * 37 % 4096) << 12,
+            4096,
+        ),
     };
     (0..n).map(one).collect()
 }
