@@ -57,7 +57,7 @@ impl Controller {
         }
         let opcode = self.commands[cmd].sqe.opcode;
         if let (Some(ftl), true) = (&mut self.ftl, self.cache.is_some())
-            && matches!(opcode, Opcode::Read | Opcode::Write | Opcode::Deallocate)
+            && matches!(opcode, Opcode::Write | Opcode::Deallocate)
         {
             ftl.user_came(ctx);
         }

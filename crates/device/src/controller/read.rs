@@ -66,6 +66,10 @@ impl Controller {
             command.stage = Stage::Translate;
             ctx.at(grant.end, Kind::Firmware, cmd);
         } else {
+            // The FTL hears of no read that the cache answers.
+            if let Some(ftl) = &mut self.ftl {
+                ftl.user_came(ctx);
+            }
             self.look_up_all(ctx, cmd);
         }
         if n > 0 {

@@ -409,21 +409,16 @@ impl Nand {
         let now = ctx.now;
         if self.planes.is_some() {
             self.settle(lun, now);
+            self.waited_for_planes(lun, key, now);
         }
         let state = &mut self.states[key];
         let record = &mut state.record;
         let (op, geometry) = (record.op, &self.geometry);
         if now > record.submitted {
-            let by_plane;
-            let held = match &self.planes {
-                Some(planes) => {
-                    by_plane = planes.held_for(geometry, &self.luns[lun], lun, &op, now);
-                    &by_plane
+            if self.planes.is_none() {
+                for (waited, now) in record.waited.iter_mut().zip(self.luns[lun].held) {
+                    *waited = now - *waited;
                 }
-                None => &self.luns[lun].held,
-            };
-            for (i, now) in held.iter().enumerate() {
-                record.waited[i] = now - record.waited[i];
             }
             debug_assert_eq!(
                 record.waited.iter().sum::<u64>(),
@@ -507,13 +502,15 @@ impl Nand {
             Some(variation) => variation.of(op, array, (number, erases), slc, geometry),
             None => array,
         };
+        let l = &mut self.luns[lun];
         match &mut self.planes {
+            None => {
+                self.counters.busy_ns[l.holder] += l.settle(now);
+                l.current = Some(key);
+                l.holder = op.class as usize;
+            }
             Some(planes) if op.kind == OpKind::Read => planes.take(geometry, lun, &op, key),
-            _ => {
-                let l = &mut self.luns[lun];
-                if self.planes.is_none() {
-                    self.counters.busy_ns[l.holder] += l.settle(now);
-                }
+            Some(_) => {
                 l.current = Some(key);
                 l.holder = op.class as usize;
             }
@@ -536,14 +533,15 @@ impl Nand {
         record.bus_start = bus_start;
         record.bus_end = bus_end;
         record.array_end = bus_end + array;
-        let array_end = record.array_end;
         state.left = data - part;
-        if state.left > Span::ZERO {
-            state.stage = Stage::In;
-            self.set_event(ctx, bus_end, Kind::NandBus, lun, key);
-        } else {
-            self.set_event(ctx, array_end, Kind::NandArray, lun, key);
-        }
+        let (end, kind) = match state.left {
+            Span::ZERO => (record.array_end, Kind::NandArray),
+            _ => {
+                state.stage = Stage::In;
+                (bus_end, Kind::NandBus)
+            }
+        };
+        self.set_event(ctx, end, kind, lun, key);
         if bus > Span::ZERO && ctx.tracks.is_some() {
             ctx.slice(Track::Channel(channel), "command, data in", bus_start, bus_end, op.io);
         }
@@ -625,7 +623,10 @@ impl Nand {
                 record.end = ctx.now;
                 if !self.config.cache_register || self.keeps_register(lun) {
                     self.data_out(ctx, lun, key);
-                } else if self.can_leave(lun, key) {
+                } else if match self.planes {
+                    None => self.luns[lun].leaving.is_none(),
+                    Some(_) => self.can_leave(lun, key),
+                } {
                     self.leave_array(ctx, lun, key);
                 } else {
                     self.states[key].stage = Stage::Ready;
@@ -695,13 +696,10 @@ impl Nand {
         self.next(ctx, lun);
         self.data_out(ctx, lun, key);
     }
-    /// Whether a read's data can leave the array: the cache register is free.
-    #[inline(always)]
+    /// Whether a read's data can leave the array: the cache registers of its planes are free.
     fn can_leave(&self, lun: LunId, key: u32) -> bool {
-        match &self.planes {
-            Some(planes) => planes.can_leave(&self.geometry, lun, &self.states[key].record.op),
-            None => self.luns[lun].leaving.is_none(),
-        }
+        let op = &self.states[key].record.op;
+        self.planes.as_ref().is_some_and(|planes| planes.can_leave(&self.geometry, lun, op))
     }
     /// Counts the time that a LUN was held until now.
     #[inline(always)]

@@ -193,6 +193,16 @@ impl Nand {
     fn planes_of(&self, lun: LunId, key: u32) -> Range<u32> {
         self.planes().of(&self.geometry, lun, &self.states[key].record.op)
     }
+    /// What an operation waited for that begins now.
+    #[inline(never)]
+    pub(super) fn waited_for_planes(&mut self, lun: LunId, key: u32, now: Time) {
+        let record = &self.states[key].record;
+        let held = self.planes().held_for(&self.geometry, &self.luns[lun], lun, &record.op, now);
+        for (waited, now) in self.states[key].record.waited.iter_mut().zip(held) {
+            *waited = now - *waited;
+        }
+    }
+
     /// What waits at the LUN starts, as far as it can.
     pub(super) fn go_on(&mut self, ctx: &mut Ctx, lun: LunId) {
         let suspended = self.preemption.as_ref().and_then(|p| p.suspended(lun));
