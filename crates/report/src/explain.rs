@@ -335,7 +335,7 @@ fn classes(m: &Machine) -> Vec<String> {
     let names: Vec<String> = shown.iter().map(named).collect();
     let width = names.iter().map(String::len).max().unwrap_or(0).max(TITLE);
     let line = |name: &str, cells: [String; 6]| {
-        let cells = cells.map(|c| format!("{c:>9}")).join("  ");
+        let cells = cells.map(|c| format!(" {c:>9}")).join("");
         format!("  {name:<width$}{cells}")
     };
     let titles = ["I/Os", "mean", "p50", "p99", "p99.9", "max"].map(String::from);

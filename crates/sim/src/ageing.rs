@@ -226,7 +226,7 @@ impl WriteSampler {
             if job.read_iolog.is_some() {
                 match traces.get(&(thread.job as usize)) {
                     Some(recorded) => sampler.add_trace(recorded, &disk, drive),
-                    // It cannot be read twice: nothing is known of it.
+                    // It could not be read beforehand: nothing is known of it.
                     None => bytes = None,
                 }
                 continue;

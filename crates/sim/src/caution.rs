@@ -464,8 +464,9 @@ mod tests {
     fn a_buffer_in_slc_mode_that_took_all_is_told() {
         let slc = SlcUse { taken: 3_000, room: 9_000 };
         let told = in_slc(2_000, 0, slc, 4096).expect("the buffer has room");
-        assert!(told.starts_with("all 8.2 MB that reached the flash"), "{told}");
-        assert!(told.contains("12.3 MB and room for 36.9 MB more (25% full)"), "{told}");
+        assert!(told.starts_with("all 8.2 MB that users wrote to the flash"), "{told}");
+        assert!(told.contains("holds 12.3 MB at the end of the run"), "{told}");
+        assert!(told.contains("room for 36.9 MB more (25% full)"), "{told}");
         assert_eq!(in_slc(0, 0, slc, 4096), None, "nothing was written");
         assert_eq!(in_slc(2_000, 1, slc, 4096), None, "it was folded");
         assert_eq!(in_slc(3_001, 0, slc, 4096), None, "its blocks were erased and written again");

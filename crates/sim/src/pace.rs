@@ -131,9 +131,10 @@ fn told(ns: f64) -> String {
     Span(if ns < 1_000 { ns } else { ns / 100 * 100 }).to_string()
 }
 
-/// A lateness below this is a matter of the processor: the thread was woken, or its core was busy.
+/// The limit by the mean time between two requests is at least this: what is late by less may be a thread that was
+/// woken, or a core that was busy. The mean latency may be below it.
 const LEAST: f64 = 100e3;
-/// One above this is none, however slow the machine and however rare the requests of the trace.
+/// And it is at most this, however rare the requests of the trace.
 const MOST: f64 = 1e6;
 
 /// What is later than its time by more than this is late: the mean latency, but on a machine that is slower than its
@@ -161,7 +162,7 @@ fn piled_up(thread: &ThreadResult) -> Option<String> {
         format!(
             "'{}' asks for more than was served: {a:.0}, {b:.0} and {c:.0} requests were in flight in the thirds of its \
              trace, and after the last one came it took {} more to serve them, beside {} of the trace. The longer the \
-             trace, the longer its latencies. A larger --time-scale asks for less a second",
+             trace, the longer its latencies. A larger --time-scale, of a job a smaller replay_time_scale, asks for less a second",
             thread.name,
             told(drained.0 as f64),
             told(length.0 as f64)
@@ -198,7 +199,7 @@ pub(crate) fn late(thread: &ThreadResult) -> Option<String> {
     Some(format!(
         "'{}' did not keep the times of its trace: {requests} of {} requests ({:.1}%) were issued later than their \
          time by more than {}, {} in the mean and {} at most. Latency counts from the issue; from the \
-         trace's time it is {} in the mean, {far}. A larger --time-scale asks for less a second",
+         trace's time it is {} in the mean, {far}. A larger --time-scale, of a job a smaller replay_time_scale, asks for less a second",
         thread.name,
         behind.len(),
         100.0 * requests as f64 / of,

@@ -30,7 +30,9 @@ impl Asker {
             _ if !self.knows => return Some("only pvsync2 and io_uring ask the kernel for it"),
             Engine::Pvsync2 | Engine::IoUring => {}
         }
-        let of_disk = disks.iter().find_map(|disk| disk.not_polled);
+        // Of several disks one that polls is enough.
+        let polled = disks.iter().any(|disk| disk.not_polled.is_none());
+        let of_disk = disks.iter().find_map(|disk| disk.not_polled).filter(|_| !polled);
         let switched_off =
             || (stack.io_poll == 0).then_some("polling is switched off: --set stack.io_poll=1");
         of_disk.or_else(switched_off).or_else(|| self.on_files(stack))

@@ -288,7 +288,7 @@ impl Plan {
         let uniform = bays.iter().all(|bay| !bay.sampler.is_own());
         let instead = match self.state {
             Precondition::Steady if uniform => "it was aged by uniform writes",
-            _ => "they took no part in ageing it",
+            _ => "these writes took no part in ageing it",
         };
         if programs {
             notes.push(format!(

@@ -6,6 +6,7 @@
 //! A worker that sleeps makes room for another one (`wq_worker_sleeping`), so that several flushes are under way, as
 //! many as the workqueue allows. Workers are made when there is work for them, and stay.
 
+use crate::block::NONE;
 use crate::config::Engine;
 use crate::function::spend;
 use crate::host::Host;
@@ -108,6 +109,8 @@ impl<S: Source> Host<S> {
             life.mark(Layer::Completion, Why::WakeUp, core, since(work));
             life.mark(Layer::Completion, Why::Work, core, ctx.now);
         }
+        // The node's number is another's from here on.
+        self.threads[w].engine.at_work = NONE;
         self.ring_done(ctx, node, Some(core));
         self.go(w, Step::Work)
     }

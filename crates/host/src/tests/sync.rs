@@ -311,6 +311,31 @@ fn what_follows_a_sync_of_a_ring_does_not_wait_for_it() {
     }
 }
 
+/// Numbers of I/Os that are over go to others: a worker that slept for work has nothing to do with them.
+#[test]
+fn each_of_many_syncs_of_a_short_ring_is_over() {
+    for (engine, depth) in [(Engine::Libaio, 4), (Engine::IoUring, 4), (Engine::Libaio, 9)] {
+        for seed in 0..400 {
+            let mut rng = Rng::from_seed(seed);
+            let mut one = |_| match rng.below(5) {
+                0..3 => io(Ddir::Sync, 0, 0),
+                _ => io(Ddir::Write, rng.below(4096) << 12, 4096),
+            };
+            let items: Vec<Next> = (0..60).map(&mut one).collect();
+            let reaper = engine == Engine::Libaio && seed % 2 == 0;
+            let s = ThreadSpec { ring_syncs: true, reaper, ..spec(engine, depth) };
+            let flush = 20_000 + rng.below(400_000);
+            let slow = move |sqe: &Sqe, now: Time| {
+                now + Span(if sqe.opcode == Opcode::Flush { flush } else { 10_000 })
+            };
+            let mut w = world(&stack(3), vec![(s, list(items))], Box::new(slow));
+            w.run();
+            w.check_drained();
+            assert_eq!(w.finished.len(), 60, "{engine:?}, depth {depth}, seed {seed}");
+        }
+    }
+}
+
 /// Without a cache to flush the worker completes the entry at once.
 #[test]
 fn a_sync_of_a_ring_with_nothing_to_flush_sends_nothing() {
