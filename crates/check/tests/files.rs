@@ -284,6 +284,29 @@ fn files_whose_ends_are_no_whole_blocks_are_read_and_written_directly() {
 
 /// Direct writes within a file as fio lays it out: to reserved blocks, into a hole of its length (ftruncate), whose
 /// blocks are reserved first and converted behind the data, or behind its end.
+/// Asynchronous direct writes go on in the kernel's worker where they wait for a commit, which waits for others of
+/// them: each is over in the end.
+#[test]
+fn asynchronous_direct_writes_that_wait_for_commits_are_over() {
+    for fs in ["ext4", "xfs"] {
+        for engine in ["libaio", "io_uring"] {
+            for seed in 0..12 {
+                let sync = seed % 2;
+                let depth = 2 + seed % 5;
+                let jobs = format!(
+                    "[global]\ndirectory=/mnt\nfilename=f\nbs=4k\nsize=256k\nnumber_ios=60\nnorandommap\n\
+                     rw=randwrite\nrandseed={seed}\n[direct]\nioengine={engine}\niodepth={depth}\ndirect=1\n\
+                     sync={sync}\n[buffered]\nioengine=pvsync2\nfsync={}\n",
+                    7 + seed
+                );
+                let case = Case::new("z-ssd-small", &jobs).fs(fs).age(Age::Filled);
+                let what = format!("{fs}, {engine}, seed {seed}");
+                sound(&what, &case.run().unwrap_or_else(|e| panic!("{what}: {e}")));
+            }
+        }
+    }
+}
+
 #[test]
 fn fallocate_says_whether_a_file_is_reserved_a_hole_or_empty() {
     let did = |fallocate: &str| {

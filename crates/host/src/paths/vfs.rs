@@ -435,6 +435,12 @@ impl<S: Source> Host<S> {
             thread.vfs.task = NONE;
             return self.go(t, Step::Queued { busy: false });
         }
+        if t == worker {
+            // Another call may hold what this one waits for, and be behind it.
+            slot.in_flight = true;
+            thread.vfs.task = NONE;
+            return self.go(t, Step::Vfs);
+        }
         if thread.driver.selects() && thread.driver.finds_its_own() {
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
