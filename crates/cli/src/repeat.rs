@@ -47,8 +47,6 @@ fn under_seeds(
     }
     signals::install();
     let mut runs = Vec::new();
-    // What is said, and under which seeds.
-    let mut said: Vec<(&str, String, Vec<u64>)> = Vec::new();
     for seed in (0..u64::from(times)).map(|k| common.seed.wrapping_add(k)) {
         let settings = Settings { seed, ..common.settings() };
         let checked = prepare::check(planned(&settings)?, common, &settings)?;
@@ -64,26 +62,13 @@ fn under_seeds(
         })?;
         let plus = formats.contains(&Format::JsonPlus);
         runs.push(wordline_report::fio_json(&result, plus, &Default::default()));
-        let warnings = result.warnings.into_iter().map(|w| ("warning", w));
-        let all = warnings.chain(result.notes.into_iter().map(|n| ("note", n)));
-        for (kind, words) in all {
-            match said.iter_mut().find(|(k, w, _)| *k == kind && *w == words) {
-                Some((.., seeds)) => seeds.push(seed),
-                None => said.push((kind, words, vec![seed])),
-            }
-        }
     }
     let bare = format!("{{\"repeats\": [\n{}]}}\n", runs.join(","));
     let outcome = wordline_page::read("", &bare).map_err(WorkError::DefectOf)?;
     let text = text(&bare, &outcome, formats);
-    // The text has the warnings in it.
-    let is_told = formats.contains(&Format::Normal) && common.output.is_none();
-    if !is_told {
-        said.extend(wordline_page::agreement(&outcome).map(|words| ("warning", words, Vec::new())));
-    }
     let mut failures = Vec::new();
     if let Some(path) = &common.report {
-        output::note(&mut failures, report::write_page(path, &[outcome]));
+        output::note(&mut failures, report::write_page(path, std::slice::from_ref(&outcome)));
     }
     match &common.output {
         Some(path) => {
@@ -91,20 +76,14 @@ fn under_seeds(
         }
         None => output::note(&mut failures, output::print(&text)),
     }
-    for (kind, words, seeds) in said {
-        let is_warning = kind == "warning";
-        if is_warning && !is_told || !is_warning && !common.quiet {
-            let of = match seeds.len() {
-                0 => String::new(),
-                n if n == times as usize => String::new(),
-                1 => format!(" of seed {}", seeds[0]),
-                _ => {
-                    let all: Vec<_> = seeds.iter().map(u64::to_string).collect();
-                    format!(" of seeds {}", all.join(", "))
-                }
-            };
-            remark(&format!("{kind}{of}: {words}"));
-        }
+    // The text has the warnings in it.
+    if !formats.contains(&Format::Normal) || common.output.is_some() {
+        let agree = wordline_page::agreement(&outcome).map(|words| format!("warning: {words}"));
+        let warnings = wordline_page::said(&outcome, "warning", "warnings");
+        warnings.into_iter().chain(agree).for_each(|line| remark(&line));
+    }
+    if !common.quiet {
+        wordline_page::said(&outcome, "note", "notes").iter().for_each(|line| remark(line));
     }
     error::all(failures)
 }

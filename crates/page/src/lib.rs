@@ -19,7 +19,7 @@ mod summary;
 
 pub use error::PageError;
 pub use read::{Outcome, read};
-pub use summary::{agreement, summary, summary_text, warnings};
+pub use summary::{agreement, said, summary, summary_text, warnings};
 
 /// Results that a page compares at most.
 pub const MOST_RESULTS: usize = 8;

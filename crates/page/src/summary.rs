@@ -48,20 +48,29 @@ pub fn warnings(outcome: &Outcome) -> Value {
     agreement(outcome).into_iter().collect()
 }
 
-/// What the runs say of themselves under a key, and the seeds of those that say it.
-fn said<'a>(runs: &[&'a Value], key: &str, seeds: &[String]) -> Vec<(&'a str, Vec<String>)> {
+/// What the runs say of themselves under a key of `wordline`, a line each, with the seeds where not all say it.
+pub fn said(outcome: &Outcome, what: &str, key: &str) -> Vec<String> {
     let mut all: Vec<(&str, Vec<String>)> = Vec::new();
-    for (run, seed) in runs.iter().zip(seeds) {
+    for run in &outcome.runs {
+        let seed = run["wordline"]["provenance"]["seed"].to_string();
         let of = &run["wordline"][key];
         let texts = of.as_array().map_or(std::slice::from_ref(of), Vec::as_slice);
         for words in texts.iter().filter_map(Value::as_str).filter(|words| !words.is_empty()) {
             match all.iter_mut().find(|(same, _)| *same == words) {
-                Some((_, of)) => of.push(seed.clone()),
+                Some((_, seeds)) => seeds.push(seed.clone()),
                 None => all.push((words, vec![seed.clone()])),
             }
         }
     }
-    all
+    let line = |(words, seeds): (&str, Vec<String>)| {
+        let of = match seeds.len() {
+            n if n == outcome.runs.len() => String::new(),
+            1 => format!(" of seed {}", seeds[0]),
+            _ => format!(" of seeds {}", seeds.join(", ")),
+        };
+        format!("{what}{of}: {words}")
+    };
+    all.into_iter().map(line).collect()
 }
 
 /// The state of the drive and what may mislead, under each seed, and the numbers in lines.
@@ -70,15 +79,10 @@ pub fn summary_text(outcome: &Outcome) -> String {
     let seeds: Vec<String> =
         runs.iter().map(|run| run["wordline"]["provenance"]["seed"].to_string()).collect();
     let mut out = format!("{} runs, seeds {}\n", runs.len(), seeds.join(", "));
-    for (what, key) in [("drive", "prepared"), ("warning", "warnings")] {
-        for (words, of) in said(&runs, key, &seeds) {
-            let seeds = match of.len() {
-                n if n == runs.len() => String::new(),
-                1 => format!(" of seed {}", of[0]),
-                _ => format!(" of seeds {}", of.join(", ")),
-            };
-            out += &format!("{what}{seeds}: {words}\n");
-        }
+    let state = said(outcome, "drive", "prepared");
+    for line in state.into_iter().chain(said(outcome, "warning", "warnings")) {
+        out += &line;
+        out.push('\n');
     }
     if let Some(words) = agreement(outcome) {
         out += &format!("warning: {words}\n");
