@@ -73,6 +73,16 @@ fn answer(machine: &mut Machine, mut wanted: u64) {
     }
 }
 
+/// All that was written is in the image.
+fn flush(machine: &mut Machine) {
+    let now = machine.now();
+    machine.submit(now, request(IoKind::Flush, 0, 0), &[]);
+    machine.run(Time(u64::MAX - 1), 64);
+    let done = machine.poll().expect("a flush takes no turn of another request");
+    let ticket = done.sync.expect("a flush is durable");
+    machine.media_mut().writer.wait(ticket).expect("a sound image");
+}
+
 /// Reads of 4 KiB at depth 64, from the page cache of a drive that was written in order.
 #[inline(never)]
 fn step_all(machine: &mut Machine, reads: u64) {
@@ -99,6 +109,10 @@ pub fn counted(reads: u64) {
         machine.submit(now, request(IoKind::Write, offset, data.len() as u32), &data);
         answer(&mut machine, 1);
     }
+    // Sectors that the writer holds are read from memory, not from the image, and how many it holds depends on the
+    // machine. A flush lets go of what the one before it has written.
+    flush(&mut machine);
+    flush(&mut machine);
     step_all(&mut machine, reads);
     machine.close().expect("a sound image");
 }

@@ -167,6 +167,7 @@ impl Media {
     /// Asks that everything until now be made durable.
     pub fn request_sync(&mut self) -> Ticket {
         self.unsynced = 0;
+        self.collect();
         self.writer.request(self.order - 1)
     }
     /// Lets go of what the writer has written.
