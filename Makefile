@@ -92,7 +92,9 @@ tables:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	cargo clippy -p wordline-cli --quiet -- -D warnings # as make demo builds it, without TLS
+	@# As make demo builds it, without TLS. Beside the Python package most dependencies have the features that they have
+	@# above, and are not checked twice.
+	cargo clippy -p wordline-cli -p wordline-python --quiet -- -D warnings
 	cd examples/ftl && cargo fmt --check && cargo clippy --all-targets --quiet --target-dir ../../target/examples -- -D warnings
 
 # What a fixed amount of work costs in instructions, against the record.

@@ -349,6 +349,7 @@ impl Server {
             self.machine.media_mut().writer.kick();
             if !failed && let Some((_, why)) = self.machine.media().writer.failed() {
                 failed = true;
+                self.offer_reads_alone();
                 say(&format!(
                     "a sync of the image failed: {why}. The system may have dropped what it could \
                      not write, and does not say what. Reads go on; writes, trims and flushes fail \
@@ -359,6 +360,7 @@ impl Server {
             }
             if !full && self.machine.is_read_only() {
                 full = true;
+                self.offer_reads_alone();
                 let spare_left = self.machine.spare_left();
                 say(
                     &match self.machine.refuses_for_space() || !self.machine.refuses_for_memory() {
@@ -408,6 +410,13 @@ impl Server {
             }
         }
         self.shut_down(say)
+    }
+
+    /// Clients that come from now on are told that the drive takes no writes. Those that are there cannot be: their
+    /// writes fail.
+    fn offer_reads_alone(&mut self) {
+        let alone = |export: &Export| Export { read_only: true, ..export.clone() };
+        self.exports = self.exports.iter().map(alone).collect();
     }
 
     fn shut_down(&mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {

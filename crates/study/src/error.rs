@@ -98,6 +98,8 @@ pub enum PointError {
     Memory(#[from] crate::memory::Short),
     #[error("cannot read the profile {name}: {why}")]
     Profile { name: String, why: io::Error },
+    #[error("cannot read the topology {name}: {why}: a file, or its text in several lines")]
+    Topology { name: String, why: io::Error },
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
@@ -115,6 +117,8 @@ pub enum PointError {
     DrivesAlone,
     #[error("drives: '{text}': {level} takes a number from {least} to {most}")]
     Drives { text: String, level: &'static str, least: u32, most: u32 },
+    #[error("'{key}' goes with 'device': a topology lists its drives and arrays itself")]
+    OfDevice { key: &'static str },
     #[error("paced: a program states no rate to precondition the drive at: random")]
     PacedProgram,
     #[error(transparent)]

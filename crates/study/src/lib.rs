@@ -11,6 +11,7 @@ pub mod document;
 mod error;
 mod expr;
 mod fork;
+mod listed;
 mod machine;
 pub mod memory;
 mod metric;

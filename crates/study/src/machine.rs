@@ -12,10 +12,16 @@ const CHUNK: u64 = 100_000;
 pub(crate) fn plan(point: &Point) -> Result<Plan, PointError> {
     let config = point.config()?;
     let jobs = parse_job(point, &config)?;
-    let mut system = System::from_config(config, &point.overrides);
-    if let Some(Array { level, drives }) = point.array {
-        system = system.into_array(level, drives);
-    }
+    let system = match &point.listed {
+        Some(listed) => listed.system()?,
+        None => {
+            let system = System::from_config(config, &point.overrides);
+            match point.array {
+                Some(Array { level, drives }) => system.into_array(level, drives),
+                None => system,
+            }
+        }
+    };
     Ok(Plan {
         label: point.label(),
         seed: point.seed,

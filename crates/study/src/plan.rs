@@ -2,6 +2,7 @@
 //! groups of points that can share an aged drive.
 
 use crate::error::{OnlyError, PointError, Unknown, VariableError};
+use crate::listed::{Listed, OfAll, is_path, is_preset};
 use crate::memory::Written;
 use crate::spec::{Base, Change, Scalar, Study, Values};
 use serde::{Deserialize, Serialize};
@@ -54,11 +55,14 @@ pub struct Point {
     pub values: Vec<(String, String)>,
     /// Variables, axes among them: for formulas.
     pub vars: BTreeMap<String, String>,
-    /// The machine, in TOML: its floats come back as they went.
+    /// The machine, in TOML: its floats come back as they went. Of several drives the first, with its host.
     pub config: String,
     /// Drives like that one, as an array.
     #[serde(default)]
     pub array: Option<Array>,
+    /// The whole machine, if a topology says what it is.
+    #[serde(default)]
+    pub listed: Option<Listed>,
     /// The state that the drive is brought into.
     pub precondition: Precondition,
     /// Seed of the run.
@@ -229,7 +233,20 @@ impl Builder<'_> {
             overrides.push(substitute(text, &vars).map_err(|e| fail(path, &e))?);
         }
         let job = substitute(&base.job, &vars).map_err(|e| fail("base.job", &e))?;
-        let config = self.config(&base, &vars, &overrides).map_err(|e| fail(&place, &e))?;
+        let listed = self.listed(&base, &vars, &overrides, topology_at(study, at));
+        let listed = listed.map_err(|e| {
+            let (text, of_study) = (e.to_string(), format!("{}:", study.document.name()));
+            // What is wrong within its text has a place there.
+            match text.starts_with(&of_study) {
+                true => ConfigError::plain(text),
+                false => fail(&place, &e),
+            }
+        })?;
+        let config = match &listed {
+            Some((_, config)) => Ok(config.clone()),
+            None => self.config(&base, &vars, &overrides),
+        };
+        let config = config.map_err(|e| fail(&place, &e))?;
         let array = array(&base, &vars).map_err(|e| fail(&place, &e))?;
         let label: Vec<_> = values.iter().map(|(name, v)| format!("{name}={v}")).collect();
         let label = label.join(", ");
@@ -240,6 +257,7 @@ impl Builder<'_> {
             vars: vars.into_iter().map(|(name, value)| (name, value.0)).collect(),
             config: config.to_text(),
             array,
+            listed: listed.map(|(listed, _)| listed),
             precondition: base.precondition,
             seed: base.seed,
             integrity: base.integrity,
@@ -253,19 +271,58 @@ impl Builder<'_> {
         let Point { precondition, seed, integrity, job, config: machine, .. } = &point;
         let version = env!("CARGO_PKG_VERSION");
         let of_array = array.map_or(String::new(), |a| format!(" {} {}", a.level.name(), a.drives));
+        let of_list = point.listed.as_ref().map_or(String::new(), Listed::about);
         point.key = digest(&format!(
-            "{version}\n{machine}\n{} {seed} {integrity}{of_array}\n{job}",
+            "{version}\n{machine}\n{} {seed} {integrity}{of_array}{of_list}\n{job}",
             precondition.name()
         ));
         self.join_group(&point, &config, index).map_err(|e| fail(&place, &e))?;
         Ok(point)
     }
 
+    /// The topology and the configuration of its first drive, if the point has one. `at`: where it is written.
+    fn listed(
+        &self,
+        base: &Base,
+        vars: &Values,
+        set: &[String],
+        at: String,
+    ) -> Result<Option<(Listed, Config)>, PointError> {
+        let Some(topology) = &base.topology else { return Ok(None) };
+        for (key, given) in [("array", base.array.is_some()), ("drives", base.drives.is_some())] {
+            if given {
+                return Err(PointError::OfDevice { key });
+            }
+        }
+        let text = |text: &String| substitute(text, vars);
+        let topology = text(topology)?;
+        let (file, above, topology) = if topology.contains('\n') {
+            (self.study.document.name().into(), self.study.document.line(&at), topology)
+        } else {
+            let text = (self.read)(&topology)
+                .map_err(|why| PointError::Topology { name: topology.clone(), why })?;
+            (topology, 0, text)
+        };
+        let named = |name: &Option<String>| name.as_ref().map(text).transpose();
+        let common = OfAll {
+            stack: text(&base.stack)?,
+            testbed: named(&base.testbed)?,
+            ftl: named(&base.ftl)?,
+            fs: named(&base.fs)?.filter(|name| name != "none"),
+            app: named(&base.app)?,
+            with: base.with.iter().map(text).collect::<Result<_, _>>()?,
+            set: set.to_vec(),
+        };
+        let files = BTreeMap::new();
+        let mut listed = Listed { file, above, text: topology, common, files };
+        let config = listed.read(self.read)?.config;
+        Ok(Some((listed, config)))
+    }
+
     fn config(&self, base: &Base, vars: &Values, set: &[String]) -> Result<Config, PointError> {
         let named = |name: &str| -> Result<(String, Option<String>), PointError> {
             let name = substitute(name, vars)?;
-            let is_preset = wordline_profile::presets().iter().any(|p| p.name == name);
-            if is_preset || !(name.ends_with(".toml") || name.contains('/')) {
+            if is_preset(&name) || !is_path(&name) {
                 return Ok((name, None));
             }
             match (self.read)(&name) {
@@ -274,7 +331,7 @@ impl Builder<'_> {
             }
         };
         let optional = |name: &Option<String>| name.as_deref().map(named).transpose();
-        let device = named(&base.device)?;
+        let device = named(base.device.as_deref().unwrap_or_default())?;
         let (ftl, stack) = (optional(&base.ftl)?, named(&base.stack)?);
         let (testbed, app) = (optional(&base.testbed)?, optional(&base.app)?);
         let fs = optional(&base.fs)?;
@@ -374,7 +431,14 @@ fn lay(
             to.clone_from(name);
         }
     };
-    lay(&mut base.device, &change.device);
+    // One takes the other's place, and what goes with it.
+    if change.device.is_some() {
+        (base.device, base.topology) = (change.device.clone(), None);
+    }
+    if change.topology.is_some() {
+        (base.device, base.topology) = (None, change.topology.clone());
+        (base.array, base.drives) = (None, None);
+    }
     base.array = change.array.clone().or(base.array.take());
     base.drives = change.drives.clone().or(base.drives.take());
     lay(&mut base.stack, &change.stack);
@@ -389,6 +453,19 @@ fn lay(
     base.seed = change.seed.unwrap_or(base.seed);
     take_sets(sets, at, &change.set);
     vars.extend(change.vars.clone());
+}
+
+/// Where the topology of a point is written.
+fn topology_at(study: &Study, at: &[(usize, usize)]) -> String {
+    let of_axis = at.iter().rev().find(|&&(i, k)| {
+        let change = study.spec.axis[i].value.get(k);
+        change.is_some_and(|change| change.topology.is_some())
+    });
+    match (of_axis, &study.spec.quick) {
+        (Some((i, k)), _) => format!("axis.{i}.value.{k}.topology"),
+        (None, Some(quick)) if quick.topology.is_some() => "quick.topology".into(),
+        (None, _) => "base.topology".into(),
+    }
 }
 
 /// The array that a point's drives are.

@@ -122,7 +122,12 @@ fn default_scale() -> f64 {
 /// What all points have in common.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Base {
-    pub device: String,
+    /// Unless a topology has them.
+    #[serde(default)]
+    pub device: Option<String>,
+    /// Drives, hosts and what joins them: a file, or the text of one.
+    #[serde(default)]
+    pub topology: Option<String>,
     /// So many of them as an array of this level; `none` is the drive alone.
     #[serde(default, deserialize_with = "given")]
     pub array: Option<String>,
@@ -164,6 +169,7 @@ pub struct Change {
     #[serde(default, deserialize_with = "given")]
     pub name: Option<Scalar>,
     pub device: Option<String>,
+    pub topology: Option<String>,
     #[serde(default, deserialize_with = "given")]
     pub array: Option<String>,
     pub drives: Option<Scalar>,
@@ -482,6 +488,13 @@ impl Study {
         if spec.base.job.trim().is_empty() && spec.base.app.is_none() && !of_axis {
             return fail("base".into(), "the key 'job' of [base] is missing, or 'app'".into());
         }
+        if spec.base.device.is_none() && spec.base.topology.is_none() {
+            let message = "the key 'device' of [base] is missing, or 'topology'";
+            return fail("base".into(), message.into());
+        }
+        if let Some(at) = self.with_both() {
+            return fail(format!("{at}.topology"), "give either device or topology".into());
+        }
         if spec.axis.is_empty() {
             return fail("axis".into(), "a study needs an [[axis]] with a value".into());
         }
@@ -543,6 +556,22 @@ impl Study {
             self.check_published(&format!("published.{i}"), claim)?;
         }
         self.check_chart()
+    }
+
+    /// The table that gives a device and a topology.
+    fn with_both(&self) -> Option<String> {
+        let Spec { base, quick, axis, .. } = &self.spec;
+        let both = |change: &Change| change.device.is_some() && change.topology.is_some();
+        if base.device.is_some() && base.topology.is_some() {
+            return Some("base".into());
+        }
+        if quick.as_ref().is_some_and(both) {
+            return Some("quick".into());
+        }
+        let of_axis = |(i, axis): (usize, &Axis)| {
+            Some(format!("axis.{i}.value.{}", axis.value.iter().position(both)?))
+        };
+        axis.iter().enumerate().find_map(of_axis)
     }
 
     fn check_published(&self, at: &str, claim: &Published) -> Result<(), ConfigError> {

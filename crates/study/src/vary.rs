@@ -67,6 +67,7 @@ fn change(word: &str, key: &str, value: &str) -> Result<Change, VaryError> {
     let mut change = Change { name: Some(Scalar(value.into())), ..Change::default() };
     match key {
         "device" => change.device = text(),
+        "topology" => change.topology = text(),
         "array" => change.array = text(),
         "drives" => change.drives = text().map(Scalar),
         "ftl" => change.ftl = text(),

@@ -509,6 +509,95 @@ path = "wordline.machine.simulated_ns"
     place.run("study run arrays.toml --out r").fails(2, &["arrays.toml:", "from 3 to 64"]);
 }
 
+/// Machines of several drives are points like others, as files and as texts with variables, each as `run` has it.
+#[test]
+fn topologies_are_points_like_others() {
+    const MACHINE: &str = "[[drive]]\ndevice = \"z-ssd-small\"\nswitch = \"pex\"\n\
+                           [[drive]]\ndevice = \"own/slow.toml\"\nswitch = \"pex\"\n\
+                           [[switch]]\nname = \"pex\"\ngeneration = 3\nlanes = LANES\nefficiency = 92.0\n\
+                           t_forward = \"150ns\"\n";
+    const STUDY: &str = "[study]\ntitle = \"Switches\"\nshows = \"a test\"\n[base]\n\
+                         precondition = \"fill\"\ndevice = \"z-ssd-small\"\njob = \"\"\"\n[a]\n\
+                         filename=/dev/nvme0n1\nrw=randread\nbs=64k\niodepth=16\nnumber_ios=300\nnorandommap\n\
+                         [b]\nfilename=/dev/nvme1n1\nrw=randread\nbs=64k\niodepth=16\nnumber_ios=300\n\
+                         norandommap\n\"\"\"\n\
+                         [[axis]]\nname = \"machine\"\n[[axis.value]]\nname = \"file\"\n\
+                         topology = \"machine.toml\"\n\
+                         [[axis.value]]\nname = \"one\"\nvars = { lanes = 1 }\ntopology = \"\"\"\nTEXT\"\"\"\n\
+                         [[metric]]\nname = \"ns\"\npath = \"wordline.machine.simulated_ns\"\n";
+    let place = Place::new();
+    std::fs::create_dir(place.path("own")).expect("a folder");
+    const SLOW: &str =
+        "[device]\nname = \"slow\"\nbase = \"z-ssd-small\"\n[nand]\nt_read = \"30us\"\n";
+    place.file("own/slow.toml", SLOW);
+    place.file("machine.toml", MACHINE.replace("LANES", "4"));
+    place.file("one.toml", MACHINE.replace("LANES", "1"));
+    let text = MACHINE.replace("LANES", "${lanes}");
+    let study = STUDY.replace("TEXT", &text);
+    place.file("t.toml", &study);
+    let job = "--name=a --filename=/dev/nvme0n1 --rw=randread --bs=64k --iodepth=16 --number_ios=300 --norandommap \
+               --ioengine=libaio --name=b --filename=/dev/nvme1n1 --rw=randread --bs=64k --iodepth=16 \
+               --number_ios=300 --norandommap --ioengine=libaio --precondition fill";
+    let of_run = |machine: &str| {
+        int(&place.json(&format!("{job} --topology {machine}")), "/wordline/machine/simulated_ns")
+    };
+    let of_study = |more: &str, table: &str| -> Vec<u64> {
+        place.run(&format!("study run t.toml --out r {more}")).ok();
+        let table = place.text(&format!("r/{table}.csv"));
+        let last =
+            |row: &str| row.rsplit(',').next().expect("a column").parse().expect("nanoseconds");
+        table.lines().skip(1).map(last).collect()
+    };
+    let found = of_study("", "t");
+    assert_eq!(found, [of_run("machine.toml"), of_run("one.toml")]);
+    assert!(found[1] > found[0], "a lane carries less than four: {found:?}");
+    // A file that a topology names is a part of the point.
+    place.file("own/slow.toml", SLOW.replace("30us", "400us"));
+    let slower = of_study("", "t");
+    assert_eq!(slower, [of_run("machine.toml"), of_run("one.toml")]);
+    assert!(slower[0] > found[0], "{slower:?} {found:?}");
+    // Topologies can be varied, and what is set goes to all of its drives.
+    let plain = "[[axis]]\nname = \"seed\"\n[[axis.value]]\nname = \"first\"\n[[metric]]\n";
+    let (head, tail) =
+        (study.split("[[axis]]").next().expect("a head"), study.split("[[metric]]\n").nth(1));
+    place.file("t.toml", head.to_string() + plain + tail.expect("a metric"));
+    let varied =
+        of_study("--vary topology=machine.toml,one.toml --vary nand.t_read=3us,50us", "t.varied");
+    assert_eq!(varied[..1], [of_run("machine.toml --set nand.t_read=3us")]);
+    assert_eq!(varied[3..], [of_run("one.toml --set nand.t_read=50us")]);
+    for (from, to, told) in [
+        ("lanes = ${lanes}", "lanes = ${lane}", "unknown variable 'lane', did you mean 'lanes'?"),
+        ("generation = 3", "generatoin = 3", "parse error at line LINE, column 1"),
+        (
+            "own/slow.toml\"\nswitch",
+            "own/fast.toml\"\nswitch",
+            "cannot read the profile own/fast.toml: No such file",
+        ),
+        (
+            "topology = \"machine",
+            "device = \"z-ssd-small\"\ntopology = \"machine",
+            "give either device or topology",
+        ),
+        (
+            "topology = \"machine",
+            "array = \"raid0\"\ntopology = \"machine",
+            "'array' goes with 'device'",
+        ),
+        ("machine.toml", "no.toml", "cannot read the topology no.toml: No such file"),
+        (
+            "device = \"z-ssd-small\"\njob",
+            "job",
+            "the key 'device' of [base] is missing, or 'topology'",
+        ),
+    ] {
+        let wrong = study.replace(from, to);
+        let line = wrong.lines().position(|line| line.starts_with(to)).map_or(0, |at| at + 1);
+        let told = told.replace("LINE", &line.to_string());
+        place.file("t.toml", wrong);
+        place.run("study run t.toml --out r").fails(2, &["wordline: t.toml:", &told]);
+    }
+}
+
 /// A drive's file behind a bridge is read from beside the file that names it, by a run and by a study, whose
 /// points are run anew when it changes.
 #[test]

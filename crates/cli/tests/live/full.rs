@@ -5,7 +5,7 @@ use crate::place::{Mounted, Place, image_ios, mount, skip, wait_until, wordline}
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use wordline_nbd::{cmd, errno};
+use wordline_nbd::{cmd, errno, flag};
 
 const MIB: u64 = 1 << 20;
 
@@ -407,6 +407,8 @@ fn a_drive_that_can_take_no_more_is_read_only_until_the_next_start() {
         let said = server.so_far();
         said.contains("read-only until it is started again") && said.contains("blocks are bad")
     });
+    assert_eq!(c.info.flags & flag::READ_ONLY, 0, "this client came before");
+    assert_ne!(place.client("").info.flags & flag::READ_ONLY, 0, "a client that comes now is told");
     for _ in 0..3 {
         assert_eq!(c.call(cmd::WRITE, 0, 0, 4096, &data(7)).unwrap().error, errno::EIO);
         assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, errno::EIO);

@@ -369,11 +369,13 @@ impl World {
                 array.name, self.drives.get(drive).map_or("a drive", |seat| seat.name.as_str())
             ))
         }));
-        notes.extend(self.hosts.iter().find_map(|seat| seat.host.never_slept()).map(|window| {
-            format!(
-                "hybrid polling did not sleep in this run, and is classic polling so far: it sleeps for half the \
+        notes.extend(self.hosts.iter().filter_map(|seat| {
+            let window = seat.host.never_slept()?;
+            let of = if self.hosts.len() > 1 { format!("host {}: ", seat.name) } else { String::new() };
+            Some(format!(
+                "{of}hybrid polling did not sleep in this run, and is classic polling so far: it sleeps for half the \
                  mean of a window of {window} that is over (blk_mq_poll_stats)"
-            )
+            ))
         }));
         notes.extend(self.drives.iter().enumerate().filter_map(|(number, d)| {
             let floor = self.ftl_of(number).gc_floor();
