@@ -122,8 +122,8 @@ pub fn page(outcomes: &[Outcome]) -> String {
     for ddir in &all {
         let title = format!("{}: where the time went", capital(&plural(ddir)));
         let note = format!(
-            "On average, and at 99.9 % where an I/O lies beyond it: the mean of the I/Os in the percentile's bucket of the \
-             histogram, of which the percentile itself is the middle.{seeds}"
+            "On average, and at 99.9 % where an I/O lies beyond it: the mean of the I/Os in its bucket of the \
+             histogram, of which the number in the table is the middle.{seeds}"
         );
         layers += &figure(
             &format!("layers-{ddir}"),
@@ -360,7 +360,7 @@ fn numbers(outcomes: &[Outcome], labels: &[String]) -> String {
         }
     };
     if missing {
-        out += "<p class=\"note\">\u{2013}: there is no such number; a percentile has none that no I/O lies beyond.</p>";
+        out += "<p class=\"note\">\u{2013}: there is no such number. No I/O lies beyond such a percentile.</p>";
     }
     out + &table("", &head, &rows)
 }

@@ -21,8 +21,8 @@ fn heads(titles: &[&str]) -> Vec<String> {
 /// Seeds that a page shows one by one.
 const SEEDS: usize = 8;
 /// What the axis of a distribution has.
-pub const NINES: &str = "From 90 % on, a tenth of the I/Os lies beyond each mark that lies beyond the one before. A curve ends \
-                         where one I/O lies beyond.";
+pub const NINES: &str = "From 90 % on, a tenth of the I/Os beyond a mark lies beyond the next one. A curve ends where one \
+                         I/O lies beyond.";
 
 /// What pictures of several results, or of one seed of several, are drawn from.
 fn light(run: &Value) -> Value {
