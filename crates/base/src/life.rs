@@ -187,8 +187,8 @@ pub enum Why {
     Polling,
     /// The sleeping thread is woken.
     WakeUp,
-    /// The cache memory of the drive.
-    CacheHit,
+    /// Data go through the memory of the drive, whether they were there or came from flash.
+    CacheCopy,
     /// Waiting for a read-ahead already under way.
     ReadAhead,
     /// Waiting for an earlier request that overlaps.
@@ -266,7 +266,7 @@ impl Why {
             Why::Interrupt => "interrupt",
             Why::Polling => "polling",
             Why::WakeUp => "wake-up",
-            Why::CacheHit => "cache hit",
+            Why::CacheCopy => "memory copy",
             Why::ReadAhead => "read-ahead under way",
             Why::Overlap => "overlapping request",
             Why::Doorbell => "doorbell",

@@ -173,7 +173,9 @@ fn files_are_on_network_block_devices() {
     let case = |stack| files("cnex-small", stack, "directory", JOBS);
     sound("pblk", &case("nbd-kernel").run().unwrap());
     let refused = case("nbd-spdk").run().err().unwrap();
-    assert!(refused.to_string().contains("where its FTL is"), "{refused}");
+    for part in ["where its FTL is", "take a stack of the kernel's", "ftl.placement=device"] {
+        assert!(refused.to_string().contains(part), "{refused}");
+    }
 }
 
 /// nbd-server without O_DIRECT: writes are answered from memory, whatever the drive; what was read or written is

@@ -3,7 +3,7 @@
 use crate::args::CommonArgs;
 use crate::progress::{Progress, shown};
 use crate::{Failure, files, output, remark, signals};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use wordline::{Checked, Prepared, Run, RunError, RunResult};
 use wordline_frontend::files::Consumed;
 use wordline_frontend::{By, MemoryWatch, Origin, Settings};
@@ -11,12 +11,40 @@ use wordline_frontend::{By, MemoryWatch, Origin, Settings};
 /// Events between two looks at the clock and at Ctrl-C.
 const CHUNK: u64 = 200_000;
 
-/// Finds out before the run that something it is to write cannot be.
-pub fn check_writable(args: &CommonArgs, checked: &Checked) -> Result<(), Failure> {
-    for path in [&args.output, &args.timeline, &args.over_time, &args.report, &args.save_state]
-        .into_iter()
-        .flatten()
-    {
+/// Finds out before the run that something it is to write cannot be, or is what it reads: `of` names the files of jobs
+/// or of a trace.
+pub fn check_writable(
+    args: &CommonArgs,
+    of: (&'static str, &[PathBuf]),
+    checked: &Checked,
+) -> Result<(), Failure> {
+    let written = [
+        ("--output", &args.output),
+        ("--timeline", &args.timeline),
+        ("--over-time", &args.over_time),
+        ("--report", &args.report),
+        ("--save-state", &args.save_state),
+    ];
+    let written: Vec<(&'static str, &Path)> =
+        written.into_iter().filter_map(|(what, path)| Some((what, path.as_deref()?))).collect();
+    let machine = [
+        ("--device", Some(&args.machine.device)),
+        ("--topology", args.machine.topology.as_ref()),
+        ("--ftl", Some(&args.machine.parts.ftl)),
+        ("--stack", Some(&args.machine.parts.stack)),
+        ("--testbed", args.machine.parts.testbed.as_ref()),
+        ("--fs", Some(&args.machine.parts.fs)),
+    ];
+    let machine = machine.into_iter().filter_map(|(what, name)| Some((what, Path::new(name?))));
+    let state = args.load_state.iter().map(|path| ("--load-state", path.as_path()));
+    let read: Vec<(&'static str, &Path)> =
+        of.1.iter()
+            .map(|path| (of.0, path.as_path()))
+            .chain(machine.filter(|(_, path)| path.is_file()))
+            .chain(state)
+            .collect();
+    files::check_apart(&written, &read)?;
+    for (_, path) in written {
         files::check_writable(path)?;
     }
     let mut prefixes: Vec<&String> =

@@ -12,6 +12,8 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     if given > MOST_RESULTS {
         return Err(Failure::usage(PageError::TooMany { given }));
     }
+    let results: Vec<_> = args.results.iter().map(|path| ("the result", path.as_path())).collect();
+    files::check_apart(&[("--output", &args.output)], &results)?;
     files::check_writable(&args.output)?;
     let read = |path: &std::path::PathBuf| {
         let name = path.display().to_string();

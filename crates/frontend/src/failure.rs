@@ -106,6 +106,18 @@ pub enum InputError {
         /// What the system says.
         why: io::Error,
     },
+    /// A file that is to be written, and is read or written for something else as well.
+    #[error("{what} {} is the same file as {of} {}: name another", .path.display(), .other.display())]
+    SameFile {
+        /// What is to be written.
+        what: &'static str,
+        /// Its name as given.
+        path: PathBuf,
+        /// What the file is besides.
+        of: &'static str,
+        /// Its name there.
+        other: PathBuf,
+    },
     /// A kept state of drives that cannot be opened.
     #[error("cannot load the state {}: {}", .path.display(), explain(.why))]
     NoState {

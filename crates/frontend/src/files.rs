@@ -102,7 +102,13 @@ pub fn explain(error: &std::io::Error) -> String {
         }
         _ => "",
     };
-    format!("{error}{remedy}")
+    format!("{}{remedy}", of_system(error))
+}
+
+/// What the system says, without the name that a file has while it is written.
+fn of_system(error: &std::io::Error) -> &std::io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.source());
+    inner.and_then(|source| source.downcast_ref()).unwrap_or(error)
 }
 
 /// How much of its traces a run has read.
@@ -201,6 +207,33 @@ pub fn check_writable(path: &Path) -> Result<(), InputError> {
     tempfile::tempfile_in(folder_of(&target(path))).map(drop).map_err(failed)
 }
 
+/// Refuses to write over what is read, and two results into one file, where the last would be all that is left.
+/// Each path stands with its name in a message. Devices and pipes keep nothing, and may be named twice.
+pub fn check_apart(
+    written: &[(&'static str, &Path)],
+    read: &[(&'static str, &Path)],
+) -> Result<(), InputError> {
+    let kept = |path: &Path| (!is_special(path)).then(|| place(path));
+    for (i, &(what, path)) in written.iter().enumerate() {
+        let Some(here) = kept(path) else { continue };
+        // A dash to read is standard input.
+        let files = read.iter().filter(|(_, other)| *other != Path::new("-"));
+        let mut others = files.chain(&written[..i]);
+        if let Some(&(of, other)) = others.find(|(_, other)| kept(other).as_ref() == Some(&here)) {
+            return Err(InputError::SameFile { what, path: path.into(), of, other: other.into() });
+        }
+    }
+    Ok(())
+}
+
+/// What is the same for all names of a file, whether it is there or not.
+fn place(path: &Path) -> PathBuf {
+    let path = target(path);
+    let folder =
+        std::fs::canonicalize(folder_of(&path)).unwrap_or_else(|_| folder_of(&path).into());
+    path.file_name().map_or(folder.clone(), |name| folder.join(name))
+}
+
 /// Where a symbolic link leads: the file there is replaced, not the link.
 fn target(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
@@ -254,4 +287,17 @@ pub fn remove_unfinished() {
         let _ = std::fs::remove_file(path);
     }
     std::mem::forget(unfinished);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_does_not_name_a_file_that_users_did_not_name() {
+        let error = tempfile::NamedTempFile::new_in("/no/such/folder").expect_err("no folder");
+        assert!(error.to_string().contains(".tmp"), "{error}");
+        let text = explain(&error);
+        assert_eq!(text, "No such file or directory (os error 2): check the path");
+    }
 }

@@ -406,7 +406,10 @@ fn takes_drive(
         );
     }
     let Some(what) = kept else { return Ok(true) };
-    let why = format!("which takes the drive from the kernel, where its {what} is");
+    let why = format!(
+        "which takes the drive from the kernel, where its {what} is: take a stack of the kernel's (linux-libaio), or \
+         an FTL in the drive (ftl.placement=device)"
+    );
     match asks {
         Some(job) => of_job(job, "ioengine", format!("is spdk's, {why}")),
         None => stack("nbd.server", format!("must not be spdk, {why}")),

@@ -133,8 +133,9 @@ const tail = (list, name, colour, dash = () => null) => {
     legend: many ? [{ label: `each of ${list.length}`, colour: v("s0") }] : legend,
     alt: `Percentiles of latency of ${legend.map((l) => l.label).join(", ")}`,
     csv: rows.map((d) => ({ curve: d.curve, percentile: 100 * (1 - 10 ** -d.x), latency_ns: d.ns })),
+    // The last mark's words stand around the end of the axis.
     plot: (width) => Plot.plot(base(width, {
-      height: 340,
+      height: 340, marginRight: 28,
       x: { domain: [0, Math.max(last, 1)], label: "share of I/Os that are at least as fast", labelAnchor: "center", labelArrow: "none" },
       y: timeAxis(y).scale,
       marks: [
@@ -173,7 +174,7 @@ const hover = (rows) => [
 ];
 const at = (s) => `${digits(s.t0, 4)} to ${digits(s.t1, 4)} s`;
 const PLACE = { height: 210 };
-/* Lines by interval: series of {label, colour, values by interval, opacity, dash}. */
+/* Lines by interval: series of {label, colour, values by interval, width, dash}. */
 const lines = (ends, series, { format, label, log, rules = [], height, mode = "step" }) => {
   const to = ends.at(-1) / 1e9;
   const intervals = spans(ends);
@@ -187,7 +188,7 @@ const lines = (ends, series, { format, label, log, rules = [], height, mode = "s
   const all = points.flat().map((p) => p.y).filter((y) => y != null && !Number.isNaN(y)).concat(rules.map((r) => r.y));
   const y = log ? timeAxis(logDomain(all), label) : linear(d3.max(all) ?? 1, label, format);
   return {
-    legend: [...series, ...rules].map(({ label, colour, dash, opacity }) => ({ label, colour, dash, opacity })),
+    legend: [...series, ...rules].map(({ label, colour, dash, width }) => ({ label, colour, dash, width })),
     alt: `${label} over time: ${series.map((s) => s.label).join(", ")}`,
     csv: intervals.map((s) => Object.fromEntries([["from_s", s.t0], ["to_s", s.t1], ...series.map((x) => [x.csv ?? x.label, x.values[s.i]])])),
     plot: (width) => Plot.plot(base(width, {
@@ -197,7 +198,7 @@ const lines = (ends, series, { format, label, log, rules = [], height, mode = "s
         ...y.marks,
         ...rules.map((r) => Plot.ruleY([r.y], { stroke: r.colour, strokeDasharray: r.dash })),
         ...series.map((x, k) => Plot.line(points[k], {
-          x: "t", y: "y", stroke: x.colour, strokeWidth: x.width ?? 1.6, strokeOpacity: x.opacity ?? 1, strokeDasharray: x.dash ?? undefined,
+          x: "t", y: "y", stroke: x.colour, strokeWidth: x.width ?? 1.6, strokeDasharray: x.dash ?? undefined,
         })),
         ...hover(rows),
       ],
@@ -243,7 +244,8 @@ const lengths = (ends) => ends.map((end, i) => (end - (i ? ends[i - 1] : 0)) / 1
 const pick = (args) => results[args.result ?? 0].runs[0];
 const intervalsOf = (r) => machine(r).intervals;
 const direction = (r, ddir) => intervalsOf(r).latency.find((l) => l.ddir === ddir);
-const PERCENTILES = [["p50_ns", "50 %", .45, 1.6], ["p99_ns", "99 %", .65, 1.6], ["p99_9_ns", "99.9 %", .85, 1.6], ["p99_99_ns", "99.99 %", 1, 2]];
+/* All in the colour of their direction: dashes and width tell them apart on a light and on a dark ground. */
+const PERCENTILES = [["p50_ns", "50 %", "1.5 2.5", 1.6], ["p99_ns", "99 %", "6 3", 1.6], ["p99_9_ns", "99.9 %", undefined, 1.4], ["p99_99_ns", "99.99 %", undefined, 2.6]];
 
 /* Latency by interval as areas: how many of an interval's I/Os a cell has. */
 const HEAT = [1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1];
@@ -352,23 +354,29 @@ const split = (rows) => {
       return { row: row.name, layer, x1: x, x2: (x += share), ns: row.parts[layer], share };
     });
   });
-  const left = Math.min(230, 12 + 7 * d3.max(rows, (r) => r.name.length));
+  const beside = 12 + 7 * d3.max(rows, (r) => r.name.length);
   return {
     legend: layers.map((l) => ({ label: l, colour: cssOf("l", l), box: true })),
     alt: `Share of latency by layer: ${rows.map((r) => r.name).join(", ")}`,
     csv: boxes.map((b) => ({ row: b.row, layer: b.layer, ns: b.ns, share: b.share })),
-    plot: (width) => Plot.plot({
-      ...base(width, {}), marginLeft: left, marginRight: 84, marginTop: 8,
-      height: 42 + 27 * rows.length,
-      x: { domain: [0, 1], percent: false, ticks: [0, .25, .5, .75, 1], tickFormat: (x) => `${x * 100} %`, label: "share of the latency", labelAnchor: "center", labelArrow: "none" },
-      y: { type: "band", domain: rows.map((r) => r.name), label: null, tickSize: 0, padding: .22 },
-      marks: [
-        Plot.barX(boxes, { x1: "x1", x2: "x2", y: "row", fill: (b) => cssOf("l", b.layer), insetRight: .6 }),
-        Plot.text(rows, { x: 1, y: "name", text: (r) => time(r.total), textAnchor: "start", dx: 8, fill: v("ink") }),
-        Plot.tip(along(boxes, width - left - 84), Plot.pointer({ x: "x", y: "row", maxRadius: 16, fontFamily: "inherit",
-          title: (b) => `${b.row}\n${b.layer}  ${time(b.ns)}, ${percent(b.share)}` })),
-      ],
-    }),
+    plot: (width) => {
+      // Names that leave the bars too little room stand above them.
+      const above = beside > Math.min(360, .4 * width), left = above ? 14 : beside;
+      const [high, room] = above ? [45, 18] : [27, 0];
+      return Plot.plot({
+        ...base(width, {}), marginLeft: left, marginRight: 84, marginTop: 8,
+        height: 42 + high * rows.length,
+        x: { domain: [0, 1], percent: false, ticks: [0, .25, .5, .75, 1], tickFormat: (x) => `${x * 100} %`, label: "share of the latency", labelAnchor: "center", labelArrow: "none" },
+        y: { type: "band", domain: rows.map((r) => r.name), label: null, tickSize: 0, padding: above ? .12 : .22, axis: above ? null : "left" },
+        marks: [
+          Plot.barX(boxes, { x1: "x1", x2: "x2", y: "row", fill: (b) => cssOf("l", b.layer), insetRight: .6, insetTop: room }),
+          ...(above ? [Plot.text(rows, { x: 0, y: "name", text: "name", textAnchor: "start", dy: -11, fill: v("ink") })] : []),
+          Plot.text(rows, { x: 1, y: "name", text: (r) => time(r.total), textAnchor: "start", dx: 8, dy: room / 2, fill: v("ink") }),
+          Plot.tip(along(boxes, width - left - 84), Plot.pointer({ x: "x", y: "row", dy: room / 2, maxRadius: 16, fontFamily: "inherit",
+            title: (b) => `${b.row}\n${b.layer}  ${time(b.ns)}, ${percent(b.share)}` })),
+        ],
+      });
+    },
   };
 };
 const atOf = (table) => [
@@ -402,8 +410,8 @@ const charts = {
   },
   percentiles: (args) => {
     const i = intervalsOf(pick(args)), l = i.latency.find((l) => l.ddir === args.ddir);
-    return lines(i.end_ns, PERCENTILES.filter(([key]) => l[key].some((x) => x != null)).map(([key, label, opacity, width]) => ({
-      label, csv: key, colour: v(args.ddir), opacity, width, values: l[key],
+    return lines(i.end_ns, PERCENTILES.filter(([key]) => l[key].some((x) => x != null)).map(([key, label, dash, width]) => ({
+      label, csv: key, colour: v(args.ddir), dash, width, values: l[key],
     })), { format: (x) => time(x), label: `latency of ${args.ddir}s`, log: true });
   },
   "write-amplification": (args) => {
@@ -719,7 +727,7 @@ const sample = (l) => {
   svg.setAttribute("height", 12);
   svg.innerHTML = l.mark ? `<path transform="translate(11 6)" d="${l.mark}" fill="none" stroke="${l.colour}" stroke-width="1.7"/>`
     : l.box ? `<rect y="1" width="11" height="11" rx="2" fill="${l.colour}"/>`
-    : `<line x1="0" x2="22" y1="6.5" y2="6.5" stroke="${l.colour}" stroke-width="2.4" stroke-opacity="${l.opacity ?? 1}"${l.dash ? ` stroke-dasharray="${l.dash}"` : ""}/>`;
+    : `<line x1="0" x2="22" y1="6.5" y2="6.5" stroke="${l.colour}" stroke-width="${l.width ?? 2.4}"${l.dash ? ` stroke-dasharray="${l.dash}"` : ""}/>`;
   return svg;
 };
 const widthOf = (figure) => Math.floor(figure.querySelector(".plot").clientWidth);

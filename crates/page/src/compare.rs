@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::answer::{and, what_ran};
 use crate::html::{Cell, details, escape, figure, prose, put, section, table};
 use crate::number::{Better, Key, Unit, digits, directions, keys, plural, spread};
-use crate::one::{capital, data, has_intervals, strings, what_was_run};
+use crate::one::{NINES, capital, data, has_intervals, strings, what_was_run};
 use crate::shell::Shell;
 use serde_json::{Value, json};
 
@@ -104,29 +104,33 @@ pub fn page(outcomes: &[Outcome]) -> String {
         }
     };
     add("numbers", "Numbers", numbers(outcomes, &labels));
+    let seeds = of_seeds(outcomes);
     let mut tails = String::new();
     for ddir in &all {
         let title = format!("Latency of {}", plural(ddir));
-        let note = "Each further mark of the axis is a tenth of the I/Os of the one before.";
+        let note = format!("{NINES}{seeds}");
         tails += &figure(
             &format!("tail-{ddir}"),
             "tail-compared",
             &json!({ "ddir": ddir }),
             &title,
-            note,
+            &note,
         );
     }
     add("latency", "Latency", tails);
     let mut layers = String::new();
     for ddir in &all {
         let title = format!("{}: where the time went", capital(&plural(ddir)));
-        let note = "On average and at 99.9 %.";
+        let note = format!(
+            "On average, and at 99.9 % where an I/O lies beyond it: the mean of the I/Os in its bucket of the \
+             histogram, of which the number in the table is the middle.{seeds}"
+        );
         layers += &figure(
             &format!("layers-{ddir}"),
             "layers-compared",
             &json!({ "ddir": ddir }),
             &title,
-            note,
+            &note,
         );
     }
     add("time", "Where the time went", layers);
@@ -168,7 +172,7 @@ pub fn page(outcomes: &[Outcome]) -> String {
                         "percentile-compared",
                         &args,
                         &title,
-                        "",
+                        if key == "p50_ns" { "" } else { "Where an interval has I/Os beyond it." },
                     );
                 }
             }
@@ -188,6 +192,9 @@ pub fn page(outcomes: &[Outcome]) -> String {
         }
     }
     let over_time = match over_time.contains("<figure") {
+        true if !seeds.is_empty() => {
+            format!("<p class=\"note\">{}</p><div class=\"pair\">{over_time}</div>", seeds.trim())
+        }
         true => format!("<div class=\"pair\">{over_time}</div>"),
         false => over_time,
     };
@@ -205,6 +212,14 @@ pub fn page(outcomes: &[Outcome]) -> String {
     let sub = escape(&format!("{} results side by side", outcomes.len()));
     let data = data(outcomes, &labels);
     Shell { title: &title, sub: &sub, body: &body, sections: &sections, data: Some(&data) }.html()
+}
+
+/// What a picture of results of several seeds is of; empty where none is.
+fn of_seeds(outcomes: &[Outcome]) -> &'static str {
+    match outcomes.iter().any(Outcome::is_repeated) {
+        true => " Of several seeds the first is drawn; means over all are in the table of numbers.",
+        false => "",
+    }
 }
 
 /// Words for a respect in which results differ.
@@ -329,6 +344,7 @@ fn numbers(outcomes: &[Outcome], labels: &[String]) -> String {
     });
     let rows: Vec<_> = rows.collect();
     let mut out = String::new();
+    let missing = rows.iter().any(|row| row.iter().any(|cell| matches!(cell, Cell::None)));
     let repeated = outcomes.iter().filter(|o| o.is_repeated()).count();
     put!(out, "<p class=\"note\">Differences are from {}. ", escape(&labels[0]));
     out += match repeated {
@@ -343,6 +359,9 @@ fn numbers(outcomes: &[Outcome], labels: &[String]) -> String {
             "Only results of several seeds have confidence intervals (95 %, Student's t); differences have one where both have.</p>"
         }
     };
+    if missing {
+        out += "<p class=\"note\">\u{2013}: there is no such number. No I/O lies beyond such a percentile.</p>";
+    }
     out + &table("", &head, &rows)
 }
 

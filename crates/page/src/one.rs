@@ -20,6 +20,9 @@ fn heads(titles: &[&str]) -> Vec<String> {
 
 /// Seeds that a page shows one by one.
 const SEEDS: usize = 8;
+/// What the axis of a distribution has.
+pub const NINES: &str = "From 90 % on, a tenth of the I/Os beyond a mark lies beyond the next one. A curve ends where one \
+                         I/O lies beyond.";
 
 /// What pictures of several results, or of one seed of several, are drawn from.
 fn light(run: &Value) -> Value {
@@ -175,13 +178,7 @@ fn latency(run: &Value, repeated: bool) -> String {
     }
     let mut out = String::new();
     let title = if repeated { "Latency by direction, first seed" } else { "Latency by direction" };
-    out += &figure(
-        "tail",
-        "tail",
-        &json!({}),
-        title,
-        "Each further mark of the axis is a tenth of the I/Os of the one before. A curve ends where one I/O lies beyond.",
-    );
+    out += &figure("tail", "tail", &json!({}), title, NINES);
     for (of, word) in [("job", "job"), ("class", "class of I/O")] {
         for ddir in directions(run) {
             let several = all.iter().filter(|d| d["of"] == of && d["ddir"] == *ddir).count() > 1;

@@ -156,7 +156,9 @@ pub fn show(name: &str) -> Result<&'static str, ConfigError> {
         PRESETS.iter().find(|p| p.name == short && (kind.is_empty() || p.kind.name() == kind));
     found.map(|p| p.text).ok_or_else(|| {
         let hint = nearest(short, PRESETS.iter().map(|p| p.name))
-            .map_or(String::new(), |near| format!(", did you mean '{near}'?"));
+            .map_or(": wordline device list names all".into(), |near| {
+                format!(", did you mean '{near}'?")
+            });
         ConfigError::plain(format!("unknown profile '{}'{hint}", crate::tree::shorten(name)))
     })
 }

@@ -341,6 +341,17 @@ pub(crate) fn in_slc(to_flash: u64, folded: u64, slc: SlcUse, sector: u64) -> Op
     })
 }
 
+/// Jobs all of whose I/O came back before their ramp was over.
+pub(crate) fn in_ramp(jobs: &[&str], ios: u64) -> Option<String> {
+    (!jobs.is_empty()).then(|| {
+        format!(
+            "nothing was measured of {}: each of {ios} I/Os came back before the ramp was over (ramp_time), and its \
+             numbers are left out. A longer run, a later --limit or a shorter ramp_time shows them",
+            jobs.join(", ")
+        )
+    })
+}
+
 fn counted(syncs: u64) -> String {
     format!("{syncs} sync{}", if syncs == 1 { "" } else { "s" })
 }

@@ -199,10 +199,10 @@ impl Sampler {
 }
 
 /// One of fio's latency logs: every I/O, or with `log_avg_msec` the mean (or maximum) of each
-/// interval.
+/// interval, and of what is left at the job's end.
 pub struct LatLog {
     /// Lines so far, in the order of completion.
-    pub lines: Vec<LogLine>,
+    lines: Vec<LogLine>,
     /// The length of an interval; zero: a line of each I/O.
     average: Span,
     /// Lines have the largest value of an interval, not the mean.
@@ -217,6 +217,17 @@ struct Window {
     sum: u128,
     max: u64,
     n: u64,
+    /// The newest I/O of it.
+    newest: Option<LogLine>,
+}
+
+impl Window {
+    /// Its line, if it has an I/O.
+    fn line(&self, at: Time, maximum: bool) -> Option<LogLine> {
+        let newest = self.newest?;
+        let value = if maximum { self.max } else { (self.sum / u128::from(self.n)) as u64 };
+        Some(LogLine { at, value, offset: 0, bs: 0, ..newest })
+    }
 }
 
 impl LatLog {
@@ -235,11 +246,16 @@ impl LatLog {
         w.sum += u128::from(line.value);
         w.max = w.max.max(line.value);
         w.n += 1;
+        w.newest = Some(line);
         if line.at.since(w.start) >= self.average {
-            let value = if self.maximum { w.max } else { (w.sum / u128::from(w.n)) as u64 };
+            self.lines.extend(w.line(line.at, self.maximum));
             *w = Window { start: line.at, ..Window::default() };
-            self.lines.push(LogLine { value, offset: 0, bs: 0, ..line });
         }
+    }
+    /// All lines, of a job that was over at `end`.
+    pub fn finish(mut self, end: Time) -> Vec<LogLine> {
+        self.lines.extend(self.window.iter().filter_map(|w| w.line(end, self.maximum)));
+        self.lines
     }
 }
 
@@ -310,13 +326,43 @@ impl DirResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wordline_base::{IoId, Layer, Lives, Why};
+    use wordline_base::{IoClass, IoId, Layer, Lives, Why};
 
     fn life(lives: &mut Lives, begin: u64, nand: u64, wait: u64) -> Life {
         let io: IoId = lives.begin(0, Ddir::Read, 0, 4096, Time(begin));
         lives.mark(io, Layer::LunWait, Why::BehindErase, 0, Time(begin + wait));
         lives.mark(io, Layer::Nand, Why::Read, 0, Time(begin + wait + nand));
         lives.end(io)
+    }
+
+    /// A job shorter than an interval has a line, and so have the I/Os after the last whole one.
+    #[test]
+    fn a_latency_log_ends_with_the_job() {
+        let line = |ms: u64, ddir: Ddir, value: u64| LogLine {
+            at: Time(ms * 1_000_000),
+            value,
+            ddir,
+            bs: 4096,
+            offset: 8192,
+            class: IoClass::default(),
+        };
+        let lines = |maximum: bool, average: u64| {
+            let mut log = LatLog::new(Span(average * 1_000_000), maximum);
+            for (ms, ddir, value) in [(4, Ddir::Write, 7), (6, Ddir::Read, 10), (8, Ddir::Read, 31)]
+            {
+                log.add(line(ms, ddir, value));
+            }
+            log.add(line(12, Ddir::Read, 4));
+            log.add(line(14, Ddir::Read, 8));
+            let lines = log.finish(Time(15_000_000));
+            lines.iter().map(|l| (l.at.0 / 1_000_000, l.ddir, l.value)).collect::<Vec<_>>()
+        };
+        let (r, w) = (Ddir::Read, Ddir::Write);
+        assert_eq!(lines(false, 10), [(12, r, 15), (15, r, 8), (15, w, 7)]);
+        assert_eq!(lines(true, 10), [(12, r, 31), (15, r, 8), (15, w, 7)]);
+        assert_eq!(lines(false, 100), [(15, r, 13), (15, w, 7)]);
+        assert_eq!(lines(false, 0), [(4, w, 7), (6, r, 10), (8, r, 31), (12, r, 4), (14, r, 8)]);
+        assert!(LatLog::new(Span(1), false).finish(Time(15)).is_empty());
     }
 
     #[test]

@@ -290,6 +290,13 @@ impl ThreadStats {
         now >= self.ramp_end
     }
 
+    /// Whether I/O came back, and all of it before the ramp was over.
+    pub fn all_in_ramp(&self) -> bool {
+        let r = &self.result;
+        let measured = r.dirs.iter().any(|dir| dir.total_ios > 0) || !r.sync.is_empty();
+        r.served > r.total_errors && !measured
+    }
+
     /// Takes a finished I/O.
     #[inline]
     pub fn add(&mut self, s: &Sample) {
@@ -418,12 +425,13 @@ impl ThreadStats {
                 dir.classes.iter_mut().for_each(|c| c.lat = Default::default());
             }
         }
+        let end = Time(self.result.finished.since(self.ramp_end).0);
         self.result.logs = self
             .logs
             .into_iter()
             .map(|(kind, prefix, log)| {
                 let (lines, hist) = match log {
-                    OpenLog::Latency(log) => (log.lines, Vec::new()),
+                    OpenLog::Latency(log) => (log.finish(end), Vec::new()),
                     OpenLog::Rate { lines, .. } | OpenLog::PerIo(lines) => (lines, Vec::new()),
                     OpenLog::Hist(log) => (Vec::new(), log.lines),
                 };

@@ -248,6 +248,8 @@ pub fn figures(table: &Table<'_>, chart: &Chart, store: &Store) -> Result<Figure
 pub struct Layout {
     /// Names of axes.
     panel_axes: Vec<String>,
+    /// The axes of `--vary`.
+    varied: Vec<String>,
     curve_axes: Vec<String>,
     /// The places of the axis to the right.
     x: Option<String>,
@@ -297,7 +299,9 @@ impl Layout {
             _ => Vec::new(),
         };
         let ticks = if ticks.len() <= TICKS { ticks } else { Vec::new() };
+        let varied = study.spec.axis.iter().filter(|a| a.varied.is_some());
         let mut layout = Layout {
+            varied: varied.map(|a| a.name.clone()).collect(),
             panel_axes,
             curve_axes,
             x: chart.x.clone(),
@@ -332,7 +336,9 @@ impl Layout {
         let labelled = self.panel_axes.iter().filter_map(|a| {
             let value = point.value(a)?;
             // A number alone does not say what it is of.
-            Some(if value.parse::<f64>().is_ok() {
+            Some(if self.varied.contains(a) {
+                format!("{a}={value}")
+            } else if value.parse::<f64>().is_ok() {
                 format!("{} {value}", spaced(a))
             } else {
                 value.to_owned()
@@ -341,7 +347,14 @@ impl Layout {
         labelled.collect::<Vec<_>>().join(", ")
     }
     fn curve_name(&self, point: &Point) -> String {
-        Layout::joined(&self.curve_axes, point)
+        let value = |a: &String| {
+            let value = point.value(a)?;
+            Some(match self.varied.contains(a) {
+                true => format!("{a}={value}"),
+                false => value.to_owned(),
+            })
+        };
+        self.curve_axes.iter().filter_map(value).collect::<Vec<_>>().join(" ")
     }
 
     /// The panel, the curve, and the place on the axis to the right.

@@ -108,8 +108,30 @@ impl Table<'_> {
         })
     }
 
+    /// Axes of the study that say nothing, because what was varied sets what they set.
+    fn laid_over(&self) -> impl Iterator<Item = String> {
+        let varied = self.study.varied().next().is_some();
+        let own = self.study.spec.axis.iter().filter(move |axis| varied && axis.varied.is_none());
+        own.filter_map(|axis| {
+            let points = &self.plan.points;
+            let (a, b) = points.iter().enumerate().find_map(|(i, a)| {
+                let apart = |b: &&crate::Point| {
+                    let both = a.values.iter().zip(&b.values);
+                    a.key == b.key && both.clone().all(|(a, b)| (a.0 == axis.name) == (a != b))
+                };
+                Some((a, points[i + 1..].iter().find(apart)?))
+            })?;
+            Some(format!(
+                "the values of {} are one run, as what is varied is laid over what they set: the first are {} and {}",
+                axis.name,
+                a.label(),
+                b.label()
+            ))
+        })
+    }
+
     /// Warnings of the points, each in a line: those that differ in numbers alone are one. Before them what was varied and
-    /// moved nothing.
+    /// moved nothing, and what it took the meaning of.
     pub fn told(&self) -> Vec<String> {
         let mut all: BTreeMap<String, Told<'_>> = BTreeMap::new();
         for (first, of) in self.warnings.iter().enumerate() {
@@ -128,7 +150,7 @@ impl Table<'_> {
                 n => format!("{n} of {of} points, the first {at}: {}", t.text),
             }
         };
-        self.idle().chain(all.into_iter().map(line)).collect()
+        self.laid_over().chain(self.idle()).chain(all.into_iter().map(line)).collect()
     }
 
     /// Whether a point has a number.

@@ -27,7 +27,12 @@ impl Study {
                 axis.varied = Some(word.clone());
                 continue;
             }
-            let mut axis = Axis { name: key.into(), varied: Some(word.clone()), ..Axis::default() };
+            let mut axis = Axis {
+                name: key.into(),
+                label: Some(key.into()),
+                varied: Some(word.clone()),
+                ..Axis::default()
+            };
             if self.spec.vars.contains_key(key) {
                 axis.values = scalars;
             } else {
@@ -163,6 +168,39 @@ path = "jobs.j.read.lat_ns.mean"
         assert_eq!(told(&|point| Some(point as f64)), 0);
         assert_eq!(told(&|_| None), 0, "nothing was run");
         assert_eq!(told(&|point| (point % 3 == 0).then_some(1.0)), 0, "one seed was run");
+    }
+
+    /// A row that is called by the study's own axis and is something else says so.
+    #[test]
+    fn what_is_laid_over_an_axis_of_the_study_is_told() {
+        let told = |words: &[&str]| {
+            let mut study = Study::parse("x", "x.toml", STUDY).unwrap();
+            let words: Vec<String> = words.iter().map(|&w| w.into()).collect();
+            study.vary(&words).unwrap();
+            let only = parse_only(&study, &[]).unwrap();
+            let none = |_: &str| Err(std::io::Error::other("no file here"));
+            let plan = Plan::new(&study, Scale::Whole, &only, &none).unwrap();
+            let points = plan.points.len();
+            let table = crate::Table {
+                study: &study,
+                plan: &plan,
+                metrics: (0..points).map(|i| vec![Some(i as f64)]).collect(),
+                comparisons: Vec::new(),
+                failed: Vec::new(),
+                warnings: vec![Vec::new(); points],
+            };
+            table.told()
+        };
+        assert_eq!(
+            told(&["nand.t_read=9us"]),
+            [
+                "the values of flash are one run, as what is varied is laid over what they set: the first are \
+                 depth=1, flash=fast, nand.t_read=9us and depth=1, flash=slow, nand.t_read=9us"
+            ]
+        );
+        assert!(told(&["nand.t_program=90us"]).is_empty());
+        assert!(told(&["seed=1,2"]).is_empty());
+        assert!(told(&[]).is_empty());
     }
 
     #[test]

@@ -160,7 +160,7 @@ pub(crate) enum FormatError {
     Blank,
     #[error(
         "this looks like a fio I/O log of version 1, which has no file names and no times: record it \
-         again with fio 1.17 or newer"
+         again with fio 1.17 or newer, or name the columns of another table with --columns"
     )]
     IologV1,
     #[error(

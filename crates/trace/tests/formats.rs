@@ -742,7 +742,7 @@ fn what_is_no_trace_is_refused_with_a_reason() {
     assert_eq!(
         error(None, v1),
         "trace.csv: this looks like a fio I/O log of version 1, which has no file names and no \
-         times: record it again with fio 1.17 or newer"
+         times: record it again with fio 1.17 or newer, or name the columns of another table with --columns"
     );
     assert_eq!(
         error(None, *b"\xFD7zXZ\0\0"),

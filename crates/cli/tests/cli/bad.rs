@@ -153,6 +153,7 @@ fn unknown_options_and_names_are_refused_with_the_nearest() {
     place.run("replay").fails(2, &["<TRACE>"]);
     place.run("device").fails(2, &["list"]);
     place.run("device show cnex-smal").fails(2, &["did you mean 'cnex-small'?"]);
+    place.run("device show nothing").fails(2, &["'nothing': wordline device list names all"]);
     place.run("device check .").fails(2, &["."]);
     place.run("rnu").fails(2, &["'rnu'"]);
     assert_eq!(place.files(), [""; 0]);
@@ -186,6 +187,40 @@ fn text_that_is_no_profile_is_refused_with_its_line() {
         place.run("device check my.toml").fails(2, &["my.toml"]);
     }
     place.run("device check none.toml").fails(2, &["none.toml", "check the path"]);
+}
+
+/// What is there stays: a job, a trace, a result, and the first of two results for one file.
+#[test]
+fn nothing_is_written_over_what_is_read_or_over_another_result() {
+    let place = Place::new();
+    let job = "[a]\nrw=randread\nnumber_ios=20\n";
+    place.file("job.fio", job);
+    let run = "run job.fio --device z-ssd-small";
+    for (words, parts) in [
+        ("-o job.fio", ["--output job.fio", "the job file job.fio"]),
+        ("--report ./job.fio", ["--report ./job.fio", "the job file job.fio"]),
+        ("--repeat 2 -o job.fio", ["--output job.fio", "the job file job.fio"]),
+        ("-o x --timeline ./x", ["--timeline ./x", "--output x"]),
+        ("-o x --report x", ["--report x", "--output x"]),
+        ("--over-time x --save-state x", ["--save-state x", "--over-time x"]),
+    ] {
+        place.run(&format!("{run} {words}")).fails(2, &parts).fails(2, &["name another"]);
+        assert_eq!(place.files(), ["job.fio"], "{words}");
+    }
+    std::os::unix::fs::symlink("job.fio", place.path("link")).expect("a link");
+    place.run(&format!("{run} -o link")).fails(2, &["--output link", "the job file job.fio"]);
+    assert_eq!(place.text("job.fio"), job);
+    place.run(&format!("{run} -o /dev/null --report /dev/null")).ok();
+    place.run(&format!("{run} --output-format json -o a.json")).ok();
+    let result = place.text("a.json");
+    place.run("report a.json -o a.json").fails(2, &["--output a.json", "the result a.json"]);
+    assert_eq!(place.text("a.json"), result);
+    place.file("t.log", "fio version 2 iolog\nx add\nx open\nx read 0 4096\nx close\n");
+    place
+        .run("replay t.log --device z-ssd-small -o t.log")
+        .fails(2, &["--output t.log", "the trace t.log"]);
+    place.file("d.toml", "[device]\nname = \"d\"\nbase = \"z-ssd-small\"\n");
+    place.run("run job.fio --device d.toml -o d.toml").fails(2, &["--device d.toml"]);
 }
 
 #[test]

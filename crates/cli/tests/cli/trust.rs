@@ -106,6 +106,23 @@ fn readers_of_a_drive_that_still_collects_learn_of_it() {
 }
 
 /// With loops fio begins a random map anew in the order of before, as long as randrepeat is on.
+/// A report without a number says why.
+#[test]
+fn a_run_that_ends_in_its_ramp_is_told() {
+    let place = Place::new();
+    let job = "--name=a --rw=randread --number_ios=20 --device z-ssd-small";
+    let words = "nothing was measured of a: each of 20 I/Os came back before the ramp was over";
+    let told = one(texts(&place.json(&format!("{job} --ramp_time=5s")), "warnings"));
+    assert!(told.starts_with(words) && told.contains("shorter ramp_time"), "{told}");
+    assert!(texts(&place.json(job), "warnings").is_empty());
+    let late = format!("{job} --time_based --runtime=1s --ramp_time=5s --limit 1ms");
+    let told = one(texts(&place.json(&late), "warnings"));
+    assert!(told.starts_with("nothing was measured of a:"), "{told}");
+    let app = "--app web-server --device z-ssd-small --limit 40ms";
+    let told = texts(&place.json(app), "warnings");
+    assert!(told.iter().any(|text| text.contains("nothing was measured of workers")), "{told:?}");
+}
+
 #[test]
 fn a_job_that_repeats_its_own_order_is_told() {
     let place = Place::new();

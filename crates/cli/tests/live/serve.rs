@@ -212,6 +212,14 @@ fn an_exported_drive_runs_in_virtual_time() {
         String::from_utf8(out.stdout).unwrap()
     };
     let (image, state, profile) = (file("drive.img"), file("state"), file("drive.toml"));
+    // The image is the only copy of what clients wrote.
+    for (state, profile) in [(&image, &profile), (&state, &image), (&state, &state)] {
+        let args = ["image", "export", &image, "--state", state, "--profile", profile];
+        let out = crate::place::wordline().args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{said}");
+        assert!(said.contains("is the same file as") && said.contains("name another"), "{said}");
+    }
     let export = ["image", "export", &image, "--state", &state, "--profile", &profile];
     assert_eq!(run(&export), format!("wordline run JOB --device {profile} --load-state {state}\n"));
     // Fastest read of what was written, and of what was not: flash says which is which.

@@ -545,7 +545,7 @@ impl Controller {
             if end > ctx.now {
                 self.counts.waits.cache_copy += start.since(ctx.now).0;
                 ctx.mark(io, Layer::Cache, Why::LinkBusy, 0, start);
-                ctx.mark(io, Layer::Cache, Why::CacheHit, 0, end);
+                ctx.mark(io, Layer::Cache, Why::CacheCopy, 0, end);
                 command.stage = Stage::Limit;
                 // The memory's bus serves in order, so this is the order in which they come to the limits.
                 let admitted = self.admit(ctx, cmd, end);

@@ -125,7 +125,7 @@ impl Controller {
             let mut at = since;
             let whys = [
                 (Layer::Cache, Why::LinkBusy, 0),
-                (Layer::Cache, Why::CacheHit, 0),
+                (Layer::Cache, Why::CacheCopy, 0),
                 (Layer::Limit, Why::ReadLimit, 0),
                 (link, Why::LinkBusy, TO_HOST),
             ];

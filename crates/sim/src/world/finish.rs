@@ -134,6 +134,19 @@ impl World {
         caution::in_page_cache(written, to_drive)
     }
 
+    /// Jobs that end before they are measured.
+    fn in_ramp(&self) -> Option<String> {
+        let mut jobs: Vec<&str> = Vec::new();
+        let mut ios = 0;
+        for thread in self.threads.iter().filter(|thread| thread.all_in_ramp()) {
+            ios += thread.result.served;
+            if !jobs.contains(&thread.result.name.as_str()) {
+                jobs.push(&thread.result.name);
+            }
+        }
+        caution::in_ramp(&jobs, ios)
+    }
+
     /// Syncs that come to nothing.
     fn unflushed(&mut self) -> Option<String> {
         let mut unflushed = 0;
@@ -307,6 +320,7 @@ impl World {
         warnings
             .extend(turnarounds.iter().filter(|t| t.operation == "all").filter_map(pace::drifted));
         warnings.extend(self.hosts.iter().filter_map(|seat| seat.host.crowded(now)));
+        warnings.extend(self.in_ramp());
         warnings.extend(self.unflushed());
         warnings.extend(self.in_page_cache());
         warnings.extend(self.warnings(&machine));
