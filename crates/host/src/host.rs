@@ -167,6 +167,8 @@ pub struct Host<S> {
     pub(crate) block: BlockLayer,
     /// How long requests took, for hybrid polling.
     pub(crate) poll_stats: PollStats,
+    /// Completions that an io_uring asked to poll for: found by its looks, and by handlers.
+    pub(crate) asked_for: [u64; 2],
     /// Files and connections.
     pub(crate) paths: Paths,
     /// A record that every room adds to.
@@ -250,6 +252,12 @@ impl<S: Source> Host<S> {
     pub fn never_slept(&self) -> Option<Span> {
         let asked = self.poll_stats.samples();
         (asked && self.counters.hybrid_sleeps == 0).then_some(WINDOW)
+    }
+    /// What rings that are polled did not find themselves, in percent, if it is most of what they asked for.
+    pub fn found_by_handlers(&self) -> Option<f64> {
+        let [by_looks, by_handlers] = self.asked_for;
+        let share = by_handlers as f64 / (by_looks + by_handlers).max(1) as f64;
+        (share > 0.5).then_some(100.0 * share)
     }
     /// Of each disk that has fewer hardware queues than `queues` asks for: how many are asked for, how many it
     /// has, and why.
@@ -545,7 +553,7 @@ impl<S: Source> Host<S> {
         }
         HostStats {
             cores: self.cores.iter().map(|c| c.stats_at(now)).collect(),
-            functions: self.cores.iter().map(|c| c.uses(&self.cost)).collect(),
+            functions: (0..self.cores.len() as u32).map(|core| self.uses(core, now)).collect(),
             threads: std::mem::take(&mut *threads),
             idle_states: self.cores.iter().filter_map(|c| c.idle_states(now)).collect(),
             counters: self.counters,

@@ -355,6 +355,58 @@ fn io_uring_enters_once_to_submit_and_once_to_wait() {
     w.stop();
 }
 
+/// Its handlers take most of what comes while a job at depth submits; alone, and from a queue without interrupts, it
+/// finds all by itself.
+#[test]
+fn what_handlers_took_from_a_polled_ring_is_counted() {
+    for (depth, poll_queues, most) in [(1, 0, false), (32, 0, true), (32, 1, false)] {
+        let mut s = stack(1);
+        costs(&mut s);
+        s.poll_queues = poll_queues;
+        let mut w = world(&s, vec![spec(Engine::IoUring, depth)], 400, 7_000);
+        w.run();
+        let counters = w.host.counters;
+        assert_eq!(
+            w.host.asked_for,
+            [counters.polled_completions, counters.completions - counters.polled_completions]
+        );
+        assert_eq!(w.host.found_by_handlers().is_some(), most, "{:?}", w.host.asked_for);
+        w.stop();
+    }
+    // Who does not ask has none.
+    let job = ThreadSpec { hipri: false, ..spec(Engine::IoUring, 32) };
+    let mut w = world(&stack(1), vec![job], 400, 7_000);
+    w.run();
+    assert_eq!((w.host.asked_for, w.host.found_by_handlers()), ([0; 2], None));
+    w.stop();
+}
+
+/// In the midst of a loop, too: whoever asks then sees what was looked so far.
+#[test]
+fn functions_sum_to_what_a_core_was_busy_while_it_looks() {
+    for (engine, sqthread_poll) in [
+        (Engine::Pvsync2, false),
+        (Engine::Spdk, false),
+        (Engine::IoUring, false),
+        (Engine::IoUring, true),
+    ] {
+        let mut s = stack(2);
+        costs(&mut s);
+        let mut w = world(&s, vec![ThreadSpec { sqthread_poll, ..spec(engine, 1) }], 3, 900_000);
+        for at in [50_000, 50_007, 400_031, 1_700_003] {
+            w.run_to(Time(at));
+            let stats = w.host.stats(Time(at));
+            for (core, functions) in stats.cores.iter().zip(&stats.functions) {
+                let sum: u64 = functions.iter().map(|f| f.ns).sum();
+                assert_eq!(sum, core.busy(), "{engine:?}, {sqthread_poll}, at {at}");
+            }
+            assert!(stats.cores[0].busy() > at / 2, "{engine:?}");
+        }
+        w.run();
+        w.stop();
+    }
+}
+
 #[test]
 fn a_submission_thread_spares_the_application_its_calls() {
     for hipri in [false, true] {

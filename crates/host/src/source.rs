@@ -120,8 +120,8 @@ pub struct ThreadSpec {
     pub sqthread_poll: bool,
     /// The core of that thread; any, if none is given.
     pub sqthread_poll_cpu: Option<u32>,
-    /// libaio, io_uring: its syncs are entries of the ring like reads and writes, and what follows does not wait for them. fio's libaio
-    /// makes a call of each.
+    /// libaio, io_uring: its syncs are entries of the ring like reads and writes, and what follows does not wait for
+    /// them. Of fio's engines io_uring has them there, and libaio makes a call of each.
     pub ring_syncs: bool,
     /// It opened the device with O_DSYNC or O_SYNC: its writes are on the medium when they end.
     pub sync: bool,

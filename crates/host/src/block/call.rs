@@ -108,14 +108,14 @@ impl Call {
         self.fresh = true;
     }
     /// A call of all that the thread has queued.
-    pub fn begin_batch(&mut self, after: Step) {
+    pub fn begin_batch(&mut self, plugged: bool, after: Step) {
         (self.aio, self.single, self.index, self.after) = (true, NONE, 0, after);
-        self.plugged = true;
+        self.plugged = plugged;
         self.fresh = true;
     }
     /// The same by io_uring's submission thread: its I/Os have begun.
-    pub fn begin_ring(&mut self) {
-        self.begin_batch(Step::SqLoop);
+    pub fn begin_ring(&mut self, plugged: bool) {
+        self.begin_batch(plugged, Step::SqLoop);
         self.fresh = false;
     }
     /// An I/O that no call is made for.

@@ -132,6 +132,12 @@ impl<S: Source> Host<S> {
         let drive = self.block.disks[hctx.disk()].drive();
         from_ledger(ctx, drive, hctx.at_ledger(cqe.cid), ok);
         self.counters.completions += 1;
+        if r.first != NONE && r.purpose == Purpose::Data {
+            let thread = &self.threads[self.block.nodes[r.first].thread];
+            if thread.is_polled_ring() && r.mergeable() {
+                self.asked_for[usize::from(waited != Why::Polling)] += 1;
+            }
+        }
 
         self.share_life(ctx, &r);
         self.mark_completion(ctx, r.first, core, (waited, begin), (worked, end));

@@ -17,7 +17,7 @@
 //! Left out: pending signals, the granularity of the statistics' timer (jiffies).
 
 use crate::disk::Disk;
-use crate::function::{Function, spend};
+use crate::function::{Function, Use, spend};
 use crate::host::Host;
 use crate::source::Source;
 use crate::tasks::core::{Mode, Spin};
@@ -313,6 +313,38 @@ impl<S: Source> Host<S> {
             Loop::RingAndQueue => (uring.look.0 + poll.nvme_poll.0, uring.look.0),
             Loop::Accelerator | Loop::Compute => (0, 0),
         }
+    }
+
+    /// What the functions of a core took until now, the turns of a loop under way among them.
+    pub(crate) fn uses(&self, core: u32, now: Time) -> Vec<Use> {
+        let c = &self.cores[core];
+        let Some((t, looped)) = c.looped(now) else { return c.uses(&self.cost) };
+        let what = self.threads[t].driver.looking.what;
+        let functions: &[Function] = match what {
+            Loop::Kernel => &[Function::BlkMqPoll, Function::CpuRelax, Function::NvmePoll],
+            Loop::Spdk => &[Function::SpdkCheck, Function::SpdkProcess],
+            Loop::Reactor => &[
+                Function::Reactor,
+                Function::Crossing,
+                Function::SocketEmpty,
+                Function::SpdkCheck,
+                Function::SpdkProcess,
+            ],
+            Loop::Ring => &[Function::UringLook],
+            Loop::RingAndQueue => &[Function::UringLook, Function::NvmePoll],
+            Loop::Compute => &[Function::Application],
+            Loop::Accelerator => return c.uses(&self.cost),
+        };
+        let (turn, _) = self.turn(what);
+        let mut calls = c.calls().clone();
+        if turn > 0 {
+            for &f in functions {
+                calls.spend(f as usize, looped / turn, &self.cost);
+            }
+        }
+        // The turn at hand is the first function's.
+        calls.charge(functions[0], looped.checked_rem(turn).unwrap_or(looped));
+        calls.uses(&self.cost)
     }
 
     /// How many of these belong to requests in the statistics (RQF_STATS).

@@ -4,6 +4,7 @@ use crate::block::{BIO_BYTES, NONE};
 use crate::config::{Engine, MarkedBy};
 use crate::disk::address;
 use crate::driver::poll::Loop;
+use crate::engines::uring::PLUG_THRESHOLD;
 use crate::function::{Function, spend};
 use crate::host::{Finished, Host, Output};
 use crate::source::{Next, Source};
@@ -19,7 +20,7 @@ pub(crate) struct Reaping {
     min: u32,
     /// The queue is to be emptied down to iodepth_low.
     full: bool,
-    /// Look again in any case: io_getevents(0) in a loop.
+    /// Look again in any case: io_getevents(0) or io_uring_enter(0) in a loop.
     spin: bool,
     /// The job is over: all that is in flight at once.
     drain: bool,
@@ -31,6 +32,10 @@ impl Reaping {
     /// Completions that it waits for, of so many in flight.
     pub(super) fn min(&self, in_flight: u32) -> u32 {
         self.min.min(in_flight)
+    }
+    /// The call that looks for completions does not wait for any.
+    pub(super) fn comes_back(&self) -> bool {
+        self.spin
     }
 }
 
@@ -287,13 +292,16 @@ impl<S: Source> Host<S> {
         thread.stats.iodepth_submit[call_bucket(n)] += 1;
         thread.stats.submit_calls += 1;
         let core = thread.core();
+        // do_io_submit of 4.14 always has a plug.
+        let mut plugged = true;
         if thread.spec().engine == Engine::IoUring {
+            plugged = n > PLUG_THRESHOLD;
             thread.pend.library += spend!(self, core, UringPrepare * u64::from(n));
             thread.pend.entry += spend!(self, core, Crossing, UringEnter);
         } else {
             thread.pend.entry += spend!(self, core, Crossing, AioSubmit * u64::from(n));
         }
-        thread.call.begin_batch(after);
+        thread.call.begin_batch(plugged, after);
         self.go(t, Step::NextIo)
     }
 

@@ -150,9 +150,11 @@ impl InEngine {
     pub fn take_complete(&mut self) -> Option<u32> {
         self.ring.pop_front()
     }
-    /// What the ring holds is sent in one call.
-    fn take_ring(&mut self) {
-        self.cur_depth += self.ring.len() as u32;
-        self.iocbs.extend(self.ring.drain(..));
+    /// Of what the ring holds so much at most is sent at once; how much it is.
+    fn take_ring(&mut self, most: usize) -> u32 {
+        let n = self.ring.len().min(most);
+        self.cur_depth += n as u32;
+        self.iocbs.extend(self.ring.drain(..n));
+        n as u32
     }
 }

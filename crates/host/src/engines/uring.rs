@@ -1,6 +1,7 @@
 //! io_uring as fio's engine drives it (Linux 5.1). Entries are prepared in a ring, and io_uring_enter submits
 //! them. Completions are taken from a ring without a system call. A second io_uring_enter waits when too few
-//! are there. Unlike io_getevents it wakes only when there are enough (io_should_wake).
+//! are there. Unlike io_getevents it wakes only when there are enough (io_should_wake). With
+//! `iodepth_batch_complete_min=0` that call does not wait, and fio makes it until something is there.
 //!
 //! - With `hipri` (IORING_SETUP_IOPOLL) that call polls instead of sleeping (io_iopoll_check).
 //! - With `sqthread_poll` (IORING_SETUP_SQPOLL) a kernel thread on another core looks at the ring and submits.
@@ -19,6 +20,11 @@ use crate::source::Source;
 use crate::stats::{call_bucket, level_bucket};
 use crate::tasks::thread::{Asleep, Flow, Step};
 use wordline_base::{Ctx, Time};
+
+/// IO_PLUG_THRESHOLD: a submission of more entries has a plug.
+pub(crate) const PLUG_THRESHOLD: u32 = 2;
+/// IO_IOPOLL_BATCH: entries that the submission thread takes up at a time.
+const SQ_BATCH: usize = 8;
 
 impl<S: Source> Host<S> {
     /// fio_ioring_commit of a ring that the kernel's thread looks at.
@@ -68,8 +74,8 @@ impl<S: Source> Host<S> {
         let owner = thread.engine.owner;
         if !thread.engine.ring.is_empty() {
             thread.engine.sq_until = Time::NEVER;
-            thread.engine.take_ring();
-            thread.call.begin_ring();
+            let n = thread.engine.take_ring(SQ_BATCH);
+            thread.call.begin_ring(n > PLUG_THRESHOLD);
             return self.go(r, Step::NextIo);
         }
         if thread.pend.total() > 0 {
@@ -110,12 +116,20 @@ impl<S: Source> Host<S> {
         if thread.engine.submitter != NONE {
             return self.look(ctx, t, Loop::Ring, Time::NEVER);
         }
+        // fio asks for none then, so that the call comes back at once, and makes it again. At no cost that is the
+        // same as waiting.
+        let comes_back = thread.engine.reaping.comes_back()
+            && self.stack.cost.crossing.0 + self.stack.cost.uring.enter.0 > 0;
         if !std::mem::replace(&mut thread.engine.entered, true) {
             thread.pend.entry += spend!(self, core, Crossing, UringEnter);
+            thread.engine.entered = !comes_back || thread.driver.finds_its_own();
             return self.segment(ctx, t, Step::Getevents);
         }
         if thread.driver.finds_its_own() {
-            return self.look(ctx, t, Loop::Kernel, Time::NEVER);
+            // io_iopoll_check for none looks once.
+            thread.engine.entered = !comes_back;
+            let until = if comes_back { ctx.now } else { Time::NEVER };
+            return self.look(ctx, t, Loop::Kernel, until);
         }
         thread.engine.wait_nr = min;
         self.sleep(ctx, t, Asleep::Events)

@@ -28,10 +28,12 @@ impl<S: Source> Host<S> {
     /// The sync is a work item.
     #[inline(never)]
     pub(crate) fn sync_left(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        let thread = &mut self.threads[t];
+        let thread = &self.threads[t];
         let (node, core) = (thread.call.node(), thread.core());
-        thread.engine.works.push_back(node);
-        if let Some(worker) = self.free_worker(t) {
+        // io_uring's submission thread may have come to it: the workers are the ring's.
+        let job = self.block.nodes[node].thread;
+        self.threads[job].engine.works.push_back(node);
+        if let Some(worker) = self.free_worker(job) {
             self.wake(ctx, worker, Some(core));
         }
         self.go(t, Step::NextIo)

@@ -356,6 +356,7 @@ impl<S: Source> Host<S> {
             cost: Costs::new(&stack.cost),
             cfs: Cfs::new(stack, shared && own_queues && !reapers),
             poll_stats: PollStats::default(),
+            asked_for: [0; 2],
             stack: stack.clone(),
             paths: Paths::new(),
             counters: Counters::default(),

@@ -184,6 +184,17 @@ impl Core {
         self.calls.uses(cost)
     }
 
+    /// What ran on it.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+    /// The thread whose loop of looks is under way, and how long it has looked.
+    pub fn looped(&self, now: Time) -> Option<(u32, u64)> {
+        let segment = self.segment.as_ref().filter(|s| s.end == Time::NEVER && !s.halted)?;
+        let irq_left = if self.irqs.is_empty() { 0 } else { self.irq_end.since(now).0 };
+        Some((segment.thread, now.since(segment.begin).0.saturating_sub(irq_left)))
+    }
+
     /// Room for so many threads that want to run.
     pub fn make_room(&mut self, threads: usize) {
         self.ready.reserve(threads);

@@ -311,6 +311,11 @@ impl<S> Thread<S> {
     pub fn is_job(&self) -> bool {
         self.source.is_some()
     }
+    /// Its I/Os are entries of a ring that polls for them.
+    #[inline]
+    pub fn is_polled_ring(&self) -> bool {
+        self.spec.engine == Engine::IoUring && self.driver.polls() && !self.driver.selects()
+    }
     /// Where the I/Os of a job come from.
     pub fn source(&self) -> Option<&S> {
         self.source.as_ref()

@@ -219,6 +219,31 @@ fn calls_of(w: &World<List>, name: &str) -> u64 {
     w.host.stats(w.ctx.now).functions[0][f].calls
 }
 
+/// Neighbours of one call meet in its plug: io_submit always has one, io_uring for more than two entries
+/// (IO_PLUG_THRESHOLD), and its submission thread takes up eight at a time (IO_IOPOLL_BATCH).
+#[test]
+fn what_io_uring_merges_hangs_on_the_entries_of_a_call() {
+    let merges = |engine, batch, sqthread_poll| {
+        let mut s = ThreadSpec { sqthread_poll, ..spec(engine, 32) };
+        (s.iodepth_batch, s.iodepth_batch_complete_min) = (batch, batch);
+        s.iodepth_batch_complete_max = batch;
+        let items = (0..320).map(|i| io(Ddir::Read, i * 4096, 4096)).collect();
+        let mut w = world(&stack(2), vec![(s, list(items))], fixed(200_000));
+        w.run();
+        w.check_drained();
+        assert_eq!(w.finished.len(), 320);
+        (w.host.counters.back_merges, w.log.iter().map(|(_, sqe)| sqe.bytes).max())
+    };
+    for (batch, uring) in [(1, 0), (2, 0), (3, 212), (4, 240), (16, 300)] {
+        let (found, longest) = merges(Engine::IoUring, batch, false);
+        assert_eq!((found, longest), (uring, Some(4096 * if uring > 0 { batch } else { 1 })));
+        let (found, _) = merges(Engine::Libaio, batch, false);
+        assert_eq!(found, 320 - u64::from(320_u32.div_ceil(batch)));
+    }
+    let (found, longest) = merges(Engine::IoUring, 32, true);
+    assert_eq!((found, longest), (280, Some(8 * 4096)));
+}
+
 #[test]
 fn each_iocb_of_a_call_is_copied_and_entered() {
     let mut s = spec(Engine::Libaio, 32);

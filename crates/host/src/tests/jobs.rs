@@ -88,13 +88,27 @@ fn batches_of_completions_and_the_low_mark_follow_fio() {
         assert!(n >= 3, "{why:?}: {n} of {}", w.finished.len());
     }
 
-    // Polling: io_getevents never sleeps, so the core is busy throughout.
-    let mut s = spec(Engine::Libaio, 1);
-    s.iodepth_batch_complete_min = 0;
-    let mut w = world(&stack(1), vec![(s, list(reads(20)))], fixed(100_000));
-    w.run();
-    w.check_drained();
-    assert_eq!(w.host.stats(w.ctx.now).cores[0].idle, 0);
+    // Polling: io_getevents never sleeps, so the core is busy throughout. Nor does io_uring_enter.
+    for (engine, hipri) in
+        [(Engine::Libaio, false), (Engine::IoUring, false), (Engine::IoUring, true)]
+    {
+        let mut config = stack(1);
+        crate::poll_tests::costs(&mut config);
+        let mut s = spec(engine, 1);
+        (s.iodepth_batch_complete_min, s.hipri) = (0, hipri);
+        let mut w = world(&config, vec![(s, list(reads(20)))], fixed(100_000));
+        w.run();
+        w.check_drained();
+        let stats = w.host.stats(w.ctx.now);
+        assert_eq!(stats.cores[0].idle, 0, "{engine:?}, hipri {hipri}");
+        // A call after the other, of 300 ns and, where it polls, the way to a look.
+        let call = config.cost.crossing + config.cost.uring.enter;
+        let calls = 20 * (100_000 / (call.0 + if hipri { 10 } else { 0 }));
+        let entered = stats.functions[0][crate::function::Function::UringEnter as usize].calls;
+        let most = if engine == Engine::IoUring { calls * 21 / 20 } else { 0 };
+        let told = format!("{engine:?}, hipri {hipri}: {entered} of {calls}");
+        assert!((most * 9 / 10..=most).contains(&entered), "{told}");
+    }
 }
 
 /// An open loop at twice what the drive serves: the submitter is always late and short of tags.

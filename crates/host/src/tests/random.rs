@@ -60,7 +60,11 @@ pub fn random_run(seed: u64, shuffle: bool, polling: bool) -> (u64, u64, u64) {
         background_tests::randomize(&mut config, &mut jobs, &mut Rng::from_seed(seed ^ 3));
     }
     let mut syncs = Rng::from_seed(seed ^ 4);
-    jobs.iter_mut().for_each(|(s, _)| s.sync = syncs.below(3) == 0);
+    for (s, _) in &mut jobs {
+        s.sync = syncs.below(3) == 0;
+        let ring = matches!(s.engine, Engine::Libaio | Engine::IoUring) && config.kernel;
+        s.ring_syncs = ring && !s.hipri && syncs.below(2) == 0;
+    }
     let mut device = Rng::from_seed(seed ^ 1);
     let spread = [1, 1_000, 100_000][rng.below(3) as usize];
     let latency = Box::new(move |_: &Sqe, now: Time| now + Span(1 + device.below(spread)));

@@ -272,10 +272,12 @@ fn with_syncs(n: u64) -> Vec<Next> {
 #[test]
 fn what_follows_a_sync_of_a_ring_does_not_wait_for_it() {
     for engine in [Engine::Libaio, Engine::IoUring] {
-        for reaper in [false, true] {
+        for other in [false, true] {
             let of = |ring_syncs| {
-                let reaper = reaper && engine == Engine::Libaio;
-                let s = ThreadSpec { ring_syncs, reaper, ..spec(engine, 64) };
+                // Another thread reaps, or submits.
+                let reaper = other && engine == Engine::Libaio;
+                let sqthread_poll = other && engine == Engine::IoUring;
+                let s = ThreadSpec { ring_syncs, reaper, sqthread_poll, ..spec(engine, 64) };
                 let mut w =
                     world(&stack(3), vec![(s, list(with_syncs(140)))], Box::new(slow_flushes));
                 w.run();
@@ -322,8 +324,10 @@ fn each_of_many_syncs_of_a_short_ring_is_over() {
                 _ => io(Ddir::Write, rng.below(4096) << 12, 4096),
             };
             let items: Vec<Next> = (0..60).map(&mut one).collect();
-            let reaper = engine == Engine::Libaio && seed % 2 == 0;
-            let s = ThreadSpec { ring_syncs: true, reaper, ..spec(engine, depth) };
+            let other = seed % 2 == 0;
+            let reaper = other && engine == Engine::Libaio;
+            let sqthread_poll = other && engine == Engine::IoUring;
+            let s = ThreadSpec { ring_syncs: true, reaper, sqthread_poll, ..spec(engine, depth) };
             let flush = 20_000 + rng.below(400_000);
             let slow = move |sqe: &Sqe, now: Time| {
                 now + Span(if sqe.opcode == Opcode::Flush { flush } else { 10_000 })
