@@ -55,6 +55,41 @@ fn a_limit_on_reads_is_a_number_of_reads() {
     assert!(rate(false, 50) > 2.0 * found[2], "reads that are not limited");
 }
 
+/// A read that waits for another of its LUN draws nothing: where there is power for as many as the LUNs do at a time, all
+/// is as without a limit.
+#[test]
+fn reads_behind_others_of_their_lun_take_no_power() {
+    let job =
+        "[a]\nrw=randread\nioengine=libaio\niodepth=128\nsize=256m\nnorandommap\nnumber_ios=8192\n";
+    for (register, planes, at_a_time) in
+        [(false, false, 8), (true, false, 16), (false, true, 64), (true, true, 128)]
+    {
+        let took = |limit: u32| {
+            let case = Case::new("z-ssd-small", job).age(Age::Filled).stack("none");
+            let sets = [
+                "cache=none".to_owned(),
+                "nand.gang=1".to_owned(),
+                "nand.channels=4".to_owned(),
+                "nand.page_bytes=4096".to_owned(),
+                format!("nand.cache_register={register}"),
+                format!("nand.independent_plane_reads={planes}"),
+                format!("power.flash_limit_mw={limit}"),
+                format!("power.limit_reads={}", limit > 0),
+            ];
+            let case = sets.iter().fold(case, |case, set| case.set(set));
+            assert_eq!(case.config().unwrap().nand.planes, 8);
+            let read_mw = case.config().unwrap().nand.power.read_mw;
+            (case.run().unwrap().result.threads[0].finished, read_mw)
+        };
+        let (free, read_mw) = took(0);
+        let what = format!("cache register {register}, planes apart {planes}");
+        // One program needs as much.
+        let limit = (at_a_time * read_mw).max(150);
+        assert_eq!(took(limit).0, free, "{what}");
+        println!("{what}: {free:?}, with half of it {:?}", took(limit / 2).0);
+    }
+}
+
 /// An operation that begins with the power of one that is over does not take its place before it was looked at.
 #[test]
 fn a_failed_read_is_an_error_also_where_another_waits_for_its_power() {

@@ -3,7 +3,7 @@
 //!
 //! A program or an erasure that would exceed the limit waits, and behind it all that is to follow at its LUN; the
 //! first that waits goes first. One may always be under way. Reads begin at once, unless `power.limit_reads` puts them
-//! under the limit as well.
+//! under the limit as well. What waits for a read of its own LUN draws nothing: it begins with that one's power.
 //!
 //! The drive is one body: capacity x dT/dt = power - (T - ambient) / resistance. Its temperature is worked out
 //! whenever what is limited begins or ends, from the energy drawn since the last time.
@@ -83,6 +83,10 @@ pub(crate) struct PowerLimit {
     limits: [u32; 2],
     /// Milliwatts of those under way.
     drawn: u32,
+    /// Reads that a LUN does at a time.
+    beside: u32,
+    /// Reads of each LUN that were let go: those that it does, and others behind them.
+    read: IdVec<LunId, u32>,
     /// What waits at each LUN, from when on: first something that is limited.
     waiting: IdVec<LunId, VecDeque<(Time, Op)>>,
     /// The LUNs of what waits for power, in the order in which it came.
@@ -135,6 +139,8 @@ impl PowerLimit {
             reads,
             limits: [limit, hot],
             drawn: 0,
+            beside: nand.reads_at_a_time(),
+            read: IdVec::filled(0, luns),
             waiting: IdVec::filled(VecDeque::new(), luns),
             order: VecDeque::new(),
             followed: None,
@@ -180,13 +186,18 @@ impl PowerLimit {
     pub fn limits(&self, kind: OpKind) -> bool {
         self.reads || kind != OpKind::Read
     }
-    fn draws(&self, op: &Op) -> u32 {
+    /// What an operation draws beside those that were let go.
+    fn draws(&self, lun: LunId, op: &Op) -> u32 {
         match op.kind {
-            OpKind::Read if !self.reads => 0,
+            OpKind::Read if !self.reads || self.read[lun] >= self.beside => 0,
             OpKind::Read => self.each[0],
             OpKind::Program => self.each[1],
             OpKind::Erase => self.each[2],
         }
+    }
+    fn begins(&mut self, lun: LunId, op: &Op) {
+        self.drawn += self.draws(lun, op);
+        self.read[lun] += u32::from(op.kind == OpKind::Read && self.reads);
     }
     fn fits(&self, mw: u32) -> bool {
         let hot = self.thermal.as_ref().is_some_and(|t| t.hot);
@@ -194,11 +205,11 @@ impl PowerLimit {
     }
     /// An operation is to begin. True: it may; otherwise it waits here.
     pub fn admits(&mut self, now: Time, lun: LunId, op: Op) -> bool {
-        let mw = self.draws(&op);
+        let mw = self.draws(lun, &op);
         let limited = self.limits(op.kind);
         let may = !limited || self.order.is_empty() && self.fits(mw);
         if may && self.waiting[lun].is_empty() {
-            self.drawn += mw;
+            self.begins(lun, &op);
             return true;
         }
         self.stats.held += u64::from(limited);
@@ -208,9 +219,10 @@ impl PowerLimit {
         }
         false
     }
-    /// What has power is over.
-    pub fn over(&mut self, op: &Op) {
-        self.drawn -= self.draws(op);
+    /// What was let go is over.
+    pub fn over(&mut self, lun: LunId, op: &Op) {
+        self.read[lun] -= u32::from(op.kind == OpKind::Read && self.reads);
+        self.drawn -= self.draws(lun, op);
     }
     /// The next that may begin now, and how long it waited.
     pub fn next(&mut self, now: Time) -> Option<(Op, Span)> {
@@ -225,11 +237,10 @@ impl PowerLimit {
         }
         let &lun = self.order.front()?;
         let &(since, op) = self.waiting[lun].front().expect("it waits");
-        let mw = self.draws(&op);
-        if !self.fits(mw) {
+        if !self.fits(self.draws(lun, &op)) {
             return None;
         }
-        self.drawn += mw;
+        self.begins(lun, &op);
         self.stats.held_ns += now.since(since).0;
         self.waiting[lun].pop_front();
         self.order.pop_front();
@@ -280,6 +291,8 @@ mod tests {
             reads: false,
             limits: [mw, mw / 2],
             drawn: 0,
+            beside: 1,
+            read: IdVec::filled(0, luns),
             waiting: IdVec::filled(VecDeque::new(), luns),
             order: VecDeque::new(),
             followed: None,
@@ -296,10 +309,23 @@ mod tests {
             let mut rng = Rng::from_seed(seed);
             let (mw, luns) = (150 + 50 * rng.below(8) as u32, 1 + rng.below(6) as u32);
             let reads = rng.below(2) == 0;
-            let mut limit = PowerLimit { reads, ..limit(mw, luns, None) };
+            let beside = 1 + rng.below(2) as u32;
+            let mut limit = PowerLimit { reads, beside, ..limit(mw, luns, None) };
             let (mut came, mut begun) =
                 (IdVec::filled(Vec::new(), luns), IdVec::filled(Vec::new(), luns));
-            let (mut under_way, mut n, mut drawn) = (Vec::<Op>::new(), 0, 0);
+            let (mut under_way, mut n) = (Vec::<Op>::new(), 0);
+            // A LUN does so many reads at a time. Others behind them draw nothing yet.
+            let draw = |under_way: &[Op]| {
+                let of = |lun: u32, kind| {
+                    let is = |op: &&Op| op.ppa.0 == lun && op.kind == kind;
+                    under_way.iter().filter(is).count() as u32
+                };
+                let one = |lun| {
+                    let reads = if reads { of(lun, OpKind::Read).min(beside) } else { 0 };
+                    50 * reads + 150 * of(lun, OpKind::Program) + 100 * of(lun, OpKind::Erase)
+                };
+                (0..luns).map(one).sum::<u32>()
+            };
             for step in 0..400 {
                 let now = Time(step);
                 let ends = !under_way.is_empty() && (step >= 200 || rng.below(2) == 0);
@@ -307,12 +333,7 @@ mod tests {
                 if ends {
                     let op = under_way.swap_remove(rng.below(under_way.len() as u64) as usize);
                     if reads || op.kind != OpKind::Read {
-                        drawn -= match op.kind {
-                            OpKind::Read => 50,
-                            OpKind::Program => 150,
-                            OpKind::Erase => 100,
-                        };
-                        limit.over(&op);
+                        limit.over(op.ppa.0, &op);
                         while let Some((op, _)) = limit.next(now) {
                             begins.push(op);
                         }
@@ -336,9 +357,9 @@ mod tests {
                 }
                 for op in begins {
                     begun[op.ppa.0].push(op.owner);
-                    drawn += limit.draws(&op);
                     under_way.push(op);
                 }
+                let drawn = draw(&under_way);
                 assert!(drawn <= mw && drawn == limit.drawn, "seed {seed}: {drawn} of {mw} mW");
             }
             assert!(limit.is_empty() && under_way.is_empty(), "seed {seed}");

@@ -186,6 +186,12 @@ impl NandConfig {
     pub fn sector(&self) -> Option<SectorSize> {
         SectorSize::new(self.sector_bytes)
     }
+    /// Reads that a LUN does at a time: one, and with a cache register one whose data are leaving. Of planes that read on
+    /// their own each does as many.
+    pub fn reads_at_a_time(&self) -> u32 {
+        let arrays = if self.independent_plane_reads { self.planes } else { 1 };
+        arrays * if self.cache_register { 2 } else { 1 }
+    }
 }
 
 /// A block that is written with a bit a cell: it has the pages of a native one divided by the bits of a cell.

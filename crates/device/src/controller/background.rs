@@ -247,7 +247,7 @@ impl Controller {
     pub(super) fn give_power(&mut self, ctx: &mut Ctx, op: Op) {
         self.note_heat(ctx.now);
         let Some(limit) = &mut self.power else { return };
-        limit.over(&op);
+        limit.over(self.geometry.lun_of(op.ppa), &op);
         while let Some((op, waited)) = self.power.as_mut().and_then(|limit| limit.next(ctx.now)) {
             if waited > Span::ZERO && op.io != IoId::NONE {
                 self.counts.waits.limits += waited.0;

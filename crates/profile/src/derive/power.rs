@@ -1,6 +1,6 @@
 //! What limits of power and of heat leave of a rate.
 
-use super::{Peak, Rates, Visit, rate_at_depth};
+use super::{Peak, Rates, rate_at_depth};
 use wordline_device::config::ThermalConfig;
 
 /// What some bytes of users' data cost. Three numbers: of reads, programs and erasures.
@@ -73,20 +73,18 @@ impl Rates<'_> {
             return None;
         }
         let at_once = all / side_by_side;
-        if at_once >= f64::from(self.g.luns) {
+        let beside = match reads && drawn.held[1] == 0.0 {
+            true => self.config.nand.reads_at_a_time(),
+            false => 1,
+        };
+        if at_once >= f64::from(self.g.luns * beside) {
             return None;
         }
-        // They keep their power while they wait for a channel. Reads wait for a LUN, too, which programs are given idle.
+        // They keep their power while they wait for a channel. Nothing that has power waits for a LUN: programs are given
+        // idle ones, and reads behind one of their LUN begin with its power.
         let channel = drawn.channel.min(all);
-        let register = self.config.nand.cache_register;
-        let held = |wait: f64| drawn.held[0] + if register { 0.0 } else { wait };
-        let rate = |depth: f64| match reads && drawn.held[1] == 0.0 {
-            true => {
-                let visit = Visit { held: &held, data: channel, link: 0.0, elsewhere: 0.0 };
-                self.rate_of_reads(depth as u32, &visit)
-            }
-            false => rate_at_depth(depth as u32, self.g.channels, channel, all - channel),
-        };
+        let rate =
+            |depth: f64| rate_at_depth(depth as u32, self.g.channels, channel, all - channel);
         // With several kinds the number is none of ours: between the two beside it.
         let (low, part) = ((at_once + 1e-9).floor(), (at_once + 1e-9).fract());
         Some(drawn.bytes * ((1.0 - part) * rate(low) + part * rate(low + 1.0)))
