@@ -68,6 +68,26 @@ fn syncs_are_told_by_layer_whatever_is_below() {
     }
 }
 
+/// fio's io_uring has its syncs in the ring (fio_ioring_prep), whoever submits, and its libaio makes a call of each. A
+/// ring that is polled takes none.
+#[test]
+fn writes_do_not_wait_for_the_syncs_of_a_ring() {
+    let took = |engine: &str| {
+        let job = format!("{JOB}iodepth=32\nioengine={engine}\n");
+        let o = run(volatile(Case::new("z-ssd-small", &job)));
+        sound(&o, 99);
+        (o.result.machine.simulated_ns, o.result.threads[0].sync.mean())
+    };
+    let (call, _) = took("libaio");
+    assert!(call > 99 * PROGRAM, "{call}");
+    for engine in ["io_uring", "io_uring\nsqthread_poll=1"] {
+        let (ring, sync) = took(engine);
+        assert!(ring < call / 2 && sync > PROGRAM as f64, "{engine}: {ring} of {call}, {sync}");
+    }
+    let (polled, _) = took("io_uring\nhipri=1");
+    assert!(polled > 99 * PROGRAM, "{polled}");
+}
+
 #[test]
 fn a_flush_had_the_steps_of_the_program_that_ended_last() {
     let o = run(volatile(Case::new("z-ssd-small", JOB)));

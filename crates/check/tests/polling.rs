@@ -166,6 +166,21 @@ fn littles_law_holds_for_every_engine() {
     }
 }
 
+/// At depth handlers take what comes while the job submits, unless its queue has no interrupts.
+#[test]
+fn a_polled_ring_whose_handlers_take_most_is_told() {
+    let told = |depth: u32, words: &str, set: &str| {
+        let job =
+            job("randread", 4, 2_000) + &format!("iodepth={depth}\nioengine=io_uring\n{words}");
+        let o = run("z-ssd-small", "linux-libaio", &job, &[set]);
+        o.result.warnings.iter().any(|w| w.contains("asked to poll for (hipri) came by interrupt"))
+    };
+    assert!(told(16, "hipri\n", "stack.poll_queues=0"));
+    assert!(!told(1, "hipri\n", "stack.poll_queues=0"));
+    assert!(!told(16, "hipri\n", "stack.poll_queues=1"));
+    assert!(!told(16, "", "stack.poll_queues=0"));
+}
+
 /// Where polled completions are asked for and come by interrupt, that is told by job, with the reason; and where hybrid
 /// polling had no mean yet to sleep for.
 #[test]

@@ -79,6 +79,15 @@ fn a_flush_into_a_protected_buffer_is_short_and_told() {
     assert!(told(&half), "{:?}", half.result.warnings);
     assert!(!told(&run("sync=1", "linux-pvsync2", &VOLATILE)));
     assert!(!told(&run("", "linux-pvsync2", &["cache.capacitor=false"])));
+    // A write with FUA and no flush behind it ends there as well.
+    for stack in ["linux-libaio", "linux-io_uring", "none"] {
+        let half = run("sync=1", stack, &["cache.capacitor=false"]);
+        let (least, flushes) = found(&half);
+        assert!(least < PROGRAM && flushes == 0, "{stack}: {least} {flushes}");
+        assert!(told(&half), "{stack}: {:?}", half.result.warnings);
+        assert!(!told(&run("sync=1", stack, &VOLATILE)), "{stack}");
+        assert!(!told(&run("", stack, &["cache.capacitor=false"])), "{stack}");
+    }
 }
 
 #[test]

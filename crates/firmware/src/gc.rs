@@ -319,11 +319,12 @@ impl Firmware {
                 continue;
             }
             let free = self.space.free[s % groups].len();
+            // By share: one with bad blocks holds less, and gives less when it is free.
+            let used = f64::from(b.valid) / f64::from(b.size * unit);
             let cost = match self.config.victim {
-                _ if scarce => f64::from(b.valid),
-                Victim::Greedy => f64::from(b.valid),
+                _ if scarce => used,
+                Victim::Greedy => used,
                 Victim::CostBenefit => {
-                    let used = f64::from(b.valid) / f64::from(self.space.places() * unit);
                     let age = (self.space.opened - b.opened) as f64;
                     -(1.0 - used) * age / (1.0 + used)
                 }

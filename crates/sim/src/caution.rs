@@ -314,12 +314,21 @@ pub(crate) fn throttled(power: PowerStats, ops: u64, ns: u64) -> Vec<String> {
     all
 }
 
-/// Flushes of a cache without capacitors, in front of a buffer with them.
+/// Flushes and FUA writes of a cache without capacitors, in front of a buffer with them.
 pub(crate) fn half_protected() -> String {
-    "capacitors protect the FTL's buffer and not the cache, so each flush ended when what the cache held was in that \
-     buffer, not on flash: ftl.firmware.protected=false (ftl.fssd.volatile=true) is a drive without any, whose flushes wait for \
-     programs"
+    "capacitors protect the FTL's buffer and not the cache, so each flush and each write with FUA ended when what the cache \
+     held of it was in that buffer, not on flash: ftl.firmware.protected=false (ftl.fssd.volatile=true) is a drive \
+     without any, where they wait for programs"
         .into()
+}
+
+/// Rings that are polled, with queues that interrupt: so many of a hundred completions were taken by handlers.
+pub(crate) fn found_by_handlers(percent: f64) -> String {
+    format!(
+        "{percent:.0}% of the completions that io_uring was asked to poll for (hipri) came by interrupt: queues that are \
+         polled keep their interrupts (Linux 4.14), and a handler takes what comes while its job does not look. With \
+         stack.poll_queues=1 they go to a queue without, as since Linux 5.0"
+    )
 }
 
 /// Sectors of users' that were programmed, all of them into the buffer: nothing was folded out of it, and no block of

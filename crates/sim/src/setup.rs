@@ -107,6 +107,10 @@ fn spec(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> ThreadS
     // A file system hears it with each call, and SPDK's plugin opens no file.
     spec.sync = job.sync != SyncMode::None && stack.fs.is_none() && engine != Engine::Spdk;
     spec.hipri = (job.hipri || stack.hipri) && knows_hipri(plan, job);
+    // As a replay's (fio_ioring_prep). A file system does in the call what would go to a worker.
+    let syncs = job.fsync > 0 || job.fdatasync > 0;
+    let ring = engine == Engine::IoUring && stack.kernel && stack.fs.is_none();
+    spec.ring_syncs = syncs && ring && !spec.hipri;
     spec.hipri_percentage = job.hipri_percentage;
     spec.seed = u64::from(thread.thread_number);
     (spec.sqthread_poll, spec.sqthread_poll_cpu) = (job.sqthread_poll, job.sqthread_poll_cpu);

@@ -153,6 +153,8 @@ pub struct Controller {
     turns: Turns,
     staging: Staging,
     write_backs: Slab<WriteBack>,
+    /// There were writes with FUA to a cache that would lose them.
+    forced: bool,
     /// Writes that wait for less to be dirty, in the order in which they came.
     admission: VecDeque<u32>,
     cache: Option<Cache>,
@@ -307,6 +309,7 @@ impl Controller {
             turns: Turns::default(),
             staging: Staging::default(),
             write_backs: Slab::default(),
+            forced: false,
             admission: VecDeque::new(),
             cache,
             read_ahead,
@@ -788,6 +791,10 @@ impl Controller {
     /// What it was made of.
     pub fn config(&self) -> &DeviceConfig {
         &self.config
+    }
+    /// Whether there were writes with FUA to a cache that would lose them.
+    pub fn was_forced(&self) -> bool {
+        self.forced
     }
     /// The flash.
     pub fn nand(&self) -> &Nand {

@@ -152,6 +152,7 @@ impl Controller {
         }
         let command = &mut self.commands[cmd];
         let (fua, class) = (command.sqe.fua && !capacitor, command.sqe.class);
+        self.forced |= fua;
         let partition = command.partition;
         let end = command.lpn + command.sectors;
         let cache = self.cache.as_mut().expect("a write is inserted into a cache");

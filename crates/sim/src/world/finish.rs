@@ -87,7 +87,8 @@ impl World {
             let beyond = crosses
                 .then(|| caution::beyond_limit(users, rebuilding, ns, limits.read_iops))
                 .flatten();
-            let half = drive.keeps_buffer_alone && c.flushes > b.flushes;
+            let sent = c.flushes > b.flushes || drive.controller.was_forced();
+            let half = drive.keeps_buffer_alone && sent;
             let half = half.then(caution::half_protected);
             let in_slc = self.ftl_of(d).slc_use().and_then(|slc| {
                 let folded = c.lines_folded - b.lines_folded + c.folded_sectors - b.folded_sectors;
@@ -321,6 +322,8 @@ impl World {
             .extend(turnarounds.iter().filter(|t| t.operation == "all").filter_map(pace::drifted));
         warnings.extend(self.hosts.iter().filter_map(|seat| seat.host.crowded(now)));
         warnings.extend(self.in_ramp());
+        let by_handlers = self.hosts.iter().filter_map(|seat| seat.host.found_by_handlers());
+        warnings.extend(by_handlers.map(caution::found_by_handlers));
         warnings.extend(self.unflushed());
         warnings.extend(self.in_page_cache());
         warnings.extend(self.warnings(&machine));
