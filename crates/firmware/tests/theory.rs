@@ -27,7 +27,10 @@ fn firmware(g: &Geometry, op: f64, config: FirmwareConfig) -> Firmware {
 /// The write amplification of an aged drive, and the closed form's.
 fn aged(g: &Geometry, op: f64, config: FirmwareConfig, seed: u64) -> (Firmware, Ctx, f64, f64) {
     let luns = config.superblock_luns.unwrap_or(g.luns);
-    let mut ftl = firmware(g, op, config);
+    aged_from(firmware(g, op, config), g, luns, seed)
+}
+
+fn aged_from(mut ftl: Firmware, g: &Geometry, luns: u32, seed: u64) -> (Firmware, Ctx, f64, f64) {
     let sectors = ftl.sectors();
     let mut ctx = Ctx::new();
     ctx.now = Time(1);
@@ -72,6 +75,28 @@ fn uniform_random_writes_are_amplified_as_greedy_collection_does() {
         let (_, _, found, theory) = aged(&g, op, config, 1);
         println!("{op} % spare, {luns:?} LUNs, {victim:?}: {found:.3}, greedy's {theory:.3}");
         assert!((found / theory - 1.0).abs() < 0.05, "{found} {theory}");
+    }
+}
+
+/// Users get less of a drive with bad blocks, so that its spare stays in proportion. Its superblocks are of different
+/// sizes: each is collected for the share of it that is in use, and so its write amplification stays as well.
+#[test]
+fn bad_blocks_are_no_reason_to_collect_a_superblock() {
+    let g = geometry(4, 8, 400, 16, 8);
+    let config = FirmwareConfig::default();
+    let found = |percent: u64| {
+        let mut bad = Rng::from_seed(3);
+        let mut is_bad = |_, _| bad.below(100) < percent;
+        let ftl = Firmware::new(&g, 15.0, &config, &mut is_bad).unwrap();
+        let sectors = ftl.sectors();
+        let (_, _, found, _) = aged_from(ftl, &g, g.luns, 1);
+        (found, sectors)
+    };
+    let (good, all) = found(0);
+    for percent in [1, 5, 10] {
+        let (with_bad, sectors) = found(percent);
+        println!("{percent} % bad: {with_bad:.3} of {sectors}, without: {good:.3} of {all}");
+        assert!((with_bad / good - 1.0).abs() < 0.1, "{percent} % bad: {with_bad} {good}");
     }
 }
 

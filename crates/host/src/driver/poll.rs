@@ -337,9 +337,9 @@ impl<S: Source> Host<S> {
         };
         let (turn, _) = self.turn(what);
         let mut calls = c.calls().clone();
-        if turn > 0 {
+        if let Some(turns) = looped.checked_div(turn) {
             for &f in functions {
-                calls.spend(f as usize, looped / turn, &self.cost);
+                calls.spend(f as usize, turns, &self.cost);
             }
         }
         // The turn at hand is the first function's.
