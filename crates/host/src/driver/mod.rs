@@ -135,7 +135,7 @@ impl<S: Source> Host<S> {
         if r.first != NONE && r.purpose == Purpose::Data {
             let thread = &self.threads[self.block.nodes[r.first].thread];
             if thread.is_polled_ring() && r.mergeable() {
-                self.asked_for[usize::from(waited != Why::Polling)] += 1;
+                self.asked_ring_has(waited != Why::Polling);
             }
         }
 
