@@ -169,6 +169,8 @@ pub struct Host<S> {
     pub(crate) poll_stats: PollStats,
     /// Completions that an io_uring asked to poll for: found by its looks, and by handlers.
     asked_for: [u64; 2],
+    /// There are such rings.
+    polls_rings: bool,
     /// Files and connections.
     pub(crate) paths: Paths,
     /// A record that every room adds to.
@@ -252,6 +254,10 @@ impl<S: Source> Host<S> {
     pub fn never_slept(&self) -> Option<Span> {
         let asked = self.poll_stats.samples();
         (asked && self.counters.hybrid_sleeps == 0).then_some(WINDOW)
+    }
+    /// There are rings that are polled.
+    pub(crate) fn polls_rings(&self) -> bool {
+        self.polls_rings
     }
     /// A ring that is polled has a completion: from a handler, or by a look of its own.
     pub(crate) fn asked_ring_has(&mut self, by_handler: bool) {

@@ -132,7 +132,7 @@ impl<S: Source> Host<S> {
         let drive = self.block.disks[hctx.disk()].drive();
         from_ledger(ctx, drive, hctx.at_ledger(cqe.cid), ok);
         self.counters.completions += 1;
-        if r.first != NONE && r.purpose == Purpose::Data {
+        if self.polls_rings() && r.first != NONE && r.purpose == Purpose::Data {
             let thread = &self.threads[self.block.nodes[r.first].thread];
             if thread.is_polled_ring() && r.mergeable() {
                 self.asked_ring_has(waited != Why::Polling);

@@ -357,6 +357,7 @@ impl<S: Source> Host<S> {
             cfs: Cfs::new(stack, shared && own_queues && !reapers),
             poll_stats: PollStats::default(),
             asked_for: [0; 2],
+            polls_rings: threads.iter().any(Thread::is_polled_ring),
             stack: stack.clone(),
             paths: Paths::new(),
             counters: Counters::default(),
