@@ -83,37 +83,6 @@ fn random_reads_wait_for_channels_and_the_link_as_the_closed_form_says() {
     }
 }
 
-/// Where channels bound reads, a LUN that comes to one finds those of the others there and never its own. Its times are
-/// always the same, so that LUNs with few others get out of each other's way and do up to 17 % more than those who meet by
-/// chance.
-#[test]
-fn random_reads_that_channels_bound_are_as_fast_as_the_closed_form_says() {
-    for (luns, register) in [(2, false), (3, false), (8, false), (2, true), (3, true)] {
-        let mut less = 0.0;
-        for depth in [1, 8, 32, 128] {
-            let job = reads(depth, 40_000);
-            let case = cut("pm9a3-1920g", &job).age(Age::Filled).set("device.cache=none");
-            let case = case.set("nand.channels=2").set("nand.t_read=5us");
-            let case = case.set("ftl.over_provisioning=20");
-            let case = case.set(&format!("nand.luns_per_channel={luns}"));
-            let case = case.set(&format!("nand.cache_register={register}"));
-            let (rate, derived) = run(case, 40_000);
-            let at = derived.random_read_at.iter().find(|at| at.depth == depth).unwrap();
-            let what = format!("{luns} LUNs a channel, register {register}, at {depth}");
-            println!("{what}: {rate:.0} of {:.0} IOPS", at.iops);
-            assert!(at.iops >= less, "{what}: {:.0} IOPS, with fewer at a time {less:.0}", at.iops);
-            // Without a register two of a channel differ most.
-            let most = if luns == 2 && !register { 1.18 } else { 1.1 };
-            assert!(
-                (0.92..most).contains(&(rate / at.iops)),
-                "{what}: {rate:.0} of {:.0}",
-                at.iops
-            );
-            less = at.iops;
-        }
-    }
-}
-
 fn writes(rw: &str, bs: &str, ios: u64) -> String {
     format!("[w]\nioengine=libaio\nrw={rw}\nbs={bs}\niodepth=256\nnorandommap\nnumber_ios={ios}\n")
 }

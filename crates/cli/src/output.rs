@@ -8,13 +8,25 @@ use std::path::PathBuf;
 use wordline_report as report;
 use wordline_sim::RunResult;
 
-/// Writes to standard output. A reader that went away is no success: what it missed is lost.
-pub fn print(text: &str) -> Result<(), Failure> {
+fn to_stdout(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// Writes a result to standard output. A reader that went away is no success: what it missed is lost.
+pub fn print_result(text: &str) -> Result<(), Failure> {
+    to_stdout(text).map_err(|e| match e.kind() {
         ErrorKind::BrokenPipe => WorkError::Closed.into(),
         _ => WorkError::Output(e).into(),
     })
+}
+
+/// Writes what can be had again at once. A reader that went away has seen what it wanted.
+pub fn print(text: &str) -> Result<(), Failure> {
+    match to_stdout(text) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(WorkError::Output(e).into()),
+        _ => Ok(()),
+    }
 }
 
 /// The result in every format asked for, one after the other, as fio does.
@@ -75,7 +87,7 @@ pub fn write(result: &RunResult, args: &CommonArgs) -> Result<(), Failure> {
     }
     match &args.output {
         Some(path) => note(&mut failures, files::write(path, |w| w.write_all(text.as_bytes()))),
-        None => note(&mut failures, print(&text)),
+        None => note(&mut failures, print_result(&text)),
     }
     remarks(result, args);
     error::all(failures)

@@ -76,7 +76,7 @@ fn under_seeds(
         Some(path) => {
             output::note(&mut failures, files::write(path, |w| w.write_all(text.as_bytes())));
         }
-        None => output::note(&mut failures, output::print(&text)),
+        None => output::note(&mut failures, output::print_result(&text)),
     }
     // The text has the warnings in it.
     if !formats.contains(&Format::Normal) || common.output.is_some() {

@@ -106,9 +106,10 @@ pub fn explain(error: &std::io::Error) -> String {
 }
 
 /// What the system says, without the name that a file has while it is written.
-fn of_system(error: &std::io::Error) -> &std::io::Error {
-    let inner = error.get_ref().and_then(|inner| inner.source());
-    inner.and_then(|source| source.downcast_ref()).unwrap_or(error)
+fn of_system(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    // As tempfile tells it.
+    text.split_once(" at path \"").map(|(said, _)| said.to_owned()).unwrap_or(text)
 }
 
 /// How much of its traces a run has read.

@@ -349,7 +349,6 @@ impl Server {
             self.machine.media_mut().writer.kick();
             if !failed && let Some((_, why)) = self.machine.media().writer.failed() {
                 failed = true;
-                self.offer_reads_alone();
                 say(&format!(
                     "a sync of the image failed: {why}. The system may have dropped what it could \
                      not write, and does not say what. Reads go on; writes, trims and flushes fail \

@@ -674,20 +674,17 @@ impl Rates<'_> {
     }
 
     /// Reads a second with `depth` of them always under way: a closed network as [`rate_at_depth`], in which a LUN, or a
-    /// plane, that waits for its channel is held. What comes to a channel finds only those of other LUNs there: data
-    /// wait for all of them, and a command for what is left of the one that has the channel.
+    /// plane, that waits for its channel is held.
     fn rate_of_reads(&self, depth: u32, visit: &Visit<'_>) -> f64 {
         let ((_, luns, _), channels) = (self.readers(SECTOR), f64::from(self.g.channels));
         let &Visit { held, data, link, elsewhere } = visit;
         // With a cache register a LUN does not wait for the channel, and its data do.
         let beside = if self.config.nand.cache_register { 1.0 } else { 0.0 };
-        let others = 1.0 - channels / luns;
         let (mut rate, [mut at_lun, mut at_channel, mut at_link]) = (0.0, [0.0; 3]);
         let wait = |there: f64, held: f64, busy: f64| held * (there - busy / 2.0).max(0.0);
         for n in 1..=depth {
-            let busy = others * rate * data / channels;
-            let channel = wait(others * at_channel, data, busy);
-            let lun = held(channel) + busy * data / 2.0;
+            let channel = wait(at_channel, data, rate * data / channels);
+            let lun = held(channel);
             let lun_stay = lun + wait(at_lun, lun, rate * lun / luns);
             let link_stay = link + wait(at_link, link, rate * link);
             rate = f64::from(n) / (elsewhere.max(0.0) + lun_stay + beside * channel + link_stay);

@@ -172,11 +172,19 @@ pub fn explain(config: &Config) -> String {
         ),
     );
     out.row("user", both(c.user_bytes()));
+    if n.faults.bad_blocks_ppb > 0 {
+        let text = format!(
+            "{:.2} % of all blocks, on average: users have about so much less of the drive than said here, and the rates \
+             below are of a drive without",
+            n.faults.bad_blocks_ppb as f64 / 1e7
+        );
+        out.row("bad from the factory", text);
+    }
     if let Some(buffer) = &d.slc_buffer {
         let (always, blank) = (buffer.always_bytes as f64, buffer.blank_bytes as f64);
         let text = format!(
             "{} in blocks of its own, and {} more in blocks that it borrows: on a blank drive, fewer with what is \
-             written, on a full one none",
+             written, and none once the spare of a full one was written over",
             si(always, "B"),
             si(blank, "B")
         );

@@ -491,6 +491,13 @@ fn a_standard_output_that_was_closed_is_an_error_with_a_remedy() {
     assert_eq!(done.status.code(), Some(1));
     let err = String::from_utf8_lossy(&done.stderr);
     assert!(err.contains("standard output was closed") && err.contains("--output"), "{err}");
+    // Nothing is lost of what can be had again.
+    let listed = place.shell("($W device list; echo $? > status) 2> told | true");
+    assert_eq!(
+        (place.text("status"), place.text("told")),
+        ("0\n".into(), String::new()),
+        "{listed:?}"
+    );
 }
 
 #[test]

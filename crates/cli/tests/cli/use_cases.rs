@@ -471,6 +471,8 @@ fn commands_about_devices_print_what_they_should() {
         assert_eq!(place.run("device check my.toml").ok().out, check);
     }
     place.run("run --name=a --rw=read --number_ios=9 --device my.toml").ok();
+    let bad = "device check pm9a3-1920g --set nand.faults.bad_blocks_ppb=50000000";
+    assert!(place.run(bad).ok().out.contains("bad from the factory          5.00 % of all blocks"));
     let other = place.run("device check z-ssd-small --set nand.t_read=30us --stack none").ok();
     assert_ne!(other.out, place.run("device check z-ssd-small").ok().out);
     place.run("device show testbed/none").ok();
