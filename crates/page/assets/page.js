@@ -89,6 +89,12 @@ const base = (width, more) => ({
   ...more,
 });
 const axisStyle = { tickSize: 4 };
+/* Pixels that the longest of these takes in a picture. */
+const ruler = document.createElement("canvas").getContext("2d");
+const longest = (texts) => {
+  ruler.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  return Math.ceil(d3.max(texts, (text) => ruler.measureText(text).width));
+};
 
 /* Results. */
 const machine = (r) => r.wordline.machine;
@@ -354,7 +360,7 @@ const split = (rows) => {
       return { row: row.name, layer, x1: x, x2: (x += share), ns: row.parts[layer], share };
     });
   });
-  const beside = 12 + 7 * d3.max(rows, (r) => r.name.length);
+  const beside = 12 + longest(rows.map((r) => r.name));
   return {
     legend: layers.map((l) => ({ label: l, colour: cssOf("l", l), box: true })),
     alt: `Share of latency by layer: ${rows.map((r) => r.name).join(", ")}`,
@@ -511,7 +517,7 @@ const charts = {
       alt: "The slowest I/Os, step by step",
       csv: boxes.map((b) => ({ io: b.row, layer: b.layer, why: b.why, place: b.place, from_ns: b.x1, to_ns: b.x2 })),
       plot: (width) => {
-        const left = Math.min(190, 12 + 7 * d3.max(list, (l, i) => name(l, i).length));
+        const left = Math.min(190, 12 + longest(list.map(name)));
         const inner = width - left - 84;
         const fits = boxes.map((b) => ({ ...b, text: `${b.why}${b.place ? `, ${b.place}` : ""}` }))
           .filter((b) => (b.x2 - b.x1) / to * inner > 6.1 * b.text.length + 8);

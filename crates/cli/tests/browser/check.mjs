@@ -162,6 +162,14 @@ for (let i = 0; i < words.length; i += 2) {
     await page.waitForFunction(() => (window.wordline?.figures ?? []).every((f) => Number(f.querySelector(".plot svg").getAttribute("width")) <= 420));
     const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     check(`${file}: ${over} px too wide for a narrow screen`, over <= 1);
+    const cut = await page.evaluate(() => [...document.querySelectorAll("figure .plot svg")].flatMap((svg) => {
+      const { left, right } = svg.getBoundingClientRect();
+      return [...svg.querySelectorAll("text")].filter((text) => {
+        const box = text.getBoundingClientRect();
+        return box.width > 0 && (box.left < left - 1 || box.right > right + 1);
+      }).map((text) => `${text.closest("figure").id}: '${text.textContent}'`);
+    }));
+    check(`${file}: cut off on a narrow screen: ${cut}`, cut.length === 0);
     await context.close();
   }
   const plain = await browser.newContext({ javaScriptEnabled: false });

@@ -94,6 +94,18 @@ fn pages_open_in_a_browser() {
     run(folder, "study report --all --out results -o site");
     run(folder, "report rail.json -o rail.html");
     run(folder, "report pblk.json rail.json reads.json -o compared.html");
+    // Names that are longer than a narrow screen has room for beside bars.
+    run(
+        folder,
+        "run --name=a --rw=randread --number_ios=1200 --device intel-750-small --stack linux-libaio \
+         --output-format json --output intel.json",
+    );
+    run(
+        folder,
+        "run --name=a --rw=randread --number_ios=1200 --device z-ssd-flashshare-small --stack spdk \
+         --output-format json --output spdk.json",
+    );
+    run(folder, "report intel.json spdk.json -o drives.html");
     let pages = [
         ("pblk.html", "pblk.json"),
         ("rail.html", "rail.json"),
@@ -106,6 +118,7 @@ fn pages_open_in_a_browser() {
         ("site/rail-max-write-rate.html", ""),
         ("site/index.html", ""),
         ("compared.html", "pblk.json,rail.json,reads.json"),
+        ("drives.html", "intel.json,spdk.json"),
     ];
     let words = pages.iter().flat_map(|(page, results)| {
         let results: Vec<String> = results
