@@ -3,21 +3,20 @@
 use crate::args::CommonArgs;
 use crate::progress::{Progress, shown};
 use crate::{Failure, files, output, remark, signals};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use wordline::{Checked, Prepared, Run, RunError, RunResult};
 use wordline_frontend::files::Consumed;
 use wordline_frontend::{By, MemoryWatch, Origin, Settings};
+use wordline_report::log_name;
 
 /// Events between two looks at the clock and at Ctrl-C.
 const CHUNK: u64 = 200_000;
 
-/// Finds out before the run that something it is to write cannot be, or is what it reads: `of` names the files of jobs
-/// or of a trace.
-pub fn check_writable(
-    args: &CommonArgs,
-    of: (&'static str, &[PathBuf]),
-    checked: &Checked,
-) -> Result<(), Failure> {
+/// Finds out before the run that something it is to write cannot be, or is what it reads.
+pub fn check_writable(args: &CommonArgs, checked: &Checked) -> Result<(), Failure> {
+    if let Some(path) = &args.load_state {
+        files::note_read(path);
+    }
     let written = [
         ("--output", &args.output),
         ("--timeline", &args.timeline),
@@ -25,36 +24,20 @@ pub fn check_writable(
         ("--report", &args.report),
         ("--save-state", &args.save_state),
     ];
-    let written: Vec<(&'static str, &Path)> =
-        written.into_iter().filter_map(|(what, path)| Some((what, path.as_deref()?))).collect();
-    let machine = [
-        ("--device", Some(&args.machine.device)),
-        ("--topology", args.machine.topology.as_ref()),
-        ("--ftl", Some(&args.machine.parts.ftl)),
-        ("--stack", Some(&args.machine.parts.stack)),
-        ("--testbed", args.machine.parts.testbed.as_ref()),
-        ("--fs", Some(&args.machine.parts.fs)),
-    ];
-    let machine = machine.into_iter().filter_map(|(what, name)| Some((what, Path::new(name?))));
-    let state = args.load_state.iter().map(|path| ("--load-state", path.as_path()));
-    let read: Vec<(&'static str, &Path)> =
-        of.1.iter()
-            .map(|path| (of.0, path.as_path()))
-            .chain(machine.filter(|(_, path)| path.is_file()))
-            .chain(state)
-            .collect();
-    files::check_apart(&written, &read)?;
-    for (_, path) in written {
-        files::check_writable(path)?;
+    let mut written: Vec<(&'static str, PathBuf)> =
+        written.into_iter().filter_map(|(what, path)| Some((what, path.clone()?))).collect();
+    // Threads may share a log.
+    let mut logs: Vec<PathBuf> = Vec::new();
+    for (thread, number) in checked.threads().iter().zip(1..) {
+        let number = thread.plan.per_job_logs.then_some(number);
+        let names = thread.plan.logs.iter().map(|(kind, prefix)| log_name(*kind, prefix, number));
+        logs.extend(names.map(PathBuf::from));
     }
-    let mut prefixes: Vec<&String> =
-        checked.threads().iter().flat_map(|t| &t.plan.logs).map(|(_, prefix)| prefix).collect();
-    prefixes.sort();
-    prefixes.dedup();
-    for prefix in prefixes {
-        files::check_writable(&PathBuf::from(format!("{prefix}.log")))?;
-    }
-    Ok(())
+    logs.sort();
+    logs.dedup();
+    written.extend(logs.into_iter().map(|path| ("the log", path)));
+    let written: Vec<_> = written.iter().map(|(what, path)| (*what, path.as_path())).collect();
+    Ok(files::check_outputs(&written)?)
 }
 
 /// Runs what is ready, and reports; `consumed` tells how much of its traces is read.

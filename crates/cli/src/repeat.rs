@@ -3,7 +3,6 @@
 use crate::args::{CommonArgs, Format, ReplayArgs, RunArgs};
 use crate::error::{self, WordError, WorkError};
 use crate::{Failure, files, finish, output, prepare, remark, report, signals};
-use std::path::PathBuf;
 use wordline::Plan;
 use wordline_frontend::{Outside, Settings, Status};
 use wordline_page::Outcome;
@@ -11,7 +10,7 @@ use wordline_sim::setup;
 
 /// Jobs or a program, so many times.
 pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
-    under_seeds(&args.common, ("the job file", &args.files), times, &|settings| {
+    under_seeds(&args.common, times, &|settings| {
         let mut work = args.jobs();
         if !work.fio.is_empty() || !work.files.is_empty() {
             // fio draws the same places each time; a job that says so still does.
@@ -30,7 +29,7 @@ pub fn replay(args: &ReplayArgs, times: u32) -> Result<(), Failure> {
     if let Some(path) = args.files.iter().find(|path| !path.is_file()) {
         return Err(WordError::RepeatsOfStream(path.clone()).into());
     }
-    under_seeds(&args.common, ("the trace", &args.files), times, &|settings| {
+    under_seeds(&args.common, times, &|settings| {
         let system = || settings.machine.system(None, &[]);
         Ok(args.replay().plan(system, settings)?.0)
     })
@@ -39,7 +38,6 @@ pub fn replay(args: &ReplayArgs, times: u32) -> Result<(), Failure> {
 /// Runs what is planned under each seed, the drive prepared anew each time, and tells means and their spreads.
 fn under_seeds(
     common: &CommonArgs,
-    of: (&'static str, &[PathBuf]),
     times: u32,
     planned: &dyn Fn(&Settings) -> Result<Plan, Failure>,
 ) -> Result<(), Failure> {
@@ -52,7 +50,7 @@ fn under_seeds(
     for seed in (0..u64::from(times)).map(|k| common.seed.wrapping_add(k)) {
         let settings = Settings { seed, ..common.settings() };
         let checked = prepare::check(planned(&settings)?, common, &settings)?;
-        finish::check_writable(common, of, &checked)?;
+        finish::check_writable(common, &checked)?;
         if checked.threads().iter().any(|thread| !thread.plan.logs.is_empty()) {
             return Err(WordError::LogsOfRepeats.into());
         }

@@ -13,7 +13,7 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let system = || settings.machine.system(None, &[]);
     let (plan, reading) = args.replay().plan(system, &settings)?;
     let checked = prepare::check(plan, common, &settings)?;
-    finish::check_writable(common, ("the trace", &args.files), &checked)?;
+    finish::check_writable(common, &checked)?;
     let prepared = prepare::prepare(checked, common)?;
     let consumed = reading.lock().map(|c| c.clone()).ok();
     finish::run(prepared, common, &settings, consumed)

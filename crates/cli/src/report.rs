@@ -12,9 +12,6 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     if given > MOST_RESULTS {
         return Err(Failure::usage(PageError::TooMany { given }));
     }
-    let results: Vec<_> = args.results.iter().map(|path| ("the result", path.as_path())).collect();
-    files::check_apart(&[("--output", &args.output)], &results)?;
-    files::check_writable(&args.output)?;
     let read = |path: &std::path::PathBuf| {
         let name = path.display().to_string();
         let text = files::read_result(&name).map_err(|why| InputError::Text {
@@ -26,6 +23,7 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     };
     let texts: Vec<(String, String)> =
         args.results.iter().map(read).collect::<Result<_, Failure>>()?;
+    files::check_outputs(&[("--output", &args.output)])?;
     write(&args.output, &texts)
 }
 

@@ -27,6 +27,6 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     let plan = work.plan(system, jobs, &settings)?;
     // Everything that can be wrong with the jobs shows before the long work begins.
     let checked = prepare::check(plan, common, &settings)?;
-    finish::check_writable(common, ("the job file", &args.files), &checked)?;
+    finish::check_writable(common, &checked)?;
     finish::run(prepare::prepare(checked, common)?, common, &settings, None)
 }

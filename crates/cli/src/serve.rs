@@ -425,9 +425,8 @@ fn info(path: &Path) -> Result<(), Failure> {
 
 /// The drive for `wordline run`: what is where and how worn, without data.
 fn export(path: &Path, state: &Path, profile: &Path) -> Result<(), Failure> {
-    let written = [("--state", state), ("--profile", profile)];
-    crate::files::check_apart(&written, &[("the image", path)])?;
-    written.iter().try_for_each(|(_, path)| crate::files::check_writable(path))?;
+    crate::files::note_read(path);
+    crate::files::check_outputs(&[("--state", state), ("--profile", profile)])?;
     let image = Image::open(path, false).map_err(served)?;
     let system = stored(&image)?;
     let recovered = recover(&image, &system.drive(), false).map_err(served)?;

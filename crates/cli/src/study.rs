@@ -143,7 +143,7 @@ fn report(args: &StudyReportArgs) -> Result<(), Failure> {
     let Some(name) = &args.study else { return site(args, scale) };
     let (mut study, toml) = read(name)?;
     study.vary(&args.vary).map_err(Failure::usage)?;
-    files::check_writable(&args.output)?;
+    files::check_outputs(&[("--output", &args.output)])?;
     let page = with_table(args, &study, scale, |table, store| {
         if !table.has_results() {
             return Err(no_result(args, &study, scale)?.into());

@@ -50,6 +50,11 @@ impl Firmware {
             if self.space.is_static(s) && !b.slc {
                 return breach("is always written with a bit a cell, and is not".into());
             }
+            // By it the collector tells shares, of one that is borrowed as well.
+            let good = self.space.blocks_of(s).filter(|&block| !self.space.is_bad(block)).count();
+            if !self.space.is_static(s) && b.size < good as u32 * self.g.pages {
+                return breach(format!("has {good} good blocks, and a size of {} units", b.size));
+            }
             match b.state {
                 State::Free | State::Open => {
                     *(if b.slc { &mut slc_room } else { &mut room }) += u64::from(left);

@@ -297,7 +297,7 @@ impl Firmware {
         closed as u64 <= self.plan.map_blocks
     }
     /// The closed superblock to collect, if that gains a unit: one in which a program failed, else of the
-    /// groups with the fewest free ones the policy's, the one with the least in use when users wait.
+    /// groups with the fewest free ones the policy's, the one with the least share in use when users wait.
     pub(crate) fn choose(&self) -> Option<SuperblockId> {
         let keeps_maps = self.keeps_maps();
         let first = self.choose_among(keeps_maps);

@@ -106,14 +106,22 @@ pub enum InputError {
         /// What the system says.
         why: io::Error,
     },
-    /// A file that is to be written, and is read or written for something else as well.
+    /// A file that is to be written was read.
+    #[error("{what} {} is a file that is read as well: name another", .path.display())]
+    AlsoRead {
+        /// What is to be written.
+        what: &'static str,
+        /// Its name as given.
+        path: PathBuf,
+    },
+    /// A file that two results are to be written to.
     #[error("{what} {} is the same file as {of} {}: name another", .path.display(), .other.display())]
     SameFile {
         /// What is to be written.
         what: &'static str,
         /// Its name as given.
         path: PathBuf,
-        /// What the file is besides.
+        /// What else is.
         of: &'static str,
         /// Its name there.
         other: PathBuf,

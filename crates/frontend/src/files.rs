@@ -1,6 +1,7 @@
 //! Files: what is read is bounded, what is written appears under its name only when complete.
 
 use crate::{Failure, InputError, WriteError};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,9 @@ const TRACE_BUFFER: usize = 256 << 10;
 
 /// The file being written under a name that is not its own yet.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Places of the files that were read.
+static READ: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Read once, however often it is asked for.
 static STANDARD_INPUT: OnceLock<Result<Vec<u8>, TextError>> = OnceLock::new();
@@ -79,6 +83,7 @@ fn bytes_at_most(path: &str, most: u64) -> Result<Vec<u8>, TextError> {
         "-" => STANDARD_INPUT.get_or_init(|| read(&mut std::io::stdin())).clone()?,
         _ => read(&mut File::open(path).map_err(system)?)?,
     };
+    note_read(Path::new(path));
     if bytes.len() as u64 > most {
         return Err(TextError::TooLong { most });
     }
@@ -153,6 +158,7 @@ fn open(path: &Path, consumed: &mut Consumed) -> Result<Bytes, InputError> {
     if about.is_dir() {
         return Err(failed(ErrorKind::IsADirectory.into()));
     }
+    note_read(path);
     consumed.total += about.len();
     Ok(Box::new(BufReader::with_capacity(TRACE_BUFFER, Counted { inner: file, bytes })))
 }
@@ -208,23 +214,39 @@ pub fn check_writable(path: &Path) -> Result<(), InputError> {
     tempfile::tempfile_in(folder_of(&target(path))).map(drop).map_err(failed)
 }
 
-/// Refuses to write over what is read, and two results into one file, where the last would be all that is left.
-/// Each path stands with its name in a message. Devices and pipes keep nothing, and may be named twice.
-pub fn check_apart(
-    written: &[(&'static str, &Path)],
-    read: &[(&'static str, &Path)],
-) -> Result<(), InputError> {
-    let kept = |path: &Path| (!is_special(path)).then(|| place(path));
+/// The same of all that a command will write, each with its name in messages. Nothing is written over what the command
+/// has read, nor two results into one file, where the last would be all that is left. Devices and pipes keep nothing.
+pub fn check_outputs(written: &[(&'static str, &Path)]) -> Result<(), InputError> {
     for (i, &(what, path)) in written.iter().enumerate() {
-        let Some(here) = kept(path) else { continue };
-        // A dash to read is standard input.
-        let files = read.iter().filter(|(_, other)| *other != Path::new("-"));
-        let mut others = files.chain(&written[..i]);
-        if let Some(&(of, other)) = others.find(|(_, other)| kept(other).as_ref() == Some(&here)) {
-            return Err(InputError::SameFile { what, path: path.into(), of, other: other.into() });
+        if !is_special(path) {
+            let here = place(path);
+            if read_so_far().contains(&here) {
+                return Err(InputError::AlsoRead { what, path: path.into() });
+            }
+            if let Some(&(of, other)) = written[..i].iter().find(|(_, other)| place(other) == here)
+            {
+                return Err(InputError::SameFile {
+                    what,
+                    path: path.into(),
+                    of,
+                    other: other.into(),
+                });
+            }
         }
+        check_writable(path)?;
     }
     Ok(())
+}
+
+/// A file is read: no result of this process goes there.
+pub fn note_read(path: &Path) {
+    if path != Path::new("-") && !is_special(path) {
+        read_so_far().insert(place(path));
+    }
+}
+
+fn read_so_far() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    READ.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// What is the same for all names of a file, whether it is there or not.
@@ -235,9 +257,18 @@ fn place(path: &Path) -> PathBuf {
     path.file_name().map_or(folder.clone(), |name| folder.join(name))
 }
 
-/// Where a symbolic link leads: the file there is replaced, not the link.
+/// Where a symbolic link leads, also if nothing is there yet: the file there is replaced, not the link.
 fn target(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+    if let Ok(path) = std::fs::canonicalize(path) {
+        return path;
+    }
+    let mut path = path.to_path_buf();
+    // As many links in a row as Linux follows.
+    for _ in 0..40 {
+        let Ok(to) = std::fs::read_link(&path) else { break };
+        path = folder_of(&path).join(to);
+    }
+    path
 }
 
 /// Writes a file that appears under its name only when it is complete.

@@ -67,9 +67,8 @@ impl Machine {
 /// A preset by name, or a file: what looks like a path is one, and so is any other file whose name
 /// no preset has.
 fn open(name: &str) -> Result<Named, InputError> {
-    let is_preset = wordline_profile::presets().iter().any(|p| p.name == name);
     let is_path = name.ends_with(".toml") || name.contains('/') || Path::new(name).is_file();
-    if is_preset || !is_path {
+    if wordline_profile::is_preset(name) || !is_path {
         return Ok(Named::Preset(name.into()));
     }
     Ok(Named::File { name: name.into(), text: files::read_named("profile", name)? })

@@ -133,6 +133,10 @@ impl Session {
     pub fn read_only(self, read_only: bool) -> Session {
         Session { read_only, ..self }
     }
+    /// The file is not opened for writing any more. Who has it open learns of it by what fails.
+    pub fn only_read(&mut self) {
+        self.read_only = true;
+    }
     fn reply(&mut self, unique: u64, error: i32, body: &[u8]) {
         let mut b = Vec::with_capacity(16 + body.len());
         b.extend((16 + body.len() as u32).to_ne_bytes());
@@ -453,6 +457,20 @@ mod tests {
             assert_eq!(s.message(&message(op::FLUSH, DISK, &flush)).is_some(), flushes);
             s.out.clear();
         }
+    }
+
+    /// A drive may go read-only while its folder is mounted.
+    #[test]
+    fn a_drive_that_takes_no_more_writes_is_opened_for_reading_alone() {
+        let mut s = Session::new(1 << 20, 1, (1, 2));
+        let mut open = |s: &mut Session, flags: u32| {
+            s.message(&message(op::OPEN, DISK, &Packed::default().w32(&[flags, 0]).0));
+            reply(s).0
+        };
+        let all = [0, 1, 2];
+        assert_eq!(all.map(|flags| open(&mut s, flags)), [0; 3]);
+        s.only_read();
+        assert_eq!(all.map(|flags| open(&mut s, flags)), [0, -errno::EROFS, -errno::EROFS]);
     }
 
     #[test]

@@ -75,6 +75,10 @@ impl Mount {
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.device().as_fd()
     }
+    /// The drive takes no writes from now on.
+    pub fn only_read(&mut self) {
+        self.session.only_read();
+    }
     pub fn wants_read(&self) -> bool {
         self.session.has_room()
     }

@@ -416,6 +416,9 @@ impl Server {
     fn offer_reads_alone(&mut self) {
         let alone = |export: &Export| Export { read_only: true, ..export.clone() };
         self.exports = self.exports.iter().map(alone).collect();
+        if let Some(mount) = &mut self.mount {
+            mount.only_read();
+        }
     }
 
     fn shut_down(&mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {

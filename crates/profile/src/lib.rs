@@ -30,4 +30,4 @@ pub use document::Document;
 pub use error::{ConfigError, Problem};
 pub use explain::explain;
 pub use flashshare::SYSTEMS;
-pub use preset::{Kind, Preset, find, list, presets, show};
+pub use preset::{Kind, Preset, find, is_preset, list, presets, show};

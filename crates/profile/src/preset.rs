@@ -132,6 +132,11 @@ pub fn presets() -> &'static [Preset] {
     PRESETS
 }
 
+/// A preset has this name.
+pub fn is_preset(name: &str) -> bool {
+    presets().iter().any(|preset| preset.name == name)
+}
+
 /// The preset of a name, or an error with the nearest ones.
 pub fn find(kind: Kind, name: &str) -> Result<&'static Preset, ConfigError> {
     let of_kind = || PRESETS.iter().filter(|p| p.kind == kind);

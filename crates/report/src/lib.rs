@@ -35,7 +35,7 @@ mod timeline;
 pub use app::app_text;
 pub use explain::{EXPLAIN_COLUMNS, EXPLAIN_LINES, explain_text, preface_text};
 pub use json::{JsonOptions, RESULT_FORMAT, fio_json};
-pub use log::{log_file_name, log_files, log_text, write_log};
+pub use log::{log_file_name, log_files, log_name, log_text, write_log};
 pub use normal::fio_normal;
 pub use over_time::over_time_csv;
 pub use slowest::slowest_text;

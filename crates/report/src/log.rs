@@ -8,7 +8,12 @@ use wordline_sim::{HistLine, Log, LogKind, LogLine, RunResult};
 
 /// The name fio would give the file.
 pub fn log_file_name(log: &Log) -> String {
-    let kind = match log.kind {
+    log_name(log.kind, &log.prefix, log.number)
+}
+
+/// The same; `number` is fio's of the thread, from 1, where each has a file of its own.
+pub fn log_name(kind: LogKind, prefix: &str, number: Option<u32>) -> String {
+    let kind = match kind {
         LogKind::Lat => "lat",
         LogKind::Slat => "slat",
         LogKind::Clat => "clat",
@@ -16,9 +21,9 @@ pub fn log_file_name(log: &Log) -> String {
         LogKind::Iops => "iops",
         LogKind::Hist => "clat_hist",
     };
-    match log.number {
-        Some(number) => format!("{}_{kind}.{number}.log", log.prefix),
-        None => format!("{}_{kind}.log", log.prefix),
+    match number {
+        Some(number) => format!("{prefix}_{kind}.{number}.log"),
+        None => format!("{prefix}_{kind}.log"),
     }
 }
 

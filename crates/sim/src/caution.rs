@@ -316,8 +316,8 @@ pub(crate) fn throttled(power: PowerStats, ops: u64, ns: u64) -> Vec<String> {
 
 /// Flushes and FUA writes of a cache without capacitors, in front of a buffer with them.
 pub(crate) fn half_protected() -> String {
-    "capacitors protect the FTL's buffer and not the cache, so each flush and each write with FUA ended when what the cache \
-     held of it was in that buffer, not on flash: ftl.firmware.protected=false (ftl.fssd.volatile=true) is a drive \
+    "capacitors protect the FTL's buffer and not the cache, so each flush and each write with FUA ended as soon as its data were \
+     in that buffer, not on flash: ftl.firmware.protected=false (ftl.fssd.volatile=true) is a drive \
      without any, where they wait for programs"
         .into()
 }

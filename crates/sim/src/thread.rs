@@ -132,8 +132,6 @@ pub struct ThreadStats {
     iops_interval: Span,
     /// Logs that the job asked for.
     logs: Vec<(LogKind, String, OpenLog)>,
-    /// A line of a log is the mean of so much time; zero: each I/O has one.
-    log_average: Span,
     /// Lines have the offset of their I/O.
     with_offset: bool,
     /// Classes of the job's I/Os by direction, where they have some of their own.
@@ -213,7 +211,6 @@ impl ThreadStats {
             bw_interval: plan.bw_interval,
             iops_interval: plan.iops_interval,
             logs: plan.logs.iter().map(|(k, p)| (*k, p.clone(), open(*k))).collect(),
-            log_average: plan.log_average,
             with_offset: plan.log_offset,
             cmdprios: plan.cmdprios.clone(),
             with_prio: plan.log_prio,
@@ -292,9 +289,12 @@ impl ThreadStats {
 
     /// Whether I/O came back, and all of it before the ramp was over.
     pub fn all_in_ramp(&self) -> bool {
+        self.result.served > self.result.total_errors && !self.is_measured()
+    }
+    /// Whether an I/O or a sync is in its numbers.
+    pub fn is_measured(&self) -> bool {
         let r = &self.result;
-        let measured = r.dirs.iter().any(|dir| dir.total_ios > 0) || !r.sync.is_empty();
-        r.served > r.total_errors && !measured
+        r.dirs.iter().any(|dir| dir.total_ios > 0) || !r.sync.is_empty()
     }
 
     /// Takes a finished I/O.
@@ -365,6 +365,8 @@ impl ThreadStats {
             class: s.class,
         };
         for (kind, _, log) in &mut self.logs {
+            // fio's samples are the lines of these logs, bwavgtime or iopsavgtime apart.
+            let interval = if *kind == LogKind::Bw { self.bw_interval } else { self.iops_interval };
             match log {
                 OpenLog::Hist(log) => {
                     log.add(at, s.ddir, s.len, &self.result.dirs[s.ddir as usize].clat);
@@ -376,7 +378,7 @@ impl ThreadStats {
                 })),
                 OpenLog::Rate { lines, samplers } => {
                     let sampler = &mut samplers[s.ddir as usize];
-                    let sample = sampler.add(s.completed, u64::from(s.len), self.log_average);
+                    let sample = sampler.add(s.completed, u64::from(s.len), interval);
                     if let Some((kib, ios)) = sample {
                         let value = if *kind == LogKind::Bw { kib } else { ios };
                         lines.push(LogLine { bs: 0, ..line(value) });

@@ -72,6 +72,8 @@ pub enum VaryError {
     Named { word: String, axis: String },
     #[error("--vary {word}: '{value}' is no state of a drive: use {known}")]
     Precondition { word: String, value: String, known: String },
+    #[error("--vary {word}: name a file: the text of a topology stands in a study")]
+    TopologyText { word: String },
     #[error("--vary {word}: '{value}' is no seed: use a whole number")]
     Seed { word: String, value: String },
 }
@@ -119,6 +121,10 @@ pub enum PointError {
     Drives { text: String, level: &'static str, least: u32, most: u32 },
     #[error("'{key}' goes with 'device': a topology lists its drives and arrays itself")]
     OfDevice { key: &'static str },
+    #[error(
+        "axis {axis} says what the drives are as well: one has a topology, the other a device or an array of it"
+    )]
+    TwoMachines { axis: String },
     #[error("paced: a program states no rate to precondition the drive at: random")]
     PacedProgram,
     #[error(transparent)]

@@ -17,28 +17,16 @@ pub struct Listed {
     /// Its text.
     pub text: String,
     /// What hosts and drives have that say nothing else.
-    pub common: OfAll,
+    pub common: Common,
     /// Texts of the files that profiles were read from.
     pub files: BTreeMap<String, String>,
-}
-
-/// As the keys of `[base]` have it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct OfAll {
-    pub stack: String,
-    pub testbed: Option<String>,
-    pub ftl: Option<String>,
-    pub fs: Option<String>,
-    pub app: Option<String>,
-    pub with: Vec<String>,
-    pub set: Vec<String>,
 }
 
 struct ByName<'a>(ReadFile<'a>);
 
 impl Profiles for ByName<'_> {
     fn open(&mut self, name: &str) -> Result<Named, Error> {
-        if is_preset(name) || !is_path(name) {
+        if !is_file(name) {
             return Ok(Named::Preset(name.into()));
         }
         match (self.0)(name) {
@@ -54,14 +42,9 @@ impl Profiles for ByName<'_> {
     }
 }
 
-/// A preset has this name.
-pub fn is_preset(name: &str) -> bool {
-    wordline_profile::presets().iter().any(|preset| preset.name == name)
-}
-
-/// What is no preset and looks so is a file.
-pub fn is_path(name: &str) -> bool {
-    name.ends_with(".toml") || name.contains('/')
+/// A profile's name is that of a file: no preset has it, and it looks so.
+pub fn is_file(name: &str) -> bool {
+    !wordline_profile::is_preset(name) && (name.ends_with(".toml") || name.contains('/'))
 }
 
 impl Listed {
@@ -92,9 +75,6 @@ impl Listed {
     fn system_by(&self, read: ReadFile<'_>) -> Result<System, PointError> {
         // Empty lines above, so that places are the study's own.
         let text = "\n".repeat(self.above as usize) + &self.text;
-        let OfAll { stack, testbed, ftl, fs, app, with, set } = self.common.clone();
-        let common =
-            Common { stack, testbed, ftl, fs, app, with, scale: None, chosen: Vec::new(), set };
-        Ok(Topology::parse(&self.file, &text)?.system(&common, &mut ByName(read))?)
+        Ok(Topology::parse(&self.file, &text)?.system(&self.common, &mut ByName(read))?)
     }
 }

@@ -2,14 +2,14 @@
 //! groups of points that can share an aged drive.
 
 use crate::error::{OnlyError, PointError, Unknown, VariableError};
-use crate::listed::{Listed, OfAll, is_path, is_preset};
+use crate::listed::{Listed, is_file};
 use crate::memory::Written;
 use crate::spec::{Base, Change, Scalar, Study, Values};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
-use wordline::Level;
+use wordline::{Common, Level};
 use wordline_cache::digest;
 use wordline_fio::{Env, ParseOptions};
 use wordline_nand::Geometry;
@@ -217,11 +217,21 @@ impl Builder<'_> {
         let mut values = Vec::new();
         // The place of an error that only a combination of values has: its innermost.
         let mut place = String::from("base");
+        let mut lists = None;
         for &(i, k) in at {
             let axis = &spec.axis[i];
             let value = axis.all().nth(k).expect("an index of this axis").clone();
             if let Some(change) = axis.value.get(k) {
                 place = format!("axis.{i}.value.{k}");
+                if let Some(now) = change.lists_drives() {
+                    match lists.replace((now, &axis.name)) {
+                        Some((before, other)) if before != now => {
+                            let error = PointError::TwoMachines { axis: other.clone() };
+                            return Err(fail(&place, &error));
+                        }
+                        _ => {}
+                    }
+                }
                 lay(&mut base, &mut vars, &mut sets, &place, change);
             }
             values.push((axis.name.clone(), value.0.clone()));
@@ -242,11 +252,13 @@ impl Builder<'_> {
                 false => fail(&place, &e),
             }
         })?;
-        let config = match &listed {
-            Some((_, config)) => Ok(config.clone()),
-            None => self.config(&base, &vars, &overrides),
+        let (listed, config) = match listed {
+            Some((listed, config)) => (Some(listed), config),
+            None => {
+                let config = self.config(&base, &vars, &overrides);
+                (None, config.map_err(|e| fail(&place, &e))?)
+            }
         };
-        let config = config.map_err(|e| fail(&place, &e))?;
         let array = array(&base, &vars).map_err(|e| fail(&place, &e))?;
         let label: Vec<_> = values.iter().map(|(name, v)| format!("{name}={v}")).collect();
         let label = label.join(", ");
@@ -257,7 +269,7 @@ impl Builder<'_> {
             vars: vars.into_iter().map(|(name, value)| (name, value.0)).collect(),
             config: config.to_text(),
             array,
-            listed: listed.map(|(listed, _)| listed),
+            listed,
             precondition: base.precondition,
             seed: base.seed,
             integrity: base.integrity,
@@ -304,13 +316,15 @@ impl Builder<'_> {
             (topology, 0, text)
         };
         let named = |name: &Option<String>| name.as_ref().map(text).transpose();
-        let common = OfAll {
+        let common = Common {
             stack: text(&base.stack)?,
             testbed: named(&base.testbed)?,
             ftl: named(&base.ftl)?,
             fs: named(&base.fs)?.filter(|name| name != "none"),
             app: named(&base.app)?,
             with: base.with.iter().map(text).collect::<Result<_, _>>()?,
+            scale: None,
+            chosen: Vec::new(),
             set: set.to_vec(),
         };
         let files = BTreeMap::new();
@@ -322,7 +336,7 @@ impl Builder<'_> {
     fn config(&self, base: &Base, vars: &Values, set: &[String]) -> Result<Config, PointError> {
         let named = |name: &str| -> Result<(String, Option<String>), PointError> {
             let name = substitute(name, vars)?;
-            if is_preset(&name) || !is_path(&name) {
+            if !is_file(&name) {
                 return Ok((name, None));
             }
             match (self.read)(&name) {

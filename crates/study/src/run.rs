@@ -7,7 +7,7 @@ use crate::plan::{Group, Plan};
 use crate::store::Store;
 use crate::worker::{Order, Said};
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -163,6 +163,8 @@ struct Run<'a> {
     watch: &'a mut dyn Watch,
     /// Groups not begun, with their points.
     groups: VecDeque<(usize, Vec<usize>)>,
+    /// Points without a result, by what decides it: the first is run.
+    alike: BTreeMap<&'a str, Vec<usize>>,
     /// Processes, one a group; none where one has ended.
     workers: Vec<Option<Worker>>,
     /// What workers say.
@@ -189,7 +191,13 @@ pub fn run(
     let has: Vec<bool> = plan.points.iter().map(|p| store.result(p).is_some()).collect();
     let done = has.iter().filter(|&&h| h).count();
     watch.event(Event::Found(done));
-    let missing = |g: &Vec<usize>| g.iter().copied().filter(|&i| !has[i]).collect::<Vec<_>>();
+    // What is varied may make points alike: one of them is run for all.
+    let mut alike: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (i, point) in plan.points.iter().enumerate().filter(|&(i, _)| !has[i]) {
+        alike.entry(&point.key).or_default().push(i);
+    }
+    let is_first = |i: usize| alike.get(&*plan.points[i].key).is_some_and(|all| all[0] == i);
+    let missing = |g: &Vec<usize>| g.iter().copied().filter(|&i| is_first(i)).collect::<Vec<_>>();
     let groups = plan.groups.iter().enumerate().map(|(g, group)| (g, missing(&group.points)));
     let (tell, heard) = channel();
     let run = Run {
@@ -198,6 +206,7 @@ pub fn run(
         options,
         watch,
         groups: groups.filter(|(_, points)| !points.is_empty()).collect(),
+        alike,
         workers: Vec::new(),
         heard,
         tell,
@@ -266,8 +275,9 @@ impl Run<'_> {
         while self.busy() < self.options.jobs {
             // Points before drives: a drive that is there goes away the sooner.
             if !self.reuse_worker()? && !self.start_point() && !self.start_worker()? {
-                let mut workers = self.workers.iter().flatten();
-                if workers.any(|w| !w.waiting.is_empty()) || !self.groups.is_empty() {
+                // What waits for a drive that is being aged does not wait for memory.
+                let mut aged = self.workers.iter().flatten().filter(|w| w.aged);
+                if aged.any(|w| !w.waiting.is_empty()) || !self.groups.is_empty() {
                     self.note_memory();
                 }
                 break;
@@ -420,16 +430,20 @@ impl Run<'_> {
                 self.watch.event(Event::At(worker.points[i], thousandths));
             }
             Said::Done(i) => {
-                let point = worker.points[i];
-                worker.ended(point);
-                self.done += 1;
-                self.watch.event(Event::Done(point));
+                let first = worker.points[i];
+                worker.ended(first);
+                for &point in &self.alike[&*self.plan.points[first].key] {
+                    self.done += 1;
+                    self.watch.event(Event::Done(point));
+                }
             }
             Said::Failed(i, why) => {
-                let point = worker.points[i];
-                if worker.ended(point) {
-                    self.watch.event(Event::Failed(point, why.clone()));
-                    self.failed.push(Failed { point, why });
+                let first = worker.points[i];
+                if worker.ended(first) {
+                    for &point in &self.alike[&*self.plan.points[first].key] {
+                        self.watch.event(Event::Failed(point, why.clone()));
+                        self.failed.push(Failed { point, why: why.clone() });
+                    }
                 }
             }
             Said::Broken(message) => return Err(Stopped::Broken(message)),

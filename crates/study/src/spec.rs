@@ -190,6 +190,14 @@ pub struct Change {
     pub vars: Values,
 }
 
+impl Change {
+    /// Whether it says what the drives are by a topology. None: it does not say what they are.
+    pub fn lists_drives(&self) -> Option<bool> {
+        let one = self.device.is_some() || self.array.is_some() || self.drives.is_some();
+        (one || self.topology.is_some()).then_some(self.topology.is_some())
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Axis {
     pub name: String,

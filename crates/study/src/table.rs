@@ -108,7 +108,7 @@ impl Table<'_> {
         })
     }
 
-    /// Axes of the study that say nothing, because what was varied sets what they set.
+    /// Axes of the study that say nothing: what was varied sets what they set, or no run reads it.
     fn laid_over(&self) -> impl Iterator<Item = String> {
         let varied = self.study.varied().next().is_some();
         let own = self.study.spec.axis.iter().filter(move |axis| varied && axis.varied.is_none());
@@ -122,7 +122,8 @@ impl Table<'_> {
                 Some((a, points[i + 1..].iter().find(apart)?))
             })?;
             Some(format!(
-                "the values of {} are one run, as what is varied is laid over what they set: the first are {} and {}",
+                "the values of {} are one run, as what is varied is laid over what they set, or nothing reads them: the first are \
+                 {} and {}",
                 axis.name,
                 a.label(),
                 b.label()

@@ -72,6 +72,9 @@ fn change(word: &str, key: &str, value: &str) -> Result<Change, VaryError> {
     let mut change = Change { name: Some(Scalar(value.into())), ..Change::default() };
     match key {
         "device" => change.device = text(),
+        "topology" if value.contains('\n') => {
+            return Err(VaryError::TopologyText { word: word.into() });
+        }
         "topology" => change.topology = text(),
         "array" => change.array = text(),
         "drives" => change.drives = text().map(Scalar),
@@ -194,7 +197,7 @@ path = "jobs.j.read.lat_ns.mean"
         assert_eq!(
             told(&["nand.t_read=9us"]),
             [
-                "the values of flash are one run, as what is varied is laid over what they set: the first are \
+                "the values of flash are one run, as what is varied is laid over what they set, or nothing reads them: the first are \
                  depth=1, flash=fast, nand.t_read=9us and depth=1, flash=slow, nand.t_read=9us"
             ]
         );

@@ -5,6 +5,7 @@
 mod deviates;
 mod spare;
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use wordline_app::AppConfig;
@@ -15,7 +16,7 @@ use wordline_nand::Geometry;
 use wordline_profile::{Config, ConfigError};
 
 /// A part of the whole: `1/16`, or `quick` for the same; `1` is the whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Scale {
     part: u64,
     of: u64,

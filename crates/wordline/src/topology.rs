@@ -35,7 +35,7 @@
 
 use crate::nodes::{FIRST_HOST, HostNode, NetworkNode, Node, Nodes, SwitchNode, name_of};
 use crate::{Error, Scale, System};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use wordline_base::Span;
@@ -244,7 +244,7 @@ struct NetworkEntry {
 }
 
 /// What is said once for all drives and hosts.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Common {
     /// The stack of hosts that name none.
     pub stack: String,

@@ -189,7 +189,7 @@ fn text_that_is_no_profile_is_refused_with_its_line() {
     place.run("device check none.toml").fails(2, &["none.toml", "check the path"]);
 }
 
-/// What is there stays: a job, a trace, a result, and the first of two results for one file.
+/// What is there stays: all that is read by whatever name, and the first of two results for one file.
 #[test]
 fn nothing_is_written_over_what_is_read_or_over_another_result() {
     let place = Place::new();
@@ -197,30 +197,69 @@ fn nothing_is_written_over_what_is_read_or_over_another_result() {
     place.file("job.fio", job);
     let run = "run job.fio --device z-ssd-small";
     for (words, parts) in [
-        ("-o job.fio", ["--output job.fio", "the job file job.fio"]),
-        ("--report ./job.fio", ["--report ./job.fio", "the job file job.fio"]),
-        ("--repeat 2 -o job.fio", ["--output job.fio", "the job file job.fio"]),
+        ("-o job.fio", ["--output job.fio", "is read"]),
+        ("--report ./job.fio", ["--report ./job.fio", "is read"]),
+        ("--repeat 2 -o job.fio", ["--output job.fio", "is read"]),
         ("-o x --timeline ./x", ["--timeline ./x", "--output x"]),
         ("-o x --report x", ["--report x", "--output x"]),
         ("--over-time x --save-state x", ["--save-state x", "--over-time x"]),
+        ("--write_lat_log=x -o x_clat.1.log", ["the log x_clat.1.log", "--output x_clat.1.log"]),
     ] {
         place.run(&format!("{run} {words}")).fails(2, &parts).fails(2, &["name another"]);
         assert_eq!(place.files(), ["job.fio"], "{words}");
     }
-    std::os::unix::fs::symlink("job.fio", place.path("link")).expect("a link");
-    place.run(&format!("{run} -o link")).fails(2, &["--output link", "the job file job.fio"]);
+    let link = |to: &str, name: &str| {
+        std::os::unix::fs::symlink(to, place.path(name)).expect("a link");
+    };
+    link("job.fio", "link");
+    place.run(&format!("{run} -o link")).fails(2, &["--output link", "is read"]);
     assert_eq!(place.text("job.fio"), job);
-    place.run(&format!("{run} -o /dev/null --report /dev/null")).ok();
-    place.run(&format!("{run} --output-format json -o a.json")).ok();
-    let result = place.text("a.json");
-    place.run("report a.json -o a.json").fails(2, &["--output a.json", "the result a.json"]);
-    assert_eq!(place.text("a.json"), result);
-    place.file("t.log", "fio version 2 iolog\nx add\nx open\nx read 0 4096\nx close\n");
+    link("nowhere", "other");
     place
-        .run("replay t.log --device z-ssd-small -o t.log")
-        .fails(2, &["--output t.log", "the trace t.log"]);
-    place.file("d.toml", "[device]\nname = \"d\"\nbase = \"z-ssd-small\"\n");
-    place.run("run job.fio --device d.toml -o d.toml").fails(2, &["--device d.toml"]);
+        .run(&format!("{run} -o other --report nowhere"))
+        .fails(2, &["--report nowhere", "--output other"]);
+    place.run(&format!("{run} -o other")).ok();
+    assert!(place.text("nowhere").contains("IOPS="), "the file there is written, not the link");
+    place.run(&format!("{run} -o /dev/null --report /dev/null")).ok();
+    // A name that a preset has is a file's here.
+    for _ in 0..2 {
+        place.run(&format!("{run} --output-format json -o z-ssd-small")).ok();
+        place.run(&format!("{run} --output-format json -o linux-libaio")).ok();
+    }
+    let result = place.text("z-ssd-small");
+    let told = ["--output z-ssd-small", "is read"];
+    place.run("report z-ssd-small -o z-ssd-small").fails(2, &told);
+    assert_eq!(place.text("z-ssd-small"), result);
+    place.file("t.log", "fio version 2 iolog\nx add\nx open\nx read 0 4096\nx close\n");
+    place.file("replays.fio", "[a]\nread_iolog=t.log\n");
+    place.file("includes.fio", "include job.fio\n");
+    place.file("d.toml", "[device]\nname = \"d\"\nbase = \"below.toml\"\n");
+    place.file("below.toml", "[device]\nname = \"b\"\nbase = \"z-ssd-small\"\n");
+    place.file("machine.toml", "[[drive]]\ndevice = \"d.toml\"\n");
+    place.file("s.toml", "[study]\ntitle = \"t\"\nshows = \"s\"\n[base]\ndevice = \"z-ssd-small\"\njob = \"[a]\"\n\
+                          [[axis]]\nname = \"a\"\nvalues = [1]\n[[metric]]\nname = \"x\"\npath = \"y\"\n");
+    place.run(&format!("{run} --save-state state")).ok();
+    let before: Vec<String> =
+        place.files().iter().map(|name| place.path(name).display().to_string()).collect();
+    let bytes =
+        || before.iter().map(|name| std::fs::read(name).expect("a file")).collect::<Vec<_>>();
+    let (was, quick) = (bytes(), "--name=a --number_ios=10");
+    for (words, to) in [
+        ("replay t.log --device z-ssd-small", "t.log"),
+        ("run replays.fio --device z-ssd-small", "t.log"),
+        ("run includes.fio --device z-ssd-small", "job.fio"),
+        (&format!("run {quick} --device d.toml"), "d.toml"),
+        (&format!("run {quick} --device z-ssd-small,d.toml"), "d.toml"),
+        (&format!("run {quick} --device d.toml"), "below.toml"),
+        (&format!("run {quick} --topology machine.toml"), "machine.toml"),
+        (&format!("run {quick} --topology machine.toml"), "d.toml"),
+        (&format!("run {quick} --device z-ssd-small --load-state state"), "state"),
+        ("study report s.toml", "s.toml"),
+    ] {
+        let told = format!("--output {to}");
+        place.run(&format!("{words} -o {to}")).fails(2, &[&told, "is read as well: name another"]);
+    }
+    assert!(bytes() == was, "something was written over");
 }
 
 #[test]

@@ -123,6 +123,39 @@ fn rates_are_kept_where_the_drive_can() {
     assert!((0.98..1.02).contains(&rate), "{rate}");
 }
 
+/// Lines of these logs are fio's samples: each bwavgtime or iopsavgtime where they are given, and none of a part of one. As
+/// fio 3.33 has them of the null engine.
+#[test]
+fn logs_of_rates_have_a_line_each_sample() {
+    let place = Place::new();
+    for (words, bw, iops) in [
+        (
+            "--log_avg_msec=100",
+            vec![100, 200, 300, 400, 500, 600],
+            vec![100, 200, 300, 400, 500, 600],
+        ),
+        ("--log_avg_msec=1000", vec![], vec![]),
+        ("--log_avg_msec=1000 --bwavgtime=200", vec![200, 400, 600], vec![]),
+        (
+            "--log_avg_msec=100 --iopsavgtime=200",
+            vec![100, 200, 300, 400, 500, 600],
+            vec![200, 400, 600],
+        ),
+    ] {
+        place.json(&format!(
+            "--name=q --rw=randread --bs=4k --norandommap --time_based --runtime=690ms --rate_iops=1000 \
+             --write_bw_log=q --write_iops_log=q {words} {SMALL}"
+        ));
+        let times = |kind: &str| -> Vec<u64> {
+            let log = place.text(&format!("q_{kind}.1.log"));
+            log.lines()
+                .map(|line| line.split(',').next().expect("a time").parse().expect("ms"))
+                .collect()
+        };
+        assert_eq!((times("bw"), times("iops")), (bw, iops), "{words}");
+    }
+}
+
 #[test]
 fn thinktime_takes_time() {
     let place = Place::new();

@@ -565,6 +565,18 @@ fn topologies_are_points_like_others() {
         of_study("--vary topology=machine.toml,one.toml --vary nand.t_read=3us,50us", "t.varied");
     assert_eq!(varied[..1], [of_run("machine.toml --set nand.t_read=3us")]);
     assert_eq!(varied[3..], [of_run("one.toml --set nand.t_read=50us")]);
+    for (words, told) in [
+        (
+            "array=raid0 --vary topology=machine.toml",
+            "--vary topology=machine.toml: axis array says",
+        ),
+        (
+            "topology=machine.toml --vary device=cnex-small",
+            "--vary device=cnex-small: axis topology says",
+        ),
+    ] {
+        place.run(&format!("study run t.toml --out r --vary {words}")).fails(2, &[told]);
+    }
     for (from, to, told) in [
         ("lanes = ${lanes}", "lanes = ${lane}", "unknown variable 'lane', did you mean 'lanes'?"),
         ("generation = 3", "generatoin = 3", "parse error at line LINE, column 1"),
@@ -596,6 +608,38 @@ fn topologies_are_points_like_others() {
         place.file("t.toml", wrong);
         place.run("study run t.toml --out r").fails(2, &["wordline: t.toml:", &told]);
     }
+}
+
+/// Values of an axis that are one run, as what is varied is laid over what they set, or as nothing reads them, are run
+/// once, and each has its row.
+#[test]
+fn points_that_are_one_run_have_a_row_each() {
+    const STUDY: &str = "[study]\ntitle = \"FTLs\"\nshows = \"a test\"\n[base]\ndevice = \"cnex-small\"\n\
+                         job = \"\"\"\n[a]\nrw=randread\nbs=4k\nnumber_ios=100\nnorandommap\n\"\"\"\n\
+                         [[axis]]\nname = \"system\"\n[[axis.value]]\nname = \"pblk\"\nftl = \"pblk\"\n\
+                         [[axis.value]]\nname = \"rail\"\nftl = \"rail\"\n\
+                         [[axis]]\nname = \"unread\"\nvalues = [1, 2, 3]\n\
+                         [[metric]]\nname = \"ns\"\npath = \"wordline.machine.simulated_ns\"\n";
+    let place = Place::new();
+    place.file("s.toml", STUDY);
+    let rows = |words: &str, table: &str| -> Vec<String> {
+        place.run(&format!("study run s.toml --jobs 4 {words}")).ok();
+        let table = place.text(table);
+        let last = |row: &str| row.rsplit(',').next().expect("a column").to_string();
+        table.lines().skip(1).map(last).collect()
+    };
+    for round in 0..5 {
+        let found =
+            rows(&format!("--out r{round} --vary ftl=rail"), &format!("r{round}/s.varied.csv"));
+        assert_eq!(found.len(), 6);
+        assert!(found.iter().all(|ns| *ns == found[0] && !ns.is_empty()), "{found:?}");
+        assert_eq!(points(&place, &format!("r{round}")), 1);
+    }
+    let found = rows("--out r", "r/s.csv");
+    assert_eq!((found.len(), points(&place, "r")), (6, 2));
+    assert!(
+        found[..3].iter().all(|ns| *ns == found[0]) && found[3..].iter().all(|ns| *ns == found[3])
+    );
 }
 
 /// A drive's file behind a bridge is read from beside the file that names it, by a run and by a study, whose

@@ -105,7 +105,6 @@ fn readers_of_a_drive_that_still_collects_learn_of_it() {
     assert!(texts(&rested, "warnings").is_empty(), "{:?}", texts(&rested, "warnings"));
 }
 
-/// With loops fio begins a random map anew in the order of before, as long as randrepeat is on.
 /// A report without a number says why.
 #[test]
 fn a_run_that_ends_in_its_ramp_is_told() {
@@ -118,11 +117,15 @@ fn a_run_that_ends_in_its_ramp_is_told() {
     let late = format!("{job} --time_based --runtime=1s --ramp_time=5s --limit 1ms");
     let told = one(texts(&place.json(&late), "warnings"));
     assert!(told.starts_with("nothing was measured of a:"), "{told}");
+    // Another thread of that name has numbers.
+    let two = format!("{job} --ramp_time=5ms --name=a --rw=randread --number_ios=1000");
+    assert!(texts(&place.json(&two), "warnings").is_empty());
     let app = "--app web-server --device z-ssd-small --limit 40ms";
     let told = texts(&place.json(app), "warnings");
     assert!(told.iter().any(|text| text.contains("nothing was measured of workers")), "{told:?}");
 }
 
+/// With loops fio begins a random map anew in the order of before, as long as randrepeat is on.
 #[test]
 fn a_job_that_repeats_its_own_order_is_told() {
     let place = Place::new();

@@ -5,6 +5,17 @@ use crate::block::{BIO_BYTES, NO_TAG, NONE, PLUG_REQUESTS};
 use crate::tasks::thread::Step;
 use wordline_nvme::Opcode;
 
+/// What a call has a plug for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Plug {
+    /// It has none.
+    None,
+    /// Each of its I/Os has one of its own.
+    EachIo,
+    /// All of them have one.
+    Call,
+}
+
 /// A submission call under way.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -28,6 +39,8 @@ pub(crate) struct Call {
     pub(super) opcode: Opcode,
     /// There is a plug (current->plug).
     pub(super) plugged: bool,
+    /// It is of one I/O: it is sent on before the next.
+    pub(super) plugs_each: bool,
     /// Requests in it.
     pub(super) plug: Vec<u32>,
     /// The plug is being sent on.
@@ -83,6 +96,7 @@ impl Call {
             divided: false,
             opcode: Opcode::Read,
             plugged: false,
+            plugs_each: false,
             plug: Vec::with_capacity(PLUG_REQUESTS),
             flushing: false,
             resume: Step::NextIo,
@@ -108,14 +122,14 @@ impl Call {
         self.fresh = true;
     }
     /// A call of all that the thread has queued.
-    pub fn begin_batch(&mut self, plugged: bool, after: Step) {
+    pub fn begin_batch(&mut self, plug: Plug, after: Step) {
         (self.aio, self.single, self.index, self.after) = (true, NONE, 0, after);
-        self.plugged = plugged;
+        (self.plugged, self.plugs_each) = (plug != Plug::None, plug == Plug::EachIo);
         self.fresh = true;
     }
     /// The same by io_uring's submission thread: its I/Os have begun.
-    pub fn begin_ring(&mut self, plugged: bool) {
-        self.begin_batch(plugged, Step::SqLoop);
+    pub fn begin_ring(&mut self, plug: Plug) {
+        self.begin_batch(plug, Step::SqLoop);
         self.fresh = false;
     }
     /// An I/O that no call is made for.

@@ -31,12 +31,13 @@ impl<S: Source> Host<S> {
             return self.segment(ctx, t, Step::NextIo);
         }
         let disk = self.block.nodes[node].disk;
-        if disk != at && !self.block.disks[disk].paths.is_array() {
-            if !call.plug.is_empty() {
-                // What a plug holds is of one disk.
-                call.resume = Step::NextIo;
-                return self.go(t, Step::Plug);
-            }
+        let moves = disk != at && !self.block.disks[disk].paths.is_array();
+        // What a plug holds is of one disk.
+        if (moves || call.plugs_each) && !call.plug.is_empty() {
+            call.resume = Step::NextIo;
+            return self.go(t, Step::Plug);
+        }
+        if moves {
             self.turn_to(t, disk);
             let thread = &mut self.threads[t];
             thread.go_by(thread.driver.queue());

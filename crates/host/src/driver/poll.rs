@@ -513,6 +513,16 @@ impl<S: Source> Host<S> {
         self.arm(ctx, core);
     }
 
+    /// What is left of a look that has found nothing.
+    pub(crate) fn in_vain(&mut self, core: u32, t: u32) -> u64 {
+        match self.threads[t].driver.looking.what {
+            Loop::Kernel | Loop::RingAndQueue => spend!(self, core, NvmePoll),
+            Loop::Spdk | Loop::Reactor => spend!(self, core, SpdkProcess),
+            Loop::Ring => spend!(self, core, UringLook),
+            Loop::Accelerator | Loop::Compute => 0,
+        }
+    }
+
     /// The loop has ended.
     pub(crate) fn looked(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];

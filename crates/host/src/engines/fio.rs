@@ -1,10 +1,11 @@
 //! fio's main loop (`do_io` of backend.c) for pvsync2 and libaio, as a state machine that runs between
 //! segments of processor time.
+use crate::block::call::Plug;
 use crate::block::{BIO_BYTES, NONE};
 use crate::config::{Engine, MarkedBy};
 use crate::disk::address;
 use crate::driver::poll::Loop;
-use crate::engines::uring::PLUG_THRESHOLD;
+use crate::engines::uring::plug_of;
 use crate::function::{Function, spend};
 use crate::host::{Finished, Host, Output};
 use crate::source::{Next, Source};
@@ -293,15 +294,15 @@ impl<S: Source> Host<S> {
         thread.stats.submit_calls += 1;
         let core = thread.core();
         // do_io_submit of 4.14 always has a plug.
-        let mut plugged = true;
+        let mut plug = Plug::Call;
         if thread.spec().engine == Engine::IoUring {
-            plugged = n > PLUG_THRESHOLD;
+            plug = plug_of(n, thread.driver.polls());
             thread.pend.library += spend!(self, core, UringPrepare * u64::from(n));
             thread.pend.entry += spend!(self, core, Crossing, UringEnter);
         } else {
             thread.pend.entry += spend!(self, core, Crossing, AioSubmit * u64::from(n));
         }
-        thread.call.begin_batch(plugged, after);
+        thread.call.begin_batch(plug, after);
         self.go(t, Step::NextIo)
     }
 

@@ -13,6 +13,7 @@
 //! buffers and files, linked entries, io-wq.
 
 use crate::block::NONE;
+use crate::block::call::Plug;
 use crate::driver::poll::Loop;
 use crate::function::spend;
 use crate::host::Host;
@@ -22,9 +23,19 @@ use crate::tasks::thread::{Asleep, Flow, Step};
 use wordline_base::{Ctx, Time};
 
 /// IO_PLUG_THRESHOLD: a submission of more entries has a plug.
-pub(crate) const PLUG_THRESHOLD: u32 = 2;
+const PLUG_THRESHOLD: u32 = 2;
 /// IO_IOPOLL_BATCH: entries that the submission thread takes up at a time.
 const SQ_BATCH: usize = 8;
+
+/// The plug of a submission of so many entries. Without one for all __blkdev_direct_IO has one for each I/O, unless the I/O
+/// is polled for.
+pub(crate) fn plug_of(entries: u32, polled: bool) -> Plug {
+    match (entries > PLUG_THRESHOLD, polled) {
+        (true, _) => Plug::Call,
+        (false, true) => Plug::None,
+        (false, false) => Plug::EachIo,
+    }
+}
 
 impl<S: Source> Host<S> {
     /// fio_ioring_commit of a ring that the kernel's thread looks at.
@@ -75,7 +86,7 @@ impl<S: Source> Host<S> {
         if !thread.engine.ring.is_empty() {
             thread.engine.sq_until = Time::NEVER;
             let n = thread.engine.take_ring(SQ_BATCH);
-            thread.call.begin_ring(n > PLUG_THRESHOLD);
+            thread.call.begin_ring(plug_of(n, thread.driver.polls()));
             return self.go(r, Step::NextIo);
         }
         if thread.pend.total() > 0 {

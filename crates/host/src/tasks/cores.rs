@@ -41,8 +41,11 @@ impl<S: Source> Host<S> {
             && c.due() <= ctx.now
         {
             let (t, turn) = (segment.thread, !c.ready.is_empty() && ctx.now >= c.slice_end);
+            let one = segment.spin.is_some_and(|spin| spin.until <= spin.first);
             self.threads[t].driver.interrupt(turn);
-            self.stop_looking(ctx, t, 0);
+            // One look, whole, that found nothing.
+            let vain = if one { self.in_vain(core, t) } else { 0 };
+            self.stop_looking(ctx, t, vain);
         }
         let c = &mut self.cores[core];
         if c.irqs.is_empty()

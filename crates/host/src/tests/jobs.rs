@@ -101,9 +101,10 @@ fn batches_of_completions_and_the_low_mark_follow_fio() {
         w.check_drained();
         let stats = w.host.stats(w.ctx.now);
         assert_eq!(stats.cores[0].idle, 0, "{engine:?}, hipri {hipri}");
-        // A call after the other, of 300 ns and, where it polls, the way to a look.
+        // A call after the other, of 300 ns and, where it polls, a look.
         let call = config.cost.crossing + config.cost.uring.enter;
-        let calls = 20 * (100_000 / (call.0 + if hipri { 10 } else { 0 }));
+        let look = config.cost.poll.blk_mq_poll + config.cost.poll.nvme_poll;
+        let calls = 20 * (100_000 / (call.0 + if hipri { look.0 } else { 0 }));
         let entered = stats.functions[0][crate::function::Function::UringEnter as usize].calls;
         let most = if engine == Engine::IoUring { calls * 21 / 20 } else { 0 };
         let told = format!("{engine:?}, hipri {hipri}: {entered} of {calls}");

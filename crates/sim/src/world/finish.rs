@@ -135,14 +135,24 @@ impl World {
         caution::in_page_cache(written, to_drive)
     }
 
+    /// Which host something is said of, if there are several.
+    fn of_host(&self, seat: &HostSeat) -> String {
+        if self.hosts.len() > 1 { format!("host {}: ", seat.name) } else { String::new() }
+    }
+
     /// Jobs that end before they are measured.
     fn in_ramp(&self) -> Option<String> {
         let mut jobs: Vec<&str> = Vec::new();
         let mut ios = 0;
         for thread in self.threads.iter().filter(|thread| thread.all_in_ramp()) {
+            let name = thread.result.name.as_str();
+            // Another thread of the job may have numbers.
+            if self.threads.iter().any(|t| t.result.name == name && t.is_measured()) {
+                continue;
+            }
             ios += thread.result.served;
-            if !jobs.contains(&thread.result.name.as_str()) {
-                jobs.push(&thread.result.name);
+            if !jobs.contains(&name) {
+                jobs.push(name);
             }
         }
         caution::in_ramp(&jobs, ios)
@@ -322,8 +332,10 @@ impl World {
             .extend(turnarounds.iter().filter(|t| t.operation == "all").filter_map(pace::drifted));
         warnings.extend(self.hosts.iter().filter_map(|seat| seat.host.crowded(now)));
         warnings.extend(self.in_ramp());
-        let by_handlers = self.hosts.iter().filter_map(|seat| seat.host.found_by_handlers());
-        warnings.extend(by_handlers.map(caution::found_by_handlers));
+        warnings.extend(self.hosts.iter().filter_map(|seat| {
+            let percent = seat.host.found_by_handlers()?;
+            Some(self.of_host(seat) + &caution::found_by_handlers(percent))
+        }));
         warnings.extend(self.unflushed());
         warnings.extend(self.in_page_cache());
         warnings.extend(self.warnings(&machine));
@@ -388,7 +400,7 @@ impl World {
         }));
         notes.extend(self.hosts.iter().filter_map(|seat| {
             let window = seat.host.never_slept()?;
-            let of = if self.hosts.len() > 1 { format!("host {}: ", seat.name) } else { String::new() };
+            let of = self.of_host(seat);
             Some(format!(
                 "{of}hybrid polling did not sleep in this run, and is classic polling so far: it sleeps for half the \
                  mean of a window of {window} that is over (blk_mq_poll_stats)"
