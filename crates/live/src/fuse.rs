@@ -463,7 +463,7 @@ mod tests {
     #[test]
     fn a_drive_that_takes_no_more_writes_is_opened_for_reading_alone() {
         let mut s = Session::new(1 << 20, 1, (1, 2));
-        let mut open = |s: &mut Session, flags: u32| {
+        let open = |s: &mut Session, flags: u32| {
             s.message(&message(op::OPEN, DISK, &Packed::default().w32(&[flags, 0]).0));
             reply(s).0
         };
