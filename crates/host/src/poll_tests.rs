@@ -453,6 +453,25 @@ fn a_submission_thread_spares_the_application_its_calls() {
     w.stop();
 }
 
+/// io_sq_thread polls before each of its batches of eight, and not only when the ring is empty.
+#[test]
+fn a_submission_thread_that_polls_looks_between_its_batches() {
+    let mut s = stack(3);
+    costs(&mut s);
+    s.poll_queues = 1;
+    let mut job = spec(Engine::IoUring, 32);
+    (job.sqthread_poll, job.iodepth_batch) = (true, 32);
+    let mut w = world(&s, vec![job], 32, 100);
+    w.run();
+    assert_eq!(w.finished.len(), 32);
+    let (first, _) = &w.finished[0];
+    // The reads of a batch lie one after the other, and are merged.
+    assert_eq!(w.log.len(), 4);
+    let sent_before = w.log.iter().filter(|(at, _)| *at < first.completed).count();
+    assert!(sent_before <= 2, "{sent_before} of 4 batches were sent by then");
+    w.stop();
+}
+
 /// Random ways to wait for completions, for random jobs.
 pub fn randomize(s: &mut StackConfig, jobs: &mut [(ThreadSpec, tests::List)], rng: &mut Rng) {
     if rng.below(4) != 0 {

@@ -143,6 +143,31 @@ pub fn distribution<'a>(run: &'a Value, ddir: &str) -> Option<&'a Value> {
     run["wordline"]["latency"].as_array()?.iter().find(|d| d["of"] == "all" && d["ddir"] == ddir)
 }
 
+/// What all results together have too few I/Os for, a direction a line: the first percentile that one of them lacks.
+pub fn too_few(runs: &[&Value]) -> Vec<String> {
+    let fewest = |ddir: &str| {
+        let counts = runs.iter().filter_map(|run| distribution(run, ddir)?["N"].as_u64());
+        counts.filter(|n| *n > 0).min()
+    };
+    let mut all: Vec<String> = runs.iter().flat_map(|run| directions(run)).collect();
+    all.sort_unstable();
+    all.dedup();
+    let line = |ddir: String| {
+        let n = fewest(&ddir)?;
+        let lacks = |p: &&(&str, &str)| {
+            runs.iter().any(|run| value(run, &format!("{ddir}.{}", p.0)).is_none())
+        };
+        let (_, percent) = PERCENTILES.iter().find(lacks)?;
+        let needed = (100.0 / (100.0 - percent.parse::<f64>().ok()?)).round();
+        let percent = percent.trim_end_matches('0').trim_end_matches('.');
+        Some(format!(
+            "{percent} % needs {needed} {} in each run; the fewest are {n}",
+            plural(&ddir)
+        ))
+    };
+    all.into_iter().filter_map(line).collect()
+}
+
 /// A number by its id; none where the result has none.
 pub fn value(run: &Value, id: &str) -> Option<f64> {
     let m = &run["wordline"]["machine"];

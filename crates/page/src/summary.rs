@@ -1,7 +1,7 @@
 //! The numbers of a job under several seeds, as text and JSON.
 
 use crate::Outcome;
-use crate::number::{keys, spread, value};
+use crate::number::{keys, spread, too_few, value};
 use serde_json::{Value, json};
 
 /// Each number with its mean, half the width of the 95 % confidence interval of that (Student's t), and its
@@ -99,6 +99,9 @@ pub fn summary_text(outcome: &Outcome) -> String {
             text(s.least),
             text(s.most)
         );
+    }
+    for line in too_few(&runs) {
+        out += &format!("note: {line}\n");
     }
     out
 }

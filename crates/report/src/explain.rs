@@ -3,7 +3,7 @@
 use crate::number::{finite, percent};
 use wordline_base::{Ddir, Histogram, Layer, life::LAYERS};
 use wordline_sim::{
-    CachePartitionUse, Cause, ClassRow, Ended, LayerTable, LinkUse, Machine, RunResult,
+    CachePartitionUse, Cause, ClassRow, Ended, LayerTable, LinkUse, Machine, RunResult, StoppedBy,
     ThreadResult, Trend,
 };
 
@@ -165,10 +165,11 @@ fn head(result: &RunResult) -> Vec<String> {
         lines.extend(section("set", &p.overrides));
     }
     let m = &result.machine;
-    let ended = match result.ended {
-        Ended::Complete => "complete",
-        Ended::Interrupted => "interrupted",
-        Ended::Failed => "failed",
+    let ended = match (result.ended, result.stopped) {
+        (Ended::Complete, _) => "complete",
+        (Ended::Interrupted, StoppedBy::Limit) => "stopped by --limit",
+        (Ended::Interrupted, _) => "interrupted",
+        (Ended::Failed, _) => "failed",
     };
     let served = if m.generated == m.served {
         format!("{} I/Os generated = served", m.generated)

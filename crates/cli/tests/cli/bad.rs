@@ -232,7 +232,8 @@ fn nothing_is_written_over_what_is_read_or_over_another_result() {
     assert_eq!(place.text("z-ssd-small"), result);
     place.file("t.log", "fio version 2 iolog\nx add\nx open\nx read 0 4096\nx close\n");
     place.file("replays.fio", "[a]\nread_iolog=t.log\n");
-    place.file("includes.fio", "include job.fio\n");
+    place.file("includes.fio", "[a]\nrw=randread\nnumber_ios=20\ninclude part.fio\n");
+    place.file("part.fio", "bs=8k\n");
     place.file("d.toml", "[device]\nname = \"d\"\nbase = \"below.toml\"\n");
     place.file("below.toml", "[device]\nname = \"b\"\nbase = \"z-ssd-small\"\n");
     place.file("machine.toml", "[[drive]]\ndevice = \"d.toml\"\n");
@@ -247,7 +248,7 @@ fn nothing_is_written_over_what_is_read_or_over_another_result() {
     for (words, to) in [
         ("replay t.log --device z-ssd-small", "t.log"),
         ("run replays.fio --device z-ssd-small", "t.log"),
-        ("run includes.fio --device z-ssd-small", "job.fio"),
+        ("run includes.fio --device z-ssd-small", "part.fio"),
         (&format!("run {quick} --device d.toml"), "d.toml"),
         (&format!("run {quick} --device z-ssd-small,d.toml"), "d.toml"),
         (&format!("run {quick} --device d.toml"), "below.toml"),

@@ -126,6 +126,8 @@ fn repeats_tell_means_and_spreads() {
         "+- 95 %",
         "read latency, mean",
         "reads a second",
+        "note: 99.9 % needs 1000 reads in each run; the fewest are ",
+        "note: 99.9 % needs 1000 writes in each run; the fewest are ",
     ] {
         assert!(out.contains(part), "{part}: {out}");
     }

@@ -160,6 +160,15 @@ fn a_time_without_a_unit_is_refused() {
     assert_eq!(int(&result, "/wordline/machine/simulated_ns") / 1_000_000_000, 1);
 }
 
+/// Nobody interrupted it.
+#[test]
+fn a_run_that_its_limit_ends_says_so() {
+    let place = Place::new();
+    let out = place.run(&format!("run {READS} {SMALL} --limit 200us")).ok().out;
+    assert!(out.contains("run            : stopped by --limit, "), "{out}");
+    assert!(!out.contains("interrupted"), "{out}");
+}
+
 #[test]
 fn a_part_of_the_default_drive_behaves_as_the_whole() {
     let place = Place::new();

@@ -7,7 +7,8 @@
 //! - With `sqthread_poll` (IORING_SETUP_SQPOLL) a kernel thread on another core looks at the ring and submits.
 //!   It goes to sleep after `sq_thread_idle` without work. The application makes a call only to wake it, and
 //!   looks at the completion ring in user mode.
-//! - With both the kernel thread polls the queue, too.
+//! - With both the kernel thread polls the queue, too: all the time when the ring is empty, and else once before each eight
+//!   entries.
 //!
 //! As with libaio, trim is a synchronous call here, and fsync one or a work item (`work`). Left out: registered
 //! buffers and files, linked entries, io-wq.
@@ -83,7 +84,17 @@ impl<S: Source> Host<S> {
     pub(crate) fn sq_loop(&mut self, ctx: &mut Ctx, r: u32) -> Flow {
         let thread = &mut self.threads[r];
         let owner = thread.engine.owner;
+        let in_flight = thread.driver.polls() && thread.engine.cur_depth > 0;
         if !thread.engine.ring.is_empty() {
+            // It looks once before each batch.
+            if in_flight && !thread.engine.looked {
+                if thread.pend.total() > 0 {
+                    return self.segment(ctx, r, Step::SqLoop);
+                }
+                thread.engine.looked = true;
+                return self.look(ctx, r, Loop::Kernel, ctx.now);
+            }
+            thread.engine.looked = false;
             thread.engine.sq_until = Time::NEVER;
             let n = thread.engine.take_ring(SQ_BATCH);
             thread.call.begin_ring(plug_of(n, thread.driver.polls()));
@@ -96,7 +107,6 @@ impl<S: Source> Host<S> {
         let ended = job.asleep() == Asleep::Done;
         let thread = &mut self.threads[r];
         let what = if thread.driver.polls() { Loop::RingAndQueue } else { Loop::Ring };
-        let in_flight = thread.driver.polls() && thread.engine.cur_depth > 0;
         if thread.engine.sq_until == Time::NEVER {
             thread.engine.sq_until = ctx.now + self.stack.sq_thread_idle;
         }
