@@ -28,6 +28,7 @@ pub mod setup;
 pub mod steady;
 pub mod thread;
 pub mod topology;
+mod unused;
 pub mod world;
 
 pub use ageing::WriteSampler;
@@ -45,4 +46,5 @@ pub use topology::{
     ArrayNode, BridgeNode, DriveNode, HostConfig, NetworkConfig, Part, Route, SystemConfig,
     TopologyError,
 };
+pub use unused::unused;
 pub use world::{AnySource, ExitRule, Options, Start, ThreadSetup, World};

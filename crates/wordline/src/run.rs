@@ -3,10 +3,11 @@
 use crate::plan::{Plan, Workload};
 use crate::{Error, System};
 use wordline_base::{Span, Time};
+use wordline_host::ThreadSpec;
 use wordline_profile::Inside;
 use wordline_sim::{
     Drive, DriveResult, Ended, JobDisks, Provenance, RunResult, StoppedBy, ThreadSetup, World,
-    notes,
+    notes, unused,
 };
 use wordline_trace::{Align, Rounded};
 use wordline_translation::Translation;
@@ -35,6 +36,8 @@ pub struct Run {
     loaded: bool,
     /// Jobs that ask to poll for their completions and have them by interrupt.
     not_polled: Vec<String>,
+    /// Settings that the run has no use for.
+    unused: Vec<String>,
 }
 
 impl Run {
@@ -56,10 +59,31 @@ impl Run {
                 not_polled.push(text);
             }
         }
-        let world = World::new(&plan.system.machine(), drives, threads, &plan.options)
-            .map_err(|e| plan.system.misfit(e))?;
+        let system = &plan.system;
+        // Of several hosts one may have a use for what another has none for.
+        let unused = match system.nodes.hosts.is_empty() {
+            true => {
+                let specs: Vec<&ThreadSpec> = threads.iter().map(|t| &t.spec).collect();
+                unused(&system.overrides, &system.config.stack, &specs)
+            }
+            false => Vec::new(),
+        };
+        let world = World::new(&system.machine(), drives, threads, &plan.options)
+            .map_err(|e| system.misfit(e))?;
         let (by_user, why, over) = (false, None, false);
-        Ok(Run { plan, world, expected, disks, by_user, why, ageing, over, loaded, not_polled })
+        Ok(Run {
+            plan,
+            world,
+            expected,
+            disks,
+            by_user,
+            why,
+            ageing,
+            over,
+            loaded,
+            not_polled,
+            unused,
+        })
     }
 
     /// Goes on by up to so many events. False once all is done.
@@ -139,6 +163,7 @@ impl Run {
             let (stack, on_host) = (&system.config.stack, system.ftl_on_host());
             notes.extend(notes::notes(jobs, stack, on_host, &self.disks));
         }
+        notes.extend(self.unused.iter().cloned());
         self.trace_notes(&mut notes);
         notes.extend(self.rounding_note());
         let mut result = self.world.finish(self.plan.provenance());

@@ -160,6 +160,49 @@ fn a_time_without_a_unit_is_refused() {
     assert_eq!(int(&result, "/wordline/machine/simulated_ns") / 1_000_000_000, 1);
 }
 
+/// A setting that is said to have no effect has none, and nothing is said where it has one.
+#[test]
+fn settings_without_effect_are_told() {
+    let place = Place::new();
+    let job = "--name=a --rw=randread --iodepth=4 --number_ios=300 --device z-ssd-small";
+    for (stack, set, why) in [
+        (
+            "linux-libaio",
+            "kyber.read_lat=1us",
+            "neither stack.scheduler nor stack.bio_scheduler is kyber",
+        ),
+        ("linux-libaio", "bfq.timeout=1us", "stack.scheduler is not bfq"),
+        ("linux-libaio", "sfq.depth=1", "stack.scheduler is not sfq"),
+        ("linux-libaio", "deadline.read_expire=1us", "stack.scheduler is not mq-deadline"),
+        ("linux-libaio", "scheduler_tags=1", "stack.scheduler is none"),
+        ("linux-libaio", "io_poll_delay=0", "no job polls for its completions (hipri)"),
+        ("linux-libaio", "cost.spdk.submit=9us", "no job has the engine spdk"),
+        ("linux-libaio", "cost.uring.enter=9us", "no job has the engine io_uring"),
+        ("linux-io_uring", "sq_thread_idle=1us", "no job has a thread of io_uring"),
+        ("spdk", "scheduler=kyber", "no I/O goes through the kernel's block layer"),
+        ("spdk", "merge=false", "no I/O goes through the kernel's block layer"),
+        ("none", "scheduler=kyber", "jobs hand commands to the drive without a kernel"),
+    ] {
+        let run = |set: &str| place.json(&format!("{job} --stack {stack} {set}"));
+        let (without, with) = (run(""), run(&format!("--set stack.{set}")));
+        let (key, _) = set.split_once('=').expect("a setting");
+        let told = format!("stack.{key} has no effect here: {why}");
+        let notes = texts(&with, "notes");
+        assert!(notes.iter().any(|note| note.starts_with(&told)), "{told}: {notes:?}");
+        assert_eq!(with["jobs"], without["jobs"], "{stack} {set}");
+        assert_eq!(with["wordline"]["latency"], without["wordline"]["latency"], "{stack} {set}");
+    }
+    for set in [
+        "--set stack.scheduler=kyber --set stack.kyber.read_lat=1us --set stack.scheduler_tags=9",
+        "--hipri=1 --ioengine=pvsync2 --set stack.io_poll_delay=0",
+        "--ioengine=spdk --stack spdk --set stack.cost.spdk.submit=9us",
+        "--ioengine=io_uring --sqthread_poll=1 --set stack.sq_thread_idle=1us",
+    ] {
+        let notes = texts(&place.json(&format!("{job} {set}")), "notes");
+        assert!(!notes.iter().any(|note| note.contains("no effect")), "{set}: {notes:?}");
+    }
+}
+
 /// Nobody interrupted it.
 #[test]
 fn a_run_that_its_limit_ends_says_so() {
