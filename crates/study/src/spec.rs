@@ -496,7 +496,10 @@ impl Study {
         if spec.base.job.trim().is_empty() && spec.base.app.is_none() && !of_axis {
             return fail("base".into(), "the key 'job' of [base] is missing, or 'app'".into());
         }
-        if spec.base.device.is_none() && spec.base.topology.is_none() {
+        let has_drives = |change: &Change| change.device.is_some() || change.topology.is_some();
+        let each_has = |axis: &Axis| !axis.value.is_empty() && axis.value.iter().all(has_drives);
+        let in_base = spec.base.device.is_some() || spec.base.topology.is_some();
+        if !in_base && !spec.axis.iter().any(each_has) {
             let message = "the key 'device' of [base] is missing, or 'topology'";
             return fail("base".into(), message.into());
         }

@@ -596,11 +596,6 @@ fn topologies_are_points_like_others() {
             "'array' goes with 'device'",
         ),
         ("machine.toml", "no.toml", "cannot read the topology no.toml: No such file"),
-        (
-            "device = \"z-ssd-small\"\njob",
-            "job",
-            "the key 'device' of [base] is missing, or 'topology'",
-        ),
     ] {
         let wrong = study.replace(from, to);
         let line = wrong.lines().position(|line| line.starts_with(to)).map_or(0, |at| at + 1);
@@ -608,6 +603,13 @@ fn topologies_are_points_like_others() {
         place.file("t.toml", wrong);
         place.run("study run t.toml --out r").fails(2, &["wordline: t.toml:", &told]);
     }
+    // Where each value of an axis says what the drives are, nothing else has to.
+    let bare = study.replace("device = \"z-ssd-small\"\njob", "job");
+    place.file("t.toml", &bare);
+    assert_eq!(of_study("", "t"), slower);
+    place.file("t.toml", bare.replace("topology = \"machine.toml\"\n", ""));
+    let told = ["wordline: t.toml:4", "the key 'device' of [base] is missing, or 'topology'"];
+    place.run("study run t.toml --out r").fails(2, &told);
 }
 
 /// Values of an axis that are one run, as what is varied is laid over what they set, or as nothing reads them, are run
