@@ -101,6 +101,28 @@ fn direct_writes_end_beside_pages_that_are_read_ahead() {
     }
 }
 
+/// A write through pages with O_DSYNC ends in the call that submits it, its flush too (generic_write_sync): one thread has
+/// no more of them with a deeper queue.
+#[test]
+fn synchronous_writes_through_pages_end_in_their_call() {
+    for fs in ["ext4", "xfs", "bdev"] {
+        for engine in ["libaio", "io_uring"] {
+            let took = |depth: u32| {
+                let jobs = format!(
+                    "[j]\nioengine={engine}\nrw=randwrite\nbs=4k\nsize=8m\noverwrite=1\nsync=dsync\n\
+                     iodepth={depth}\nnumber_ios=300\n"
+                );
+                let case = Case::new("z-ssd-small", &jobs).stack("linux-libaio").age(Age::Filled);
+                let o = case.fs(fs).set("cache.capacitor=false").run().unwrap();
+                sound(&format!("{fs}, {engine}, {depth}"), &o);
+                o.result.machine.simulated_ns as f64
+            };
+            let (one, eight) = (took(1), took(8));
+            assert!((eight / one - 1.0).abs() < 0.05, "{fs}, {engine}: {one} {eight} ns");
+        }
+    }
+}
+
 /// Random reads of a stretch, as many as it has pages, find a page in memory unless it is its first time: 1 - 1/e
 /// of the pages come from the drive. Writes go there by themselves, and with an fsync.
 #[test]

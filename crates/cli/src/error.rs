@@ -43,6 +43,8 @@ pub enum WordError {
     LogsOfRepeats,
     #[error("--repeat: {} is no file, and can be read once: save it to one", .0.display())]
     RepeatsOfStream(PathBuf),
+    #[error("--volume: one at a time, and not '{}' and '{}': without it all of them are replayed", .0[0], .0[1])]
+    TwoVolumes([String; 2]),
     #[error("there is no place for a cache: set XDG_CACHE_HOME or HOME to a folder")]
     NoCache,
     #[error("--name: must be 1 to 100 bytes without blanks")]

@@ -31,7 +31,7 @@ pub fn replay(args: &ReplayArgs, times: u32) -> Result<(), Failure> {
     }
     under_seeds(&args.common, times, &|settings| {
         let system = || settings.machine.system(None, &[]);
-        Ok(args.replay().plan(system, settings)?.0)
+        Ok(args.replay()?.plan(system, settings)?.0)
     })
 }
 

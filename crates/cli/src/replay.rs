@@ -11,7 +11,7 @@ pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let settings = common.settings();
     signals::install();
     let system = || settings.machine.system(None, &[]);
-    let (plan, reading) = args.replay().plan(system, &settings)?;
+    let (plan, reading) = args.replay()?.plan(system, &settings)?;
     let checked = prepare::check(plan, common, &settings)?;
     finish::check_writable(common, &checked)?;
     let prepared = prepare::prepare(checked, common)?;

@@ -60,6 +60,16 @@ fn wanted(expected: &dyn Expected) -> String {
     }
 }
 
+/// Whole bytes of a number with a unit, as 8MiB, 1.5 GB or 100MB/s.
+fn bytes_in(text: &str) -> Option<u64> {
+    let text = text.strip_suffix("/s").unwrap_or(text).strip_suffix('B')?;
+    let (text, step) = text.strip_suffix('i').map_or((text, 1000.0), |text| (text, 1024.0f64));
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let power = 1 + "KMGT".find(&unit.to_uppercase())? as i32;
+    let bytes = number.trim().parse::<f64>().ok()? * step.powi(power);
+    (bytes.fract() == 0.0 && (1.0..1e15).contains(&bytes)).then_some(bytes as u64)
+}
+
 impl de::Error for Fault {
     fn custom<T: fmt::Display>(message: T) -> Fault {
         Fault::new(message.to_string())
@@ -72,6 +82,12 @@ impl de::Error for Fault {
             && (0.0..1e15).contains(&x)
         {
             message += &format!(": write {}", x as u64);
+        }
+        if let Unexpected::Str(text) = unexpected
+            && wanted(expected).contains("whole number")
+            && let Some(bytes) = bytes_in(text)
+        {
+            message += &format!(": write {bytes}");
         }
         Fault::new(message)
     }

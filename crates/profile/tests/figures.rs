@@ -256,7 +256,9 @@ fn a_burst_into_the_slc_buffer_erases_nothing() {
 
 #[test]
 fn bytes_are_written_with_a_suffix() {
-    for (text, bytes) in [("4M", 4 << 20), ("64k", 64 << 10), ("1G", 1 << 30), ("4096", 4096)] {
+    for (text, bytes) in
+        [("4M", 4 << 20), ("64k", 64 << 10), ("1G", 1 << 30), ("4096", 4096), ("8MiB", 8 << 20)]
+    {
         let (config, _) = preset("pm9a3-1920g", &[&format!("ftl.firmware.map_bytes={text}")]);
         assert_eq!(config.ftl.firmware.unwrap().map_bytes, bytes, "{text}");
     }
@@ -266,6 +268,17 @@ fn bytes_are_written_with_a_suffix() {
         let error = assemble(Sources::presets("pm9a3-1920g", "linux-libaio"), &[refused.into()]);
         let error = error.expect_err("it is refused").to_string();
         assert!(error.contains("expected a whole number"), "{refused}: {error}");
+        assert!(!error.contains("write "), "{refused}: {error}");
+    }
+    // A unit of ten is not taken for one of two, and a rate has no suffix: the message says what to write.
+    for (refused, whole) in [
+        ("ftl.firmware.map_bytes=4MB", "4000000"),
+        ("limits.read_rate=1.5 GB/s", "1500000000"),
+        ("limits.read_rate=1GiB", "1073741824"),
+    ] {
+        let error = assemble(Sources::presets("pm9a3-1920g", "linux-libaio"), &[refused.into()]);
+        let error = error.expect_err("it is refused").to_string();
+        assert!(error.ends_with(&format!("\": write {whole}")), "{refused}: {error}");
     }
 }
 

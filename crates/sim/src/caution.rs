@@ -2,7 +2,7 @@
 //! faster or slower than the reader would think.
 
 use crate::Precondition;
-use crate::drive::LAST_WINDOWS;
+use crate::drive::{self, LAST_WINDOWS};
 use crate::replay::Replayed;
 use crate::result::{ArrayResult, Trend};
 use wordline_device::PowerStats;
@@ -48,6 +48,9 @@ pub(crate) struct Seen<'a> {
     pub replay: Option<Replayed>,
 }
 
+/// Below it the collector moves less than a tenth of a sector for each that is written.
+const NOTHING_MOVED: f64 = 1.1;
+
 const AGE: &str = "--precondition steady ages the drive first";
 
 /// A part of so many bytes, in MB unless that would be none.
@@ -88,6 +91,18 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     }
     if seen.in_place {
         return all;
+    }
+    let of_trace = match seen.prepared {
+        Some(Precondition::Steady) => drive::aged_at(seen.ageing, LAST_WINDOWS),
+        Some(Precondition::Paced) => drive::aged_at(seen.ageing, LAST_WINDOWS / 2),
+        _ => None,
+    };
+    if let Some(wa) = of_trace.filter(|wa| seen.replay.is_some() && *wa < NOTHING_MOVED) {
+        all.push(format!(
+            "the drive was aged by the writes of the trace alone, again and again in the same order: whole lines became \
+             stale one after the other and left little to collect (write amplification {wa:.2}). --precondition \
+             random ages it by random writes"
+        ));
     }
     if seen.written == 0 && seen.read > 0 && seen.refreshed > 0 {
         all.push(format!(
@@ -557,6 +572,17 @@ mod tests {
                 "33 of 37 MB written did not reach the flash",
             ),
             (Seen { repeats: vec![("w".into(), 3)], ..seen() }, "anew 3 times"),
+            (
+                Seen {
+                    ageing: &[1.02, 1.0],
+                    by_third: Some([1.0; 3]),
+                    collected: Some(1.0),
+                    gc: 0,
+                    replay: Some(Replayed::ByTime),
+                    ..seen()
+                },
+                "by the writes of the trace alone",
+            ),
         ] {
             let all = warnings(&seen);
             assert!(all.len() == 1 && all[0].contains(words), "{words}: {all:?}");

@@ -2,6 +2,7 @@
 
 use crate::args::CacheArgs;
 use crate::args::help::{SLOWEST_OF_PAGE, format_help};
+use crate::error::WordError;
 use clap::builder::{ArgPredicate, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -137,8 +138,12 @@ impl RunArgs {
 
 impl ReplayArgs {
     /// What is to be replayed, and how.
-    pub fn replay(&self) -> TraceReplay {
-        TraceReplay {
+    pub fn replay(&self) -> Result<TraceReplay, WordError> {
+        if let Some(other) = self.volume.iter().find(|id| **id != self.volume[0]) {
+            let volumes = [self.volume[0].clone(), other.clone()];
+            return Err(WordError::TwoVolumes(volumes));
+        }
+        Ok(TraceReplay {
             files: self.files.clone(),
             format: self.format.clone(),
             columns: self.columns.clone(),
@@ -149,9 +154,9 @@ impl ReplayArgs {
             action: self.action.clone(),
             time_scale: self.time_scale.clone(),
             closed_loop: self.closed_loop,
-            volume: self.volume.clone(),
+            volume: self.volume.first().cloned(),
             wrap: self.wrap,
-        }
+        })
     }
 }
 
@@ -369,8 +374,8 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub closed_loop: Option<u32>,
     /// Only this volume of a trace of several: a number, or a name where the trace has names
-    #[arg(long, value_name = "ID")]
-    pub volume: Option<String>,
+    #[arg(long, value_name = "ID", action = clap::ArgAction::Append)]
+    pub volume: Vec<String>,
     /// Take addresses beyond the drive modulo its size instead of refusing them
     #[arg(long)]
     pub wrap: bool,

@@ -146,6 +146,9 @@ fn one_volume_of_a_trace_is_replayed() {
     };
     assert_eq!((of("7"), of("9")), ((1, 1), (0, 1)));
     place.file("m.csv", TEXTS[2].3);
+    place
+        .run(&format!("replay t.csv --volume 1 --volume 0 {SMALL}"))
+        .fails(2, &["--volume: one at a time, and not '1' and '0'"]);
     let named = place.run(&format!("replay m.csv --volume web_2 {SMALL}")).ok();
     assert_eq!(counts(&named.json()), (1, 1));
 }

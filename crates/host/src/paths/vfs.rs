@@ -425,7 +425,9 @@ impl<S: Source> Host<S> {
         if wait == Some(Wait::Bios) && thread.driver.polls_call() && t != worker {
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
+        // A call on pages waits for its own: generic_write_sync is a part of it, O_SYNC or not.
         if wait == Some(Wait::Bios)
+            && slot.direct
             && node != NONE
             && t != worker
             && thread.is_aio(self.block.nodes[node].ddir)

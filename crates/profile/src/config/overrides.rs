@@ -20,12 +20,14 @@ pub fn host_memory(size: &str) -> String {
 /// Suffixes of bytes, each with the power of two that it stands for.
 const SUFFIXES: [(u32, &str); 3] = [(30, "G"), (20, "M"), (10, "K")];
 
-/// Bytes written with a suffix, as a number of bytes: of keys that are bytes.
+/// Bytes written with a suffix, which `iB` may follow, as a number of bytes: of keys that are bytes.
 fn long(key: &str, value: &str) -> Option<String> {
-    if key != "bytes" && key != "host_memory" && !key.ends_with("_bytes") {
+    let of_bytes = ["bytes", "host_memory", "max_transfer", "max_request"];
+    if !of_bytes.contains(&key) && !key.ends_with("_bytes") {
         return None;
     }
     let value = value.trim();
+    let value = value.strip_suffix("iB").unwrap_or(value);
     let (count, suffix) = value.split_at_checked(value.len().checked_sub(1)?)?;
     let (shift, _) = SUFFIXES.into_iter().find(|(_, unit)| unit.eq_ignore_ascii_case(suffix))?;
     Some(count.parse::<u64>().ok()?.checked_mul(1 << shift)?.to_string())
