@@ -35,6 +35,16 @@ fn name_of(image: &Image) -> String {
     format!("{} (the profile in it)", image.path().display())
 }
 
+/// Whose records the flash of a drive has. Another sort of FTL would not find its own in them, and take what is in
+/// use for free.
+fn keeper(drive: &DriveConfig) -> &'static str {
+    match &drive.ftl {
+        ftl if ftl.firmware.is_some() => "a conventional drive's firmware",
+        ftl if ftl.fssd.is_some() => "fssd",
+        _ => "pblk or one of its kin",
+    }
+}
+
 /// The system to serve an image with, and the same as TOML: its own, or what the command line says if
 /// that has the same shape.
 fn system_of(image: &Image, args: &ServeArgs) -> Result<(DriveConfig, String), Failure> {
@@ -65,6 +75,10 @@ fn system_of(image: &Image, args: &ServeArgs) -> Result<(DriveConfig, String), F
             let image = image.path().into();
             return Err(WordError::OtherShape { image, what: name, there, here }.into());
         }
+    }
+    let (here, there) = (keeper(&asked), keeper(&own));
+    if here != there {
+        return Err(WordError::OtherFtl { image: image.path().into(), there, here }.into());
     }
     let config = &mut loaded.config;
     (config.nand, config.ftl) = (asked.nand.clone(), asked.ftl.clone());
