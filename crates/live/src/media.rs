@@ -210,7 +210,8 @@ impl Media {
         self.write_wear(nand, ftl)?;
         self.image.sync()?;
         let units = self.recorded.iter().count() as u64;
-        self.image.write_clean_state(self.order - 1, units)?;
+        let trims = self.trims.iter().filter(|&&stamp| stamp > 0).count() as u64;
+        self.image.write_clean_state(self.order - 1, units, trims)?;
         self.image.sync()
     }
 
