@@ -51,6 +51,8 @@ pub struct Recovered {
     pub unsynced_dropped: u64,
     /// Units with a whole record.
     pub recorded: BitMap,
+    /// Blocks that are not to be used, or whose FTL has yet to empty them since an operation failed.
+    pub bad: BitMap,
     /// Lines whose smeta was had from elsewhere.
     pub smetas_mended: u32,
     /// What is lost.
@@ -745,6 +747,10 @@ impl<'a> Recovering<'a> {
         for block in ftl.media_state() {
             self.nand.set_block(block.lun, block.line, block.programmed, block.erases, block.slc);
         }
+        let mut bad = BitMap::new(self.blocks.count() as usize);
+        for (block, _) in (0..).zip(&self.blocks).filter(|(_, record)| record.bad) {
+            bad.set(block);
+        }
         let free = ftl.free_lines().0;
         // With hot and cold sides a line number stands for two lines; other FTLs do not make their segments of lines.
         let text = match ftl.pblk() {
@@ -762,6 +768,7 @@ impl<'a> Recovering<'a> {
             report,
             unsynced_dropped: self.dropped,
             recorded: self.recorded,
+            bad,
             smetas_mended: self.smetas_mended,
             damage: self.damage,
             worn,
