@@ -91,7 +91,8 @@ fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<System, Failure> {
     let ftl = args.ftl.clone().unwrap_or_else(|| "default".into());
     let mut parts = Parts { ftl, set: args.overrides(), ..Parts::default() };
     if let (None, Some(image)) = (&args.device, image) {
-        let ftl = args.ftl.as_deref();
+        // Its default is its own.
+        let ftl = args.ftl.as_deref().filter(|&ftl| ftl != "default");
         let config = &image.superblock.config;
         return from_text(&name_of(image), config, ftl, &args.overrides());
     }

@@ -190,7 +190,7 @@ fn is_told_from_a_good_one(way: &str) {
 fn an_image_is_not_served_with_another_sort_of_ftl() {
     let device = ["--device", "z-ssd-small"];
     let sorts =
-        [("firmware", "pblk"), ("fssd", "pblk"), ("rail", "firmware"), ("firmware", "fssd")];
+        [("firmware", "pblk"), ("fssd", "pblk"), ("pblk", "firmware"), ("firmware", "fssd")];
     for (made, asked) in sorts {
         let place = Place::new("--time-scale 0");
         let own = [&device[..], &["--ftl", made]].concat();
@@ -201,13 +201,15 @@ fn an_image_is_not_served_with_another_sort_of_ftl() {
         drop(c);
         assert_eq!(server.stop().0, Some(0));
         let before = std::fs::read(place.image()).unwrap();
-        for device in [&device[..], &[]] {
-            let said = refused(&place, &[device, &["--ftl", asked]].concat());
-            assert!(said.contains("was written by") && said.contains("leave --device"), "{said}");
-        }
+        let said = refused(&place, &["--ftl", asked]);
+        assert!(said.contains("was written by") && said.contains("leave --device"), "{said}");
+        let said = refused(&place, &[&device[..], &["--ftl", asked]].concat());
+        assert!(said.contains("leave --device"), "{said}");
         assert!(std::fs::read(place.image()).unwrap() == before, "{made}, {asked}: it was changed");
-        let _server = place.start_with(&own);
-        let reply = place.client("").call(cmd::READ, 0, 8192, 4096, &[]).unwrap();
-        assert!(reply.data[0].1 == bytes, "{made}");
+        for own in [&own[..], &["--ftl", "default"]] {
+            let _server = place.start_with(own);
+            let reply = place.client("").call(cmd::READ, 0, 8192, 4096, &[]).unwrap();
+            assert!(reply.data[0].1 == bytes, "{made}");
+        }
     }
 }
