@@ -84,6 +84,11 @@ pub enum WordError {
     )]
     OtherShape { image: PathBuf, what: &'static str, there: u64, here: u64 },
     #[error(
+        "the image {} was written by {there}, the command line says {here}, which does not find its data in it: \
+         leave --device, --ftl and --set out, or make another image and copy the data there", .image.display()
+    )]
+    OtherFtl { image: PathBuf, there: &'static str, here: &'static str },
+    #[error(
         "the image {} has {bytes} bytes, --size says {size}: leave it out, or make another",
         .image.display()
     )]

@@ -35,6 +35,16 @@ fn name_of(image: &Image) -> String {
     format!("{} (the profile in it)", image.path().display())
 }
 
+/// Whose records the flash of a drive has. Another sort of FTL would not find its own in them, and take what is in
+/// use for free.
+fn keeper(drive: &DriveConfig) -> &'static str {
+    match &drive.ftl {
+        ftl if ftl.firmware.is_some() => "a conventional drive's firmware",
+        ftl if ftl.fssd.is_some() => "fssd",
+        _ => "pblk or one of its kin",
+    }
+}
+
 /// The system to serve an image with, and the same as TOML: its own, or what the command line says if
 /// that has the same shape.
 fn system_of(image: &Image, args: &ServeArgs) -> Result<(DriveConfig, String), Failure> {
@@ -66,6 +76,10 @@ fn system_of(image: &Image, args: &ServeArgs) -> Result<(DriveConfig, String), F
             return Err(WordError::OtherShape { image, what: name, there, here }.into());
         }
     }
+    let (here, there) = (keeper(&asked), keeper(&own));
+    if here != there {
+        return Err(WordError::OtherFtl { image: image.path().into(), there, here }.into());
+    }
     let config = &mut loaded.config;
     (config.nand, config.ftl) = (asked.nand.clone(), asked.ftl.clone());
     config.device = asked.device.clone();
@@ -77,7 +91,8 @@ fn asked(args: &ServeArgs, image: Option<&Image>) -> Result<System, Failure> {
     let ftl = args.ftl.clone().unwrap_or_else(|| "default".into());
     let mut parts = Parts { ftl, set: args.overrides(), ..Parts::default() };
     if let (None, Some(image)) = (&args.device, image) {
-        let ftl = args.ftl.as_deref();
+        // Its default is its own.
+        let ftl = args.ftl.as_deref().filter(|&ftl| ftl != "default");
         let config = &image.superblock.config;
         return from_text(&name_of(image), config, ftl, &args.overrides());
     }

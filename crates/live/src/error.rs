@@ -177,6 +177,8 @@ pub enum TapeFault {
 pub enum ListenFault {
     #[error("another server listens there: stop it or name another")]
     InUse,
+    #[error("a file that is no socket is there: name another place")]
+    NoSocket,
     #[error("not permitted: name another place")]
     Permission,
     #[error("no such folder: make it or name another")]

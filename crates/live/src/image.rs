@@ -65,6 +65,8 @@ pub struct State {
     pub synced: u64,
     /// Units that had a whole record when the drive was shut down; 0: they were not counted.
     pub units: u64,
+    /// Sectors with the stamp of a trim when the drive was shut down; 0: none, or they were not counted.
+    pub trims: u64,
 }
 
 /// What a unit holds.
@@ -442,21 +444,22 @@ impl Image {
 
     /// The drive is in use.
     pub fn write_state(&self, synced: u64) -> std::io::Result<()> {
-        self.write_any_state(false, synced, 0)
+        self.write_any_state(State { synced, ..State::default() })
     }
-    /// It was shut down, with so many whole records.
-    pub fn write_clean_state(&self, synced: u64, units: u64) -> std::io::Result<()> {
-        self.write_any_state(true, synced, units)
+    /// It was shut down, with so many whole records of units and of trims.
+    pub fn write_clean_state(&self, synced: u64, units: u64, trims: u64) -> std::io::Result<()> {
+        self.write_any_state(State { clean: true, synced, units, trims, ..State::default() })
     }
-    fn write_any_state(&self, clean: bool, synced: u64, units: u64) -> std::io::Result<()> {
+    fn write_any_state(&self, state: State) -> std::io::Result<()> {
         let mut last = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = State { generation: last.generation + 1, clean, synced, units };
+        let state = State { generation: last.generation + 1, ..state };
         let mut b = [0; 64];
         b[..8].copy_from_slice(MAGIC);
         b[8..16].copy_from_slice(&state.generation.to_le_bytes());
-        b[16..24].copy_from_slice(&u64::from(clean).to_le_bytes());
-        b[24..32].copy_from_slice(&synced.to_le_bytes());
-        b[32..40].copy_from_slice(&units.to_le_bytes());
+        b[16..24].copy_from_slice(&u64::from(state.clean).to_le_bytes());
+        b[24..32].copy_from_slice(&state.synced.to_le_bytes());
+        b[32..40].copy_from_slice(&state.units.to_le_bytes());
+        b[40..48].copy_from_slice(&state.trims.to_le_bytes());
         seal(&mut b);
         let at = STATES_AT + state.generation % 2 * PAGE;
         self.access.write_beside(Piece::Bytes(at, (&b).into()))?;
@@ -571,8 +574,8 @@ impl Image {
         }
         Piece::Bytes(self.trims_at + u64::from(lpn) * TRIM_BYTES, b.into())
     }
-    /// By sector: the stamp at the last trim, or 0.
-    pub fn read_trims(&self) -> std::io::Result<Vec<u32>> {
+    /// By sector: the stamp at the last trim.
+    pub fn read_trims(&self) -> std::io::Result<Vec<Found<u32>>> {
         let n = self.superblock.sectors;
         let mut trims = Vec::with_capacity(n as usize);
         let mut chunk = vec![0; 1 << 20];
@@ -582,8 +585,11 @@ impl Image {
             self.access.read_exact_at(bytes, self.trims_at + trims.len() as u64 * TRIM_BYTES)?;
             for cell in bytes.chunks_exact(TRIM_BYTES as usize) {
                 let stamp = le32(cell, 0);
-                let whole = trim_crc(trims.len() as u32, stamp) == cell[4..];
-                trims.push(if whole { stamp } else { 0 });
+                trims.push(match () {
+                    () if is_blank(cell) => Found::Blank,
+                    () if trim_crc(trims.len() as u32, stamp) == cell[4..] => Found::Whole(stamp),
+                    () => Found::Torn,
+                });
             }
         }
         Ok(trims)
@@ -600,6 +606,7 @@ fn decode_state(b: &[u8]) -> Option<State> {
         clean: le64(b, 16) == 1,
         synced: le64(b, 24),
         units: le64(b, 32),
+        trims: le64(b, 40),
     })
 }
 
@@ -654,7 +661,7 @@ pub(crate) mod tests {
         assert_eq!(image.superblock, superblock());
         assert_eq!(image.state(), State::default());
         image.write_state(5).unwrap();
-        image.write_clean_state(9, 1).unwrap();
+        image.write_clean_state(9, 1, 2).unwrap();
         let record = UnitRecord {
             kind: UnitKind::Emeta,
             erases: 3,
@@ -669,7 +676,8 @@ pub(crate) mod tests {
         image.write_sectors(476, &[7; 4 * 4096]).unwrap();
         drop(image);
         let image = Image::open(&path, false).unwrap().by(io).unwrap();
-        assert_eq!(image.state(), State { generation: 2, clean: true, synced: 9, units: 1 });
+        let state = State { generation: 2, clean: true, synced: 9, units: 1, trims: 2 };
+        assert_eq!(image.state(), state);
         let mut found = Vec::new();
         image.each_unit(|u, r| found.push((u, r))).unwrap();
         assert_eq!(found.len(), 120);
@@ -678,7 +686,8 @@ pub(crate) mod tests {
         let blocks = image.read_blocks().unwrap();
         assert_eq!(blocks[19], Found::Whole(BlockRecord { erases: 2, bad: true }));
         let trims = image.read_trims().unwrap();
-        assert_eq!((trims.len(), trims[298], trims[299]), (300, 0, 8));
+        assert_eq!(trims.len(), 300);
+        assert_eq!((&trims[298], &trims[299]), (&Found::Blank, &Found::Whole(8)));
         let mut data = [0; 4096];
         image.read_sectors(479, &mut data).unwrap();
         assert_eq!(data, [7; 4096]);

@@ -1,6 +1,7 @@
 //! Where clients come from: Unix sockets and TCP.
 
 use crate::Error;
+use crate::error::ListenFault;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -106,12 +107,14 @@ impl Listener {
             |e: std::io::Error| Error::Listen { place: address.to_string(), fault: e.into() };
         let listener = match address {
             Address::Unix(path) => {
+                let there = std::fs::symlink_metadata(path).map(|about| about.file_type());
+                if there.is_ok_and(|there| !std::os::unix::fs::FileTypeExt::is_socket(&there)) {
+                    let (place, fault) = (address.to_string(), ListenFault::NoSocket);
+                    return Err(Error::Listen { place, fault });
+                }
                 // What a killed server left behind answers nobody.
-                let stale = std::fs::symlink_metadata(path)
-                    .is_ok_and(|m| std::os::unix::fs::FileTypeExt::is_socket(&m.file_type()))
-                    && UnixStream::connect(path)
-                        .is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused);
-                if stale {
+                let refused = |e: std::io::Error| e.kind() == ErrorKind::ConnectionRefused;
+                if UnixStream::connect(path).is_err_and(refused) {
                     std::fs::remove_file(path).map_err(failed)?;
                 }
                 let listener = UnixListener::bind(path).map_err(failed)?;

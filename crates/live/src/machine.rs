@@ -356,7 +356,7 @@ impl Machine {
     /// What blocks there are, in words.
     pub fn spare_left(&self) -> String {
         let ftl = self.controller.ftl().expect("a served drive has its FTL");
-        let bad = ftl.media_state().filter(|b| b.bad).count();
+        let bad = self.media().bad_blocks(ftl);
         let (free, _, start) = ftl.free_lines();
         format!(
             "{bad} blocks are bad, {free} lines are free, and the collector begins at {start:.1}"

@@ -60,6 +60,8 @@ pub struct Media {
     order: u64,
     /// Units with a whole record, of whatever life of their block.
     recorded: BitMap,
+    /// Blocks in which an operation failed. Its FTL may read one still, and not call it bad before it is emptied.
+    bad: BitMap,
     /// Units that are not in the image yet, by their numbers at the writer and by place.
     held: VecDeque<(u64, Arc<Unit>)>,
     held_at: Map<u32, Arc<Unit>>,
@@ -95,6 +97,7 @@ impl Media {
             trims: std::mem::take(&mut recovered.trims),
             order: recovered.order,
             recorded: std::mem::take(&mut recovered.recorded),
+            bad: std::mem::take(&mut recovered.bad),
             held: VecDeque::new(),
             held_at: Map::default(),
             unsynced: 0,
@@ -150,6 +153,7 @@ impl Media {
             self.recorded.clear(unit as usize);
             self.writer.push(after, Work::Void(unit));
         }
+        self.bad.set(block as usize);
         let record = BlockRecord { erases: nand.erases(lun, line), bad: true };
         self.writer.push(after, Work::Block(block, record));
         false
@@ -210,7 +214,8 @@ impl Media {
         self.write_wear(nand, ftl)?;
         self.image.sync()?;
         let units = self.recorded.iter().count() as u64;
-        self.image.write_clean_state(self.order - 1, units)?;
+        let trims = self.trims.iter().filter(|&&stamp| stamp > 0).count() as u64;
+        self.image.write_clean_state(self.order - 1, units, trims)?;
         self.image.sync()
     }
 
@@ -491,12 +496,19 @@ impl Media {
             stamp >= stamps.next(lpn) || stamp == stamps.newest(lpn) || unwritten.contains(&version)
         });
     }
+    /// Blocks that are bad, or that failed and are still read.
+    pub fn bad_blocks(&self, ftl: &Translator) -> usize {
+        let id = |line: u32, lun: u32| (line * self.g.luns + lun) as usize;
+        let bad = ftl.media_state().filter(|b| b.bad || self.bad.get(id(b.line, b.lun)));
+        bad.count()
+    }
     /// The block table, as wear has it now.
     fn write_wear(&mut self, nand: &Nand, ftl: &Translator) -> std::io::Result<()> {
         for block in ftl.media_state() {
-            let record = BlockRecord { erases: nand.erases(block.lun, block.line), bad: block.bad };
+            let id = block.line * self.g.luns + block.lun;
+            let bad = block.bad || self.bad.get(id as usize);
+            let record = BlockRecord { erases: nand.erases(block.lun, block.line), bad };
             if record != BlockRecord::default() {
-                let id = block.line * self.g.luns + block.lun;
                 self.image.write_one(self.image.of_block(id, record))?;
             }
         }

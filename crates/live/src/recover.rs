@@ -51,6 +51,8 @@ pub struct Recovered {
     pub unsynced_dropped: u64,
     /// Units with a whole record.
     pub recorded: BitMap,
+    /// Blocks that are not to be used, or whose FTL has yet to empty them since an operation failed.
+    pub bad: BitMap,
     /// Lines whose smeta was had from elsewhere.
     pub smetas_mended: u32,
     /// What is lost.
@@ -87,6 +89,8 @@ pub struct Damage {
     /// A unit of this order or before it cannot be read, whatever it held: only what was programmed
     /// later is known to be the newest.
     doubt: Option<u64>,
+    /// Records of trims cannot be read: an older copy of such a sector is no longer known as such.
+    trims: LostTrims,
     /// Logical sectors of which it is not known what they hold, if any.
     unproven: BitMap,
 }
@@ -110,6 +114,15 @@ impl Damage {
         let (path, reasons) = (image.path().into(), self.reasons.clone());
         RunError::Damaged { path, reasons }.into()
     }
+}
+
+/// Records of trims that are lost.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct LostTrims {
+    /// Sectors whose record is not whole, in order.
+    torn: Vec<u32>,
+    /// Others are gone, of any sectors that have none.
+    gone: bool,
 }
 
 /// Sectors in order, as ranges: where they begin, and how long they are.
@@ -207,10 +220,10 @@ impl<'a> Recovering<'a> {
         ("state", Recovering::state),
         ("block table", Recovering::block_table),
         ("unit records", Recovering::unit_records),
+        ("trims", Recovering::read_trims),
         ("damage", Recovering::judge),
         ("data not synced", Recovering::verify_unsynced),
         ("line metadata", Recovering::line_metadata),
-        ("trims", Recovering::read_trims),
     ];
 
     fn state(&mut self) -> Result<String, Error> {
@@ -295,8 +308,8 @@ impl<'a> Recovering<'a> {
 
     /// Tells what a crash leaves from what it does not. A unit whose record is torn was being written
     /// when the server or its host went down, or something else has damaged it. That it is if the drive
-    /// was shut down since, or if a later page of its line was synced: lines are written page by page.
-    /// At the end of a line that was open the two cannot be told apart, and it counts as the crash's.
+    /// was shut down since, or if a later page of its block was synced: blocks are written page by page.
+    /// In the last page that was written the two cannot be told apart, and it counts as the crash's.
     fn judge(&mut self) -> Result<String, Error> {
         let state = self.image.state();
         let used = self.recorded.next_set(0).is_some() || !self.torn.is_empty();
@@ -307,19 +320,17 @@ impl<'a> Recovering<'a> {
                 "both state records are lost, so that it is not known what was synced".into(),
             );
         }
+        let certain = state.clean || state_lost;
+        let newest = match self.torn.is_empty() || certain {
+            true => IdVec::new(),
+            false => self.newest_copies(),
+        };
         let mut lost = 0;
         for &unit in &self.torn {
-            let g = self.g;
-            let page_above = (unit / g.luns + 1) * g.luns;
-            let end = (unit / g.units_per_line() + 1) * g.units_per_line();
-            let mut later = self.records.slice(page_above.min(end)..end).iter().flatten();
-            let was_synced = later.any(|r| r.order <= state.synced);
-            if state.clean || state_lost || was_synced {
+            if certain || self.was_synced(unit, &newest) {
                 lost += 1;
-                let above = (unit..end).step_by(g.luns as usize);
-                let above = above.filter_map(|u| self.records[u].as_ref()).next();
                 // Without one it is any of those until now.
-                let before = above.map_or(self.order, |r| r.order);
+                let before = self.above(unit).next().map_or(self.order, |r| r.order);
                 self.damage.doubt = self.damage.doubt.max(Some(before));
             }
         }
@@ -331,10 +342,64 @@ impl<'a> Recovering<'a> {
             self.damage.doubt = Some(u64::MAX);
             reasons.push(format!("{} records of units are gone", state.units - found));
         }
+        let torn = self.damage.trims.torn.len() as u64;
+        if torn > 0 {
+            reasons.push(format!("{torn} records of trims are torn"));
+        }
+        let found = self.trimmed() + torn;
+        if state.clean && found < state.trims {
+            self.damage.trims.gone = true;
+            reasons.push(format!("{} records of trims are gone", state.trims - found));
+        }
         self.repair &= reasons.is_empty();
         let told = if reasons.is_empty() { "none that shows".into() } else { reasons.join("; ") };
         self.damage.reasons = reasons;
         Ok(told)
+    }
+    /// The units of the later pages of a unit's block, in order.
+    fn above(&self, unit: u32) -> impl Iterator<Item = &UnitRecord> {
+        let end = (unit / self.g.units_per_line() + 1) * self.g.units_per_line();
+        let above = (unit..end).step_by(self.g.luns as usize).skip(1);
+        above.filter_map(|u| self.records[u].as_deref())
+    }
+    /// By sector: its newest version in flash, and the order of the unit with the last copy of it.
+    fn newest_copies(&self) -> IdVec<Lpn, (u32, u64)> {
+        let mut newest: IdVec<Lpn, (u32, u64)> = vec![(0, 0); self.trims.count() as usize].into();
+        for r in self.records.iter().flatten().filter(|r| r.kind == UnitKind::Data) {
+            for s in &r.spares {
+                if let Some(copy) = newest.get_mut(Lpn(s.lpn)) {
+                    *copy = (*copy).max((s.stamp & !LOST, r.order));
+                }
+            }
+        }
+        newest
+    }
+    /// The unit holds the last copy of a sector that was not trimmed since.
+    fn is_live(&self, r: &UnitRecord, newest: &IdVec<Lpn, (u32, u64)>) -> bool {
+        let is_newest = |s: &Spare| {
+            let (lpn, stamp) = (Lpn(s.lpn), s.stamp & !LOST);
+            newest.get(lpn) == Some(&(stamp, r.order)) && stamp > self.trims[lpn]
+        };
+        r.kind == UnitKind::Data && r.spares.iter().any(is_newest)
+    }
+    /// The unit, whose record is torn, was synced: a later one of its block was, in the same life of the
+    /// block. In an earlier life it was if the block was erased since and this is the first that was
+    /// written of it. Then all that was in the block, and in its line, was copied or trimmed before.
+    fn was_synced(&self, unit: u32, newest: &IdVec<Lpn, (u32, u64)>) -> bool {
+        let synced = self.image.state().synced;
+        let Some(last) = self.above(unit).filter(|r| r.order <= synced).last() else {
+            return false;
+        };
+        let g = self.g;
+        let first = unit / g.units_per_line() * g.units_per_line();
+        // The lines of pblk have orders of their own; of other FTLs it is the block alone.
+        let same = |u: &u32| match last.seq {
+            0 => u % g.luns == unit % g.luns,
+            _ => self.records[*u].as_ref().is_some_and(|r| r.seq == last.seq),
+        };
+        let line = (first..first + g.units_per_line()).filter(same);
+        let mut units = line.filter_map(|u| self.records[u].as_deref());
+        units.any(|r| r.order <= last.order && self.is_live(r, newest))
     }
     /// It may have been programmed after the last sync, and a crash may have taken it.
     fn may_be_unfinished(&self, order: u64) -> bool {
@@ -540,10 +605,27 @@ impl<'a> Recovering<'a> {
         media
     }
 
+    /// Sectors with the stamp of a trim.
+    fn trimmed(&self) -> u64 {
+        self.trims.iter().filter(|&&stamp| stamp > 0).count() as u64
+    }
     fn read_trims(&mut self) -> Result<String, Error> {
-        self.trims = self.image.read_trims().map_err(|e| unreadable(self.image, e))?.into();
-        let n = self.trims.iter().filter(|&&t| t > 0).count();
-        Ok(format!("{n} sectors were trimmed"))
+        let found = self.image.read_trims().map_err(|e| unreadable(self.image, e))?;
+        self.trims = vec![0; found.len()].into();
+        for (lpn, found) in (0..).zip(found) {
+            match found {
+                Found::Blank => {}
+                // No crash cuts a record within eight bytes.
+                Found::Torn => self.damage.trims.torn.push(lpn),
+                Found::Whole(stamp) => self.trims[Lpn(lpn)] = stamp,
+            }
+        }
+        let n = self.trimmed();
+        let torn = match self.damage.trims.torn.len() {
+            0 => String::new(),
+            torn => format!("; {torn} torn"),
+        };
+        Ok(format!("{n} sectors were trimmed{torn}"))
     }
 
     /// FSSD's or a conventional drive's, if it is that: its map is in the versions of sectors.
@@ -643,12 +725,20 @@ impl<'a> Recovering<'a> {
         for (lpn, &stamp) in (0..).map(Lpn).zip(&self.trims).filter(|(_, t)| **t > 0) {
             stamps.restore(lpn, stamp, true);
         }
-        if let Some(doubt) = self.damage.doubt {
+        if !self.damage.is_none() {
             let mut unproven = BitMap::new(ftl.sectors() as usize);
+            let lost = &self.damage.trims;
             for lpn in 0..ftl.sectors() as u32 {
                 let unit = ftl.newest_at(Lpn(lpn)).map(|ppa| g.unit_of(ppa).0);
                 let record = unit.and_then(|unit| self.records[unit].as_ref());
-                if record.is_none_or(|r| r.order <= doubt) {
+                let doubt = self.damage.doubt;
+                let hidden = doubt.is_some_and(|doubt| record.is_none_or(|r| r.order <= doubt));
+                // What has no copy reads as zeroes, trimmed or not.
+                let trim_lost = || {
+                    lost.torn.binary_search(&lpn).is_ok()
+                        || lost.gone && self.trims.get(Lpn(lpn)).is_none_or(|&stamp| stamp == 0)
+                };
+                if hidden || unit.is_some() && trim_lost() {
                     unproven.set(lpn as usize);
                 }
             }
@@ -656,6 +746,10 @@ impl<'a> Recovering<'a> {
         }
         for block in ftl.media_state() {
             self.nand.set_block(block.lun, block.line, block.programmed, block.erases, block.slc);
+        }
+        let mut bad = BitMap::new(self.blocks.count() as usize);
+        for (block, _) in (0..).zip(&self.blocks).filter(|(_, record)| record.bad) {
+            bad.set(block);
         }
         let free = ftl.free_lines().0;
         // With hot and cold sides a line number stands for two lines; other FTLs do not make their segments of lines.
@@ -674,6 +768,7 @@ impl<'a> Recovering<'a> {
             report,
             unsynced_dropped: self.dropped,
             recorded: self.recorded,
+            bad,
             smetas_mended: self.smetas_mended,
             damage: self.damage,
             worn,
@@ -731,7 +826,7 @@ pub(crate) mod tests {
         image.write_sectors(0, &smeta_of(9, &g)).unwrap();
         image.write_state(0).unwrap();
         assert!(recover(&image, &system, true).is_ok_and(|r| r.unsynced_dropped == 1));
-        image.write_clean_state(1, 0).unwrap();
+        image.write_clean_state(1, 0, 0).unwrap();
         assert!(recover(&image, &system, true).is_ok());
     }
 

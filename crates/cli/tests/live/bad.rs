@@ -1,6 +1,7 @@
 //! Input that cannot be used: what is said, exit status 2, nothing damaged.
 
 use crate::place::{Place, image_ios, wordline};
+use wordline_nbd::cmd;
 
 fn refused(place: &Place, more: &[&str]) -> String {
     let out = wordline().args(&place.args).args(more).output().unwrap();
@@ -52,8 +53,16 @@ fn unusable_images_sizes_and_sockets() {
     assert!(refused(&place, &["--size", "64M"]).contains("--size says 67108864"));
     assert!(refused(&place, &["--device", "z-ssd-small"]).contains("was made with"));
     assert!(refused(&place, &["--ftl", "rail"]).contains("LUNs a stride"));
+    // Of another sort: it would find nothing of the drive's, and write over it.
+    let said = refused(&place, &["--ftl", "firmware"]);
+    assert!(said.contains("was written by pblk or one of its kin"), "{said}");
+    let set = ["--ftl", "fssd", "--set", "ftl.fssd.volatile=true"];
+    let said = refused(&place, &set);
+    assert!(said.contains("the command line says fssd"), "{said}");
     assert!(refused(&place, &["--nbd", "ftp:x"]).contains("unix:PATH or tcp:HOST:PORT"));
     assert!(refused(&place, &["--nbd", "unix:/no/such/folder/s"]).contains("no such folder"));
+    let file = format!("unix:{}", place.image().display());
+    assert!(refused(&place, &["--nbd", &file]).contains("a file that is no socket is there"));
     assert!(refused(&place, &["--nbd", "tcp:0.0.0.0:0"]).contains("--tls FOLDER"));
     assert!(refused(&place, &["--tls", "/no/such"]).contains("server-cert.pem"));
     for set in ["flashshare.bypass=true", "stack.scheduler=kyber", "testbed.cost.block=1us"] {
@@ -175,4 +184,32 @@ fn is_told_from_a_good_one(way: &str) {
     let mut c = place.client("");
     let reply = c.call(wordline_nbd::cmd::READ, 0, 4 << 18, 1 << 18, &[]).unwrap();
     assert_eq!(reply.error, wordline_nbd::errno::EIO, "no bytes that were not written");
+}
+
+#[test]
+fn an_image_is_not_served_with_another_sort_of_ftl() {
+    let device = ["--device", "z-ssd-small"];
+    let sorts =
+        [("firmware", "pblk"), ("fssd", "pblk"), ("pblk", "firmware"), ("firmware", "fssd")];
+    for (made, asked) in sorts {
+        let place = Place::new("--time-scale 0");
+        let own = [&device[..], &["--ftl", made]].concat();
+        let server = place.start_with(&[&own[..], &["--size", "48M"]].concat());
+        let mut c = place.client("");
+        let bytes = [7; 4096];
+        assert_eq!(c.call(cmd::WRITE, cmd::FLAG_FUA, 8192, 4096, &bytes).unwrap().error, 0);
+        drop(c);
+        assert_eq!(server.stop().0, Some(0));
+        let before = std::fs::read(place.image()).unwrap();
+        let said = refused(&place, &["--ftl", asked]);
+        assert!(said.contains("was written by") && said.contains("leave --device"), "{said}");
+        let said = refused(&place, &[&device[..], &["--ftl", asked]].concat());
+        assert!(said.contains("leave --device"), "{said}");
+        assert!(std::fs::read(place.image()).unwrap() == before, "{made}, {asked}: it was changed");
+        for own in [&own[..], &["--ftl", "default"]] {
+            let _server = place.start_with(own);
+            let reply = place.client("").call(cmd::READ, 0, 8192, 4096, &[]).unwrap();
+            assert!(reply.data[0].1 == bytes, "{made}");
+        }
+    }
 }

@@ -399,8 +399,11 @@ fn copies(image: &std::path::Path, lpn: u32) -> String {
     let image = Image::open(image, false).unwrap();
     let g = &image.superblock;
     let per_line = g.luns * g.pages;
-    let mut text =
-        format!("{:?}, trimmed at {}\n", image.state(), image.read_trims().unwrap()[lpn as usize]);
+    let mut text = format!(
+        "{:?}, trimmed at {:?}\n",
+        image.state(),
+        image.read_trims().unwrap()[lpn as usize]
+    );
     image
         .each_unit(|unit, found| {
             let Found::Whole(r) = found else { return };

@@ -35,12 +35,17 @@ fn written(place: &Place, seed: u64, kill: bool) -> Vec<u8> {
 fn file(place: &Place) -> std::fs::File {
     std::fs::OpenOptions::new().read(true).write(true).open(place.image()).unwrap()
 }
+/// Where the stamps of trims begin.
+fn trims_at(image: &Image) -> u64 {
+    let s = &image.superblock;
+    (81920 + 16 * u64::from(s.luns) * u64::from(s.lines)).next_multiple_of(4096)
+}
 /// Where the records of units begin and how long one is; where data begin.
 fn layout(image: &Image) -> (u64, u64, u64) {
     let s = &image.superblock;
     let up = |n: u64, to: u64| n.div_ceil(to) * to;
     let blocks = u64::from(s.luns) * u64::from(s.lines);
-    let trims = up(81920 + 16 * blocks, 4096);
+    let trims = trims_at(image);
     let records = up(trims + 8 * s.sectors, 4096);
     let record = up(36 + 12 * u64::from(s.unit_sectors), 64);
     (records, record, up(records + blocks * u64::from(s.pages) * record, 1 << 20))
@@ -273,5 +278,61 @@ fn old_data_are_never_taken_for_new() {
             }
         }
         println!("{what}: {known} of {} sectors known", SIZE / 4096);
+    }
+}
+
+/// Without the stamp of its trim a sector's older copy would be taken for the newest.
+#[test]
+fn a_trim_whose_record_is_lost_does_not_bring_back_older_data() {
+    for kill in [false, true] {
+        let place = Place::new(RAIL);
+        let mut model = written(&place, 3, false);
+        let server = place.start();
+        let mut c = place.client("");
+        for (kind, mib) in [(cmd::TRIM, 3), (cmd::WRITE_ZEROES, 7)] {
+            let at = mib * MIB;
+            assert_eq!(c.call(kind, 0, at as u64, MIB as u32, &[]).unwrap().error, 0);
+            model[at..at + MIB].fill(0);
+        }
+        assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, 0);
+        match kill {
+            true => server.kill(),
+            false => assert_eq!(server.stop().0, Some(0)),
+        }
+        let image = Image::open(&place.image(), false).unwrap();
+        let at = |sector: u64| trims_at(&image) + 8 * sector;
+        let whole = std::fs::read(place.image()).unwrap();
+        // A bit of a stamp, a bit of its checksum, a stamp of nothing.
+        let mut damages: Vec<_> = [(800, 0x01), (1000, 0x80)]
+            .map(|(sector, bit)| {
+                let place = at(sector) + u64::from(bit == 0x80) * 5;
+                (place, vec![whole[place as usize] ^ bit], 1, "1 records of trims are torn")
+            })
+            .into();
+        damages.push((at(801), vec![0; 4], 1, "1 records of trims are torn"));
+        if !kill {
+            // All of those of the first trim: only a drive that was shut down has counted them.
+            damages.push((
+                at(768),
+                vec![0; 8 * 256],
+                SIZE / 4096 - 256,
+                "records of trims are gone",
+            ));
+        }
+        drop(image);
+        for (at, bytes, most, reason) in damages {
+            std::fs::write(place.image(), &whole).unwrap();
+            file(&place).write_all_at(&bytes, at).unwrap();
+            let what = format!("kill {kill}, {} bytes at {at}", bytes.len());
+            let (status, text) = check(&place, &[]);
+            assert!(status == Some(1) && text.contains(reason), "{what}: {text}");
+            let said = place.try_start(&[]).err().unwrap_or_else(|| panic!("{what}: it started"));
+            assert!(said.contains(reason) && said.contains("--salvage"), "{what}: {said}");
+            let known = salvaged(&place, &model, &what);
+            assert!(known < SIZE / 4096 && known >= SIZE / 4096 - most, "{what}: {known} known");
+            let server = place.start_with(&["--salvage"]);
+            assert_eq!(read(&place, &model, &what), known, "{what}");
+            assert_eq!(server.stop().0, Some(0));
+        }
     }
 }

@@ -190,3 +190,35 @@ fn what_was_flushed_is_read_at_every_start_of_a_drive_that_wears_out() {
     }
     assert!(in_all > 0, "no drive has come to its end");
 }
+
+/// Blocks that failed, as the image has them.
+fn failed(place: &Place) -> Vec<usize> {
+    let table = Image::open(&place.image(), false).unwrap().read_blocks().unwrap();
+    let is_bad = |found: &Found<BlockRecord>| matches!(found, Found::Whole(block) if block.bad);
+    (0..table.len()).filter(|&block| is_bad(&table[block])).collect()
+}
+/// A conventional drive empties a block after a program of it failed, if it has space for that, and reads it until then.
+#[test]
+fn a_shutdown_does_not_forget_the_blocks_that_failed() {
+    let faults = "--set nand.faults.program_fail_ppb=2000000";
+    let place = Place::new(&format!("--size 16M --device z-ssd-small --time-scale 0 {faults}"));
+    let mut seen = Vec::new();
+    for round in 0..3u8 {
+        let server = place.start();
+        let mut c = place.client("");
+        for at in 0..16 {
+            let data = vec![round; 1 << 20];
+            // It may run out of spare blocks.
+            let reply = c.call(cmd::WRITE, cmd::FLAG_FUA, at << 20, 1 << 20, &data).unwrap();
+            assert!(matches!(reply.error, 0 | errno::EIO), "{}", server.so_far());
+        }
+        drop(c);
+        server.kill();
+        let before = failed(&place);
+        assert!(seen.iter().all(|block| before.contains(block)), "{seen:?}, then {before:?}");
+        assert_eq!(place.start().stop().0, Some(0));
+        seen = failed(&place);
+        assert!(before.iter().all(|block| seen.contains(block)), "{before:?}, then {seen:?}");
+    }
+    assert!(!seen.is_empty(), "no block failed");
+}
