@@ -110,15 +110,20 @@ fn shaped<'a>(job: &'a str, shape: (u64, u32, bool, &str)) -> Case<'a> {
         .set(&format!("nand.channel_order={order}"))
 }
 
-/// I/Os a second from so many of a job on: what a run does first, and how it ends, are left out.
+/// I/Os a second of a job from so many on, however often it goes through the drive: what a run does first, and how it
+/// ends, are left out.
 fn rate_later(
-    job: impl Fn(u64) -> String,
+    [rw, bs]: [&str; 2],
+    depth: u32,
     shape: (u64, u32, bool, &str),
-    from: u64,
-    to: u64,
+    [from, to]: [u64; 2],
 ) -> (f64, Derived) {
+    let bytes = if bs == "4k" { 4096 } else { LARGE };
     let ns = |ios: u64| {
-        let job = job(ios);
+        let job = format!(
+            "[a]\nioengine=libaio\nrw={rw}\nbs={bs}\niodepth={depth}\nnorandommap\nio_size={}\n",
+            ios * bytes
+        );
         let case = shaped(&job, shape).age(Age::Filled);
         let derived = derive(&case.config().unwrap());
         (case.run().unwrap().result.machine.simulated_ns as f64, derived)
@@ -131,12 +136,15 @@ fn rate_later(
 fn random_reads_of_drives_of_any_shape_are_between_the_rates_that_are_derived() {
     for shape in shapes() {
         for depth in [1, 8, 32, 128, 512] {
-            let (rate, derived) = rate_later(|ios| reads(depth, ios), shape, 10_000, 40_000);
+            let (rate, derived) = rate_later(["randread", "4k"], depth, shape, [10_000, 40_000]);
             let at = derived.random_read_at.iter().find(|at| at.depth == depth).unwrap();
             let [low, high] = [at.least, at.most].map(|bound| bound / rate - 1.0);
             println!("{shape:?} at {depth}: {rate:.0}, least {low:+.3}, most {high:+.3}");
-            // Where reads are about as many as LUNs, those of a round begin together: some 5 % less.
-            assert!(low < 0.06 && high > -0.03, "{shape:?} at {depth}: {rate:.0} of {at:?}");
+            // With a register and a channel that is full, reads that pile up at one channel leave others idle: no form
+            // here has that, and a few reads of a few LUNs are up to a tenth below the least.
+            let full = derived.random_read.least().name == "channels";
+            let allowed = if shape.2 && full { 0.1 } else { 0.03 };
+            assert!(low < allowed && high > -0.03, "{shape:?} at {depth}: {rate:.0} of {at:?}");
             // LUNs that are never idle do what the bounds say, whatever the channel.
             if depth == 512 && (shape.2 || shape.3 == "commands-first") {
                 assert!(high < 0.05, "{shape:?}: {rate:.0} of {at:?}");
@@ -148,8 +156,7 @@ fn random_reads_of_drives_of_any_shape_are_between_the_rates_that_are_derived() 
 #[test]
 fn reads_in_order_have_the_rate_that_is_derived_in_either_order_of_the_channel() {
     for shape in shapes() {
-        let job = |ios| reads(128, ios).replace("randread", "read").replace("bs=4k", "bs=128k");
-        let (rate, derived) = rate_later(job, shape, 1000, 4000);
+        let (rate, derived) = rate_later(["read", "128k"], 128, shape, [1000, 4000]);
         let expected = derived.sequential_read.iops();
         let least = derived.sequential_read.least().name;
         println!("{shape:?}: {rate:.0} of {expected:.0}, by {least}");
@@ -163,10 +170,9 @@ fn reads_in_order_have_the_rate_that_is_derived_in_either_order_of_the_channel()
 #[test]
 fn writes_in_order_are_between_the_rates_that_are_derived() {
     for shape in shapes().filter(|shape| shape.3 == "fifo" && !shape.2) {
-        // Past the spare that a drive that was filled has, and twice around.
+        // Past the spare that a drive that was filled has, and four times around.
         let round = u64::from(shape.1) * 1920;
-        let job = |ios| writes("write", "128k", ios);
-        let (rate, derived) = rate_later(job, shape, 2 * round, 6 * round);
+        let (rate, derived) = rate_later(["write", "128k"], 128, shape, [2 * round, 6 * round]);
         let [least, most] = derived.sequential_write.between().unwrap().map(|r| r / LARGE as f64);
         println!("{shape:?}: {rate:.0} of {least:.0} to {most:.0}");
         assert!((0.97 * least..1.03 * most).contains(&rate), "{shape:?}: {rate:.0}");

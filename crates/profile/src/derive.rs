@@ -127,7 +127,7 @@ pub struct AtDepth {
     /// Commands a second.
     pub iops: f64,
     /// Commands a second at least: data wait for their channel as long as the order of the channel and the reads of
-    /// its other LUNs can make them.
+    /// its other LUNs can make them, and LUNs are in step.
     pub least: f64,
     /// Commands a second at most: data never wait for data of another LUN, as long as the channel has time for all.
     pub most: f64,
@@ -746,6 +746,9 @@ impl Rates<'_> {
     ///
     /// Of the others of its channel as many have data as are at work. With a cache register a LUN reads on while its
     /// data wait, and is held only by data that wait for longer than it reads.
+    ///
+    /// A read that comes has just followed one that ended. Where that was at the same LUN, one of all, the next read
+    /// there has just begun, and all of its time is left, not half.
     fn rate_with_waits(&self, depth: u32, visit: &Visit<'_>, waits: Waits, peak: f64) -> f64 {
         let ((_, luns, _), channels) = (self.readers(SECTOR), f64::from(self.g.channels));
         let &Visit { held, data, link, elsewhere } = visit;
@@ -762,7 +765,8 @@ impl Rates<'_> {
                 Waits::ForAll => all,
             };
             last = held(wait);
-            let lun_wait = queue(at_lun, last, (rate * last / luns).min(1.0));
+            let begun = if waits == Waits::Never { 1.0 } else { 1.0 - 1.0 / luns };
+            let lun_wait = queue(at_lun, last, begun * (rate * last / luns).min(1.0));
             let link_stay = link + queue(at_link, link, rate * link);
             rate = f64::from(n) / (elsewhere.max(0.0) + alone + wait + lun_wait + link_stay);
             rate = rate.min(peak);

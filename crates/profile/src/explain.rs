@@ -238,7 +238,7 @@ pub fn explain(config: &Config) -> String {
         .collect();
     out.row("... with so many at a time", format!("{} IOPS", depths.join(", ")));
     if d.random_read_at.iter().any(|at| at.least < 0.94 * at.most) {
-        let text = "at least: data wait for those of their channel's other LUNs; at most: only where the channel is full";
+        let text = "least: data wait for those of other LUNs of their channel; most: only for a channel that is full";
         out.row("", text);
     }
     if let Some(iops) = d.random_read_in_phase {
