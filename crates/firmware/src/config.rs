@@ -66,14 +66,14 @@ pub struct FirmwareConfig {
     /// Units that the collector may owe users before they wait, and so the most that it reads at a time. Absent: one
     /// a LUN.
     pub gc_lag: Option<u32>,
-    /// Blocks erased at a time, while users find space.
+    /// Blocks erased at a time, while users neither wait nor are without space.
     pub gc_erases: u32,
     /// Sectors that users write between two writes of the whole map to flash, which goes page by page in
     /// turn. They tell of trims after a power cut. Absent: the map is not written, and what was trimmed
     /// may come back.
     pub checkpoint_sectors: Option<u64>,
     /// Bytes of memory for the map, which is on flash then, with the pages used last in memory; a command waits for
-    /// those of its sectors. 0: all of it is in memory.
+    /// those of its sectors. 0, or enough for all of its pages: it is in memory.
     pub map_bytes: u64,
     /// After this long without a command the collector goes on by itself, up to `idle_free`.
     pub idle_after: Span,
@@ -199,6 +199,12 @@ impl Plan {
             false => Err(bad("slc_static", "leaves no superblock for native cells: set it lower")),
         }
     }
+    /// Memory has room for a part of the map of a drive without bad blocks, the largest that there is.
+    pub fn holds_part(g: &Geometry, c: &FirmwareConfig, over_provisioning: f64) -> bool {
+        let sectors = (g.sectors() as f64 * (1.0 - over_provisioning / 100.0)) as u64;
+        let page = g.sector.bytes();
+        c.map_bytes > 0 && c.map_bytes / page < sectors.div_ceil(page / 4)
+    }
     /// Users' data go to superblocks with a bit a cell first.
     #[inline]
     pub fn has_slc(&self) -> bool {
@@ -283,17 +289,22 @@ impl Plan {
         let sectors = capacity.sectors().unwrap_or((total as f64 * share) as u64);
         // An entry is of 4 bytes.
         let entries = (g.sector.bytes() / 4) as u32;
-        let pages = match c.checkpoint_sectors {
-            None if c.map_bytes == 0 => 0,
-            Some(0) => return Err(bad("checkpoint_sectors", "must be at least 1")),
-            _ => sectors.div_ceil(entries.into()) as u32,
-        };
+        let all_pages = sectors.div_ceil(entries.into()) as u32;
         let page = g.sector.bytes();
         if c.map_bytes > 0 && c.map_bytes < 2 * page {
             let why = format!("is {}, must hold two pages of the map: {}", c.map_bytes, 2 * page);
             return Err(bad("map_bytes", why + ", or be 0, for a map that is in memory"));
         }
-        let room = (c.map_bytes / page).min(pages.into()) as u32;
+        // Where memory has room for all pages none ever gives way: that is a map in memory.
+        let room = match c.map_bytes / page {
+            room if room < u64::from(all_pages) => room as u32,
+            _ => 0,
+        };
+        let pages = match c.checkpoint_sectors {
+            None if room == 0 => 0,
+            Some(0) => return Err(bad("checkpoint_sectors", "must be at least 1")),
+            _ => all_pages,
+        };
         // Superblocks that hold it three times; one that is written, and those that moving takes.
         let map_blocks = (3 * u64::from(pages)).div_ceil(block.max(1) * u64::from(unit));
         let of_maps = match room {

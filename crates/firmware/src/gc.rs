@@ -5,7 +5,8 @@ use crate::map::{NOBODY, Where};
 use crate::space::{State, Superblock, SuperblockId};
 use crate::write::{GC, HOST, MAPS, STREAMS, WARM};
 use crate::{Firmware, Op};
-use wordline_nand::{BlockId, Class, Ppa};
+use std::collections::VecDeque;
+use wordline_nand::{BlockId, Class, LunId, Ppa};
 use wordline_translation::Action;
 
 /// Debt is counted in parts of sectors.
@@ -56,8 +57,9 @@ struct Drained {
     turn: u64,
     /// And these pages of the map, which tell that what was trimmed here has no older copy either.
     pages: Vec<u32>,
-    /// The next of its LUNs to erase; erasures under way.
-    next: u32,
+    /// Whether its erasure began; its LUNs that are still to be erased, in turn; erasures under way.
+    begun: bool,
+    luns: VecDeque<LunId>,
     erasing: u32,
 }
 
@@ -375,7 +377,15 @@ impl Firmware {
         self.refresh.ended();
         self.gc.drained_units += self.space.worth(s);
         let pages = self.untold(s);
-        self.gc.drained.push(Drained { superblock: s, turn: 0, pages, next: 0, erasing: 0 });
+        let luns = self.space.luns_of(s).collect();
+        self.gc.drained.push(Drained {
+            superblock: s,
+            turn: 0,
+            pages,
+            begun: false,
+            luns,
+            erasing: 0,
+        });
         self.hold_erasure(s);
         true
     }
@@ -450,7 +460,7 @@ impl Firmware {
             return;
         }
         let page = lpn / self.plan.entries;
-        for d in self.gc.drained.iter_mut().filter(|d| d.next == 0) {
+        for d in self.gc.drained.iter_mut().filter(|d| !d.begun) {
             if !d.pages.contains(&page) {
                 d.pages.push(page);
             }
@@ -551,7 +561,23 @@ impl Firmware {
     /// reads it.
     pub(crate) fn erase(&mut self) -> bool {
         let most = if self.is_scarce() { u32::MAX } else { self.config.gc_erases };
+        self.erase_drained(most, false)
+    }
+    /// Users wait, and all is done that can be: the collector waits for reads that an erasure holds up, and LUNs have
+    /// nothing to program before those are over. One after the other they would each hold it up; those that are
+    /// idle erase now, so that it waits once for all.
+    pub(crate) fn erase_on_idle(&mut self) -> bool {
+        !self.waiting.is_empty() && self.idle_luns > 0 && self.erase_drained(u32::MAX, true)
+    }
+    /// No more than so many at a time. `around`: LUNs that are busy are left for later, not waited for.
+    fn erase_drained(&mut self, most: u32, around: bool) -> bool {
+        // However many of others are erased now.
+        let is_over = |d: &Drained| d.begun && d.luns.is_empty() && d.erasing == 0;
         let mut begun = false;
+        while let Some(d) = self.gc.drained.iter().find(|d| is_over(d)) {
+            self.freed(d.superblock);
+            begun = true;
+        }
         let mut i = 0;
         while i < self.gc.drained.len() && self.gc.erasing < most {
             if !self.gc.drained[i].pages.is_empty() {
@@ -564,34 +590,37 @@ impl Firmware {
                 i += 1;
                 continue;
             }
-            let mut d = self.gc.drained[i].clone();
-            let first = d.superblock % self.space.groups * self.space.luns;
-            while d.next < self.space.luns && self.gc.erasing < most {
-                let lun = first + d.next;
-                let block = self.space.block(d.superblock, lun);
+            let (s, mut luns) = (d.superblock, std::mem::take(&mut self.gc.drained[i].luns));
+            self.gc.drained[i].begun = true;
+            let mut next = 0;
+            while next < luns.len() && self.gc.erasing < most {
+                let lun = luns[next];
+                let block = self.space.block(s, lun);
                 if self.space.failed.clear(block as usize) {
                     self.counters.blocks_retired += u64::from(self.space.bad.set(block as usize));
                 }
                 if !self.space.is_bad(block) && self.space.pages[block] > 0 {
                     if self.busy[lun] {
-                        break;
+                        if !around {
+                            break;
+                        }
+                        next += 1;
+                        continue;
                     }
                     self.occupy(lun, true);
-                    d.erasing += 1;
+                    self.gc.drained[i].erasing += 1;
                     self.gc.erasing += 1;
                     begun = true;
-                    let (op, ppa) = (
-                        Op::Erase { block, superblock: d.superblock },
-                        self.space.first_of_block(block),
-                    );
+                    let op = Op::Erase { block, superblock: s };
+                    let ppa = self.space.first_of_block(block);
                     self.issue(op, |op| Action::Erase { op, ppa });
                 }
-                d.next += 1;
+                luns.remove(next);
             }
-            let (superblock, over) = (d.superblock, d.next == self.space.luns && d.erasing == 0);
-            self.gc.drained[i] = d;
-            if over {
-                self.freed(superblock);
+            let d = &mut self.gc.drained[i];
+            d.luns = luns;
+            if d.luns.is_empty() && d.erasing == 0 {
+                self.freed(s);
                 begun = true;
                 continue;
             }

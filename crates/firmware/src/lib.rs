@@ -274,7 +274,7 @@ impl Firmware {
             let erased = self.erase();
             let programmed = self.program();
             let collected = self.collect();
-            if fetched || admitted || erased || programmed || collected {
+            if fetched || admitted || erased || programmed || collected || self.erase_on_idle() {
                 continue;
             }
             let waits = !self.waiting.is_empty()

@@ -22,7 +22,11 @@ const CHANGED: u32 = 1 << 31;
 const STATES: [State; 5] = [State::Free, State::Open, State::Closed, State::Victim, State::Retired];
 
 /// What must be the same when the drive is loaded; as many as pblk has, of which the last tells whose it is.
-fn shape(g: &Geometry, config: &FirmwareConfig) -> Result<[(&'static str, u32); 10], BadValue> {
+fn shape(
+    g: &Geometry,
+    over_provisioning: f64,
+    config: &FirmwareConfig,
+) -> Result<[(&'static str, u32); 10], BadValue> {
     // Lines that always are, and one.
     let slc_lines = Plan::slc_lines(g, config)?;
     let slc = if slc_lines > 0 || config.slc_dynamic > 0.0 { 1 + slc_lines } else { 0 };
@@ -38,7 +42,10 @@ fn shape(g: &Geometry, config: &FirmwareConfig) -> Result<[(&'static str, u32); 
         // Written now and then; or there, and in memory in part.
         (
             "maps on flash",
-            if config.map_bytes > 0 { 2 } else { config.checkpoint_sectors.is_some().into() },
+            match Plan::holds_part(g, config, over_provisioning) {
+                true => 2,
+                false => config.checkpoint_sectors.is_some().into(),
+            },
         ),
         // Where hot data are apart what is moved of them is, too.
         ("kinds of lines", if config.hot_share > 0.0 { 5 } else { 4 }),
@@ -68,7 +75,8 @@ impl Firmware {
         if !self.is_quiet() || !self.gc_rests() {
             return Err(io::Error::other("commands or flash operations are in flight"));
         }
-        let shape = shape(&self.g, &self.config).map_err(|e| io::Error::other(e.to_string()))?;
+        let shape = shape(&self.g, self.over_provisioning, &self.config)
+            .map_err(|e| io::Error::other(e.to_string()))?;
         let mut out = SavedOut::new(to, &shape, self.over_provisioning, self.plan.sectors)?;
         let blocks = self.g.lines * self.g.luns;
         for block in 0..blocks {
@@ -155,8 +163,12 @@ impl Firmware {
         config: &FirmwareConfig,
         from: &mut dyn StateSource,
     ) -> Result<Firmware, LoadError> {
-        let (mut input, sectors) =
-            SavedIn::new(from, &shape(g, config)?, over_provisioning, g.sectors())?;
+        let (mut input, sectors) = SavedIn::new(
+            from,
+            &shape(g, over_provisioning, config)?,
+            over_provisioning,
+            g.sectors(),
+        )?;
         let r = &mut input;
         let mut blocks: IdVec<BlockId, _> = IdVec::new();
         for _ in 0..g.lines * g.luns {

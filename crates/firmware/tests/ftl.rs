@@ -4,7 +4,7 @@ mod common;
 
 use common::{Drive, Faults, Kind, Reading, ctx};
 use std::collections::BTreeMap;
-use wordline_base::{Lpn, Rng};
+use wordline_base::{Ctx, Lpn, Rng};
 use wordline_firmware::Firmware;
 use wordline_translation::{Action, Capacity, Place, Source, Translation};
 
@@ -28,8 +28,9 @@ fn reads_find_the_newest_under_random_commands_and_faults() {
         let (mut looking, mut found) = (BTreeMap::new(), Vec::new());
         let mut open: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
         let (mut reading, mut pieces): (Vec<Reading>, _) = (Vec::new(), Vec::new());
+        let has_cached_map = kind.has_cached_map();
         for tag in 0..4000u32 {
-            let more = tag < 3900 || !kind.has_cached_map();
+            let more = tag < 3900 || !has_cached_map;
             let among = if rng.below(3) == 0 { sectors } else { hot };
             let lpn = rng.below(among.into()) as u32;
             let most = rng.pick(&[1, 1, 4, 40]).min(sectors - lpn);
@@ -161,6 +162,7 @@ fn pause(ftl: &mut Firmware, ctx: &mut wordline_base::Ctx, kind: &Kind) {
 #[test]
 fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
     let (mut cuts, mut kept, mut trims, mut open_cuts, mut pages) = (0, 0, 0, 0, 0);
+    let mut worn_out = 0;
     // Some seeds more of drives that nearly ran out of blocks.
     let drawn = (0..220).map(|seed| (seed, Kind::draw(seed)));
     for (seed, mut kind) in drawn.chain([539, 677, 839].map(|seed| (seed, Kind::plain(seed)))) {
@@ -275,14 +277,17 @@ fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
             kept += media.kept.buffer.len();
             let (op, g) = (kind.over_provisioning, &kind.g);
             ctx = common::ctx(sectors.into());
-            let again = Firmware::recover(
-                g,
-                op,
-                &kind.config,
-                Capacity::Kept(sectors.into()),
-                &media,
-                &mut ctx.stamps,
-            );
+            let all = u64::from(sectors);
+            let recover = |capacity, ctx: &mut Ctx| {
+                Firmware::recover(g, op, &kind.config, capacity, &media, &mut ctx.stamps)
+            };
+            let again = recover(Capacity::Kept(all), &mut ctx);
+            // Blocks that failed may have left too little to go on with.
+            let is_worn = again.is_err() && drive.faults.erase > 0;
+            let again = match is_worn {
+                true => recover(Capacity::Worn(all), &mut ctx),
+                false => again,
+            };
             ftl = again.unwrap_or_else(|e| panic!("{what}: {e}"));
             ftl.check_invariants().unwrap_or_else(|e| panic!("{what}: {e}"));
             pages += drive.check_map(&ftl, true, &what);
@@ -320,6 +325,10 @@ fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
                 promised[lpn as usize] = h.len() - 1;
                 ctx.stamps.set_newest(Lpn(lpn), found);
             }
+            if is_worn {
+                worn_out += 1;
+                break;
+            }
             ctx.stamps.begin_above(tag);
             ftl.start(&mut ctx);
             drive.drain(&mut ftl, ctx.now);
@@ -327,8 +336,9 @@ fn a_power_cut_at_any_event_loses_nothing_that_was_promised() {
     }
     println!(
         "{cuts} cuts, {open_cuts} with operations under way, {kept} sectors kept, {trims} trims, {pages} pages \
-         of maps"
+         of maps, {worn_out} worn out"
     );
+    assert!(worn_out < 5, "{worn_out} drives are worn out");
     assert!(pages > 1000 && open_cuts > 100 && kept > 100 && trims > 100);
 }
 

@@ -62,7 +62,7 @@ fn look_up(ftl: &mut Firmware, drive: &mut Drive, ctx: &mut Ctx, lpn: u32, secto
 
 #[test]
 fn pages_give_way_in_the_order_of_their_use() {
-    for room in [2, 7, 60, 5000] {
+    for room in [2, 7, 60, 1100] {
         let (mut ftl, mut drive, mut ctx) = filled(25.0, room);
         begin(&mut ftl, &mut drive, &mut ctx);
         let (pages, entries) = ftl.map_pages();
@@ -264,6 +264,43 @@ fn write(ftl: &mut Firmware, ctx: &mut Ctx, tag: u32, lpn: Lpn) {
     let submitted = ctx.stamps.submit(lpn, 1);
     ctx.stamps.bind(tag, submitted);
     ftl.write(ctx, tag, lpn, 1, false, Source::Host);
+}
+
+/// Memory with room for all pages of the map is a map in memory: nothing of it is on flash, and no superblock is kept
+/// for it.
+#[test]
+fn memory_for_all_of_the_map_is_as_no_limit() {
+    let g = drive_geometry();
+    for checkpoint_sectors in [None, Some(20_000)] {
+        let run = |map_bytes: u64| {
+            let config =
+                FirmwareConfig { map_bytes, checkpoint_sectors, ..FirmwareConfig::default() };
+            let mut ftl = Firmware::new(&g, 15.0, &config, &mut |_, _| false).unwrap();
+            let all = ftl.sectors();
+            let mut ctx = ctx(all);
+            ftl.fill(&mut ctx.stamps).unwrap();
+            let mut rng = Rng::from_seed(5);
+            let mut lpns = [0; 64];
+            for _ in 0..3 * all / 64 {
+                lpns.fill_with(|| rng.below(all) as u32);
+                ftl.overwrite(&mut ctx.stamps, &lpns).unwrap();
+            }
+            ftl.settle();
+            ftl.check_invariants().unwrap();
+            let mut state = Vec::new();
+            ftl.save(&mut state).unwrap();
+            (ftl.looks_up(), ftl.marks(), ftl.sectors(), *ftl.counters(), state)
+        };
+        let free = run(0);
+        let pages = free.2.div_ceil(SECTOR / 4);
+        println!("{pages} pages, {:?}", free.3.gc_sectors as f64 / free.3.user_sectors as f64);
+        assert!(!free.0);
+        for room in [pages, pages + 1, 1000 * pages] {
+            assert!(run(room * SECTOR) == free, "{checkpoint_sectors:?}, room for {room}");
+        }
+        let part = run((pages - 1) * SECTOR);
+        assert!(part.0 && part.1 != free.1, "a page less is a part");
+    }
 }
 
 #[test]

@@ -436,39 +436,51 @@ fn wear_is_levelled_if_asked() {
 }
 
 /// Users who never pause have what the LUNs do if none is ever idle: for each sector WA / s programs and reads of
-/// victims, s the sectors of a unit, and as many erasures by the pages of a block.
-#[test]
-fn users_who_do_not_pause_have_what_luns_at_work_give() {
+/// victims, s the sectors of a unit, and as many erasures by the pages of a block. The share of that which they have.
+fn share_of_luns_at_work(config: FirmwareConfig, erase: Span) -> f64 {
     let (luns, pages, s) = (16, 64, 8);
     let g = geometry(4, luns, 100, pages, s);
-    let run = |config: FirmwareConfig| {
-        let (mut ftl, mut ctx, wa, _) = aged(&g, 15.0, config, 6);
-        let all = ftl.sectors();
-        let mut places = Rng::from_seed(9);
-        let mut burst = Burst::new(&mut ftl, &mut ctx);
-        burst.draw(&mut ftl, &mut ctx, 20_000, |_| places.below(all) as u32);
-        let before = *ftl.counters();
-        let took = burst.draw(&mut ftl, &mut ctx, 60_000, |_| places.below(all) as u32);
-        let c = *ftl.counters();
-        let wa_in_time = (c.programmed_sectors - before.programmed_sectors) as f64
-            / (c.user_sectors - before.user_sectors) as f64;
-        assert!((wa_in_time / wa - 1.0).abs() < 0.05, "{wa_in_time} {wa}");
-        let one = TIMES.program.as_secs_f64()
-            + TIMES.read.as_secs_f64()
-            + TIMES.erase.as_secs_f64() / f64::from(pages);
-        let theory = f64::from(luns * s) / (wa_in_time * one);
-        let found = 60_000.0 / took.as_secs_f64();
-        println!("WA {wa_in_time:.2}: {found:.0} sectors a second of {theory:.0}");
-        found / theory
-    };
+    let (mut ftl, mut ctx, wa, _) = aged(&g, 15.0, config, 6);
+    let all = ftl.sectors();
+    let mut places = Rng::from_seed(9);
+    let mut burst = Burst::new(&mut ftl, &mut ctx);
+    burst.drive.times.erase = erase;
+    burst.draw(&mut ftl, &mut ctx, 20_000, |_| places.below(all) as u32);
+    let before = *ftl.counters();
+    let took = burst.draw(&mut ftl, &mut ctx, 60_000, |_| places.below(all) as u32);
+    let c = *ftl.counters();
+    let wa_in_time = (c.programmed_sectors - before.programmed_sectors) as f64
+        / (c.user_sectors - before.user_sectors) as f64;
+    assert!((wa_in_time / wa - 1.0).abs() < 0.05, "{wa_in_time} {wa}");
+    let one = (TIMES.program + TIMES.read).as_secs_f64() + erase.as_secs_f64() / f64::from(pages);
+    let theory = f64::from(luns * s) / (wa_in_time * one);
+    let found = 60_000.0 / took.as_secs_f64();
+    println!("WA {wa_in_time:.2}: {found:.0} sectors a second of {theory:.0}");
+    found / theory
+}
+
+#[test]
+fn users_who_do_not_pause_have_what_luns_at_work_give() {
+    let run = |config| share_of_luns_at_work(config, TIMES.erase);
     let with = |lag: u32, units: u32| {
-        let (gc_lag, gc_units) = (Some(lag * luns / 4), Some(units * luns / 4));
+        let (gc_lag, gc_units) = (Some(lag * 4), Some(units * 4));
         run(FirmwareConfig { gc_lag, gc_units, ..FirmwareConfig::default() })
     };
     // With little in memory the collector leaves LUNs idle while users wait.
     let (few, own, many) = (with(1, 2), run(FirmwareConfig::default()), with(16, 32));
     println!("{few:.3}, {own:.3} by default, {many:.3}");
     assert!(few < 0.75 && (0.85..1.01).contains(&own) && (0.96..1.01).contains(&many));
+}
+
+/// Where an erasure takes as long as a third of a block's programs, as all of them, and three times as long, LUNs that
+/// the collector leaves idle meanwhile erase as well: otherwise it waits for one after the other.
+#[test]
+fn long_erasures_take_their_own_time_of_users_who_do_not_pause_and_no_more() {
+    for ms in [20, 60, 180] {
+        let share = share_of_luns_at_work(FirmwareConfig::default(), Span::from_ms(ms));
+        println!("erasures of {ms} ms: {share:.3}");
+        assert!((0.85..1.01).contains(&share), "{ms} ms: {share:.3}");
+    }
 }
 
 /// Under load every LUN has a program to do whenever it is idle: erasures are not to wait for a pause.

@@ -91,6 +91,8 @@ pub struct Peak {
     pub bounds: Vec<Bound>,
     /// What the drive draws for a byte of it beside what it draws always, in joules.
     pub joules: f64,
+    /// Of programs, the rate of LUNs that all program at one time, after which all of their data wait for each other.
+    pub in_phase: Option<f64>,
 }
 
 impl Peak {
@@ -107,6 +109,14 @@ impl Peak {
     pub fn iops(&self) -> f64 {
         self.bytes_per_s() / self.bytes as f64
     }
+    /// The rates of programs whose LUNs are in phase, and of those whose data never wait as long as the channel has
+    /// time for all. What a run has is between: which LUNs program at one time hangs on when they began.
+    pub fn between(&self) -> Option<[f64; 2]> {
+        let least = self.in_phase?.min(self.bytes_per_s());
+        let others = self.bounds.iter().filter(|b| b.name != WAITING);
+        let most = others.map(|b| b.bytes_per_s).fold(f64::INFINITY, f64::min);
+        Some([least, most])
+    }
 }
 
 /// A rate with a number of commands that are in the drive at a time.
@@ -116,6 +126,11 @@ pub struct AtDepth {
     pub depth: u32,
     /// Commands a second.
     pub iops: f64,
+    /// Commands a second at least: data wait for their channel as long as the order of the channel and the reads of
+    /// its other LUNs can make them, and LUNs are in step.
+    pub least: f64,
+    /// Commands a second at most: data never wait for data of another LUN, as long as the channel has time for all.
+    pub most: f64,
 }
 
 /// A stage of an I/O on an idle drive.
@@ -290,6 +305,9 @@ const LUNS: &str = "LUNs";
 
 /// The bound of LUNs that always have work, with the time for which their data wait for each other.
 const WAITING: &str = "LUNs that wait for channels";
+
+/// The bound of LUNs that all read at one time, after which all of their data wait for each other.
+const IN_PHASE: &str = "LUNs in phase";
 
 /// NVMe: a submission and a completion entry.
 const SQE_BYTES: u64 = 64;
@@ -469,6 +487,17 @@ struct Visit<'a> {
     elsewhere: f64,
 }
 
+/// How long data wait for those of others of their channel.
+#[derive(Clone, Copy, PartialEq)]
+enum Waits {
+    /// They do not: who is always at work has found its place in the round.
+    Never,
+    /// As what comes at random does.
+    AtRandom,
+    /// For the data of all others that are at work: these are in phase.
+    ForAll,
+}
+
 struct Rates<'a> {
     config: &'a Config,
     g: &'a Geometry,
@@ -601,7 +630,13 @@ impl Rates<'_> {
         // A stage that takes no time, and a limit of 0, bound nothing.
         let bounds = bounds.into_iter().filter(|(_, rate)| rate.is_finite() && *rate > 0.0);
         let bounds = bounds.map(|(name, bytes_per_s)| Bound { name, bytes_per_s }).collect();
-        Peak { name, bytes, bounds, joules }
+        Peak { name, bytes, bounds, joules, in_phase: None }
+    }
+    /// Bytes a second of all LUNs that do `bytes` in `lun`, of which their data are on the channel for `channel`, where
+    /// the data of all LUNs of a channel wait for each other.
+    fn all_in_phase(&self, bytes: u64, lun: f64, channel: f64) -> f64 {
+        let others = f64::from(self.g.luns / self.g.channels - 1);
+        f64::from(self.g.luns) * bytes as f64 / (lun + others * channel)
     }
 
     fn read(&self, name: &str, bytes: u64) -> Peak {
@@ -624,6 +659,10 @@ impl Rates<'_> {
         let cores = f64::from(self.config.device.firmware.cores) * bytes as f64;
         let core = self.firmware(false, self.g.sector.holding(bytes)) + map_core;
         let reads = 1.0 + misses * share;
+        // Reads at random leave LUNs idle now and then: what they come to in phase is told beside.
+        let in_order = bytes > SECTOR;
+        let in_phase = in_order.then(|| self.in_phase(piece, held, map_held * share, reads));
+        let in_phase = in_phase.flatten();
         let decoding = self.decoding().map_or(0.0, |(time, _)| time.as_secs_f64());
         let drawn = Drawn {
             bytes: piece as f64,
@@ -638,6 +677,7 @@ impl Rates<'_> {
             vec![
                 (reader, readers * piece as f64 / (held * of_piece + map_held * share)),
                 ("channels", channels / (command + transfer + map_channel * share)),
+                (IN_PHASE, in_phase.unwrap_or(0.0)),
                 ("decoders", self.decoding().map_or(0.0, |(_, rate)| rate / reads)),
                 ("firmware", cores / core),
                 ("commands in flight", in_flight / latency),
@@ -667,8 +707,15 @@ impl Rates<'_> {
         let depths = [1, 8, 32, 128, 512, 1024].into_iter().filter(|&depth| depth <= most);
         depths
             .map(|depth| {
-                let iops = self.rate_of_reads(depth, &visit).min(peak.iops());
-                AtDepth { depth, iops }
+                let peak = peak.iops();
+                let most = self.rate_with_waits(depth, &visit, Waits::Never, peak);
+                let waits = match self.config.nand.cache_register || self.comes_in_phase() {
+                    true => Waits::ForAll,
+                    false => Waits::AtRandom,
+                };
+                let least = self.rate_with_waits(depth, &visit, waits, peak).min(most);
+                let iops = self.rate_of_reads(depth, &visit).min(peak).clamp(least, most);
+                AtDepth { depth, iops, least, most }
             })
             .collect()
     }
@@ -695,19 +742,69 @@ impl Rates<'_> {
         rate
     }
 
-    /// A command waits for the data of all other LUNs of its channel, or of all other planes.
-    fn read_in_phase(&self, peak: &Peak) -> Option<f64> {
+    /// The same where data wait as is said, and where no LUN reads faster than the peak allows.
+    ///
+    /// Of the others of its channel as many have data as are at work. With a cache register a LUN reads on while its
+    /// data wait, and is held only by data that wait for longer than it reads.
+    ///
+    /// A read that comes has just followed one that ended. Where that was at the same LUN, one of all, the next read
+    /// there has just begun, and all of its time is left, not half.
+    fn rate_with_waits(&self, depth: u32, visit: &Visit<'_>, waits: Waits, peak: f64) -> f64 {
+        let ((_, luns, _), channels) = (self.readers(SECTOR), f64::from(self.g.channels));
+        let &Visit { held, data, link, elsewhere } = visit;
+        let others = luns / channels - 1.0;
+        let alone = held(0.0);
+        let (mut rate, mut last) = (0.0, alone);
+        let [mut at_lun, mut at_channel, mut at_link] = [0.0; 3];
+        let queue = |there: f64, held: f64, busy: f64| held * (there - busy / 2.0).max(0.0);
+        for n in 1..=depth {
+            let all = others * data * (rate * last / luns).min(1.0);
+            let wait = match waits {
+                Waits::Never => 0.0,
+                Waits::AtRandom => all.min(data * at_channel * others / (others + 1.0)),
+                Waits::ForAll => all,
+            };
+            last = held(wait);
+            let begun = if waits == Waits::Never { 1.0 } else { 1.0 - 1.0 / luns };
+            let lun_wait = queue(at_lun, last, begun * (rate * last / luns).min(1.0));
+            let link_stay = link + queue(at_link, link, rate * link);
+            rate = f64::from(n) / (elsewhere.max(0.0) + alone + wait + lun_wait + link_stay);
+            rate = rate.min(peak);
+            at_lun = rate * (last + lun_wait) / luns;
+            at_channel = rate * (data + wait) / channels;
+            at_link = rate * link_stay;
+        }
+        rate
+    }
+
+    /// LUNs of a channel that always have reads to do come in phase: a command waits for the data of all others.
+    fn comes_in_phase(&self) -> bool {
         let n = &self.config.nand;
-        if n.cache_register || n.channel_order == ChannelOrder::CommandsFirst {
+        !n.cache_register && n.channel_order == ChannelOrder::Fifo
+    }
+    /// Bytes a second of reads of so many bytes at each LUN, or at all planes that have a part of them, where these are
+    /// never idle and come in phase. `held` is the time of a read, `map` of a LUN's for pages of the map, `reads` what
+    /// is read with these.
+    fn in_phase(&self, piece: u64, held: f64, map: f64, reads: f64) -> Option<f64> {
+        if !self.comes_in_phase() {
             return None;
         }
-        let (reader, readers, _) = self.readers(SECTOR);
+        let (_, readers, of_piece) = self.readers(piece);
+        let own = self.transfer(piece) / of_piece;
         let others = readers / f64::from(self.g.channels) - 1.0;
-        let bound = peak.bounds.iter().find(|b| b.name == reader)?;
-        let held = readers * SECTOR as f64 / bound.bytes_per_s;
-        let reads = 1.0 + self.map_misses(1, true);
-        let round = held + reads * others * self.transfer(SECTOR);
-        Some(readers / round).filter(|&iops| iops < peak.iops())
+        // A plane has a part of the data alone.
+        let alone = held - self.transfer(piece) + own;
+        let round = (alone + others * own) * of_piece + map + (reads - 1.0) * others * own;
+        Some(readers * piece as f64 / round)
+    }
+    /// Reads of 4 KiB a second, where LUNs in phase bound them below what they do alone.
+    fn read_in_phase(&self, peak: &Peak) -> Option<f64> {
+        let t_read = self.config.nand.t_read.mean().as_secs_f64();
+        let held = self.held(t_read, self.transfer(SECTOR));
+        let misses = self.map_misses(1, true);
+        let [map, ..] = self.map_read();
+        let rate = self.in_phase(SECTOR, held, misses * map, 1.0 + misses)?;
+        Some(rate / SECTOR as f64).filter(|&iops| iops < peak.iops())
     }
 
     /// `wa`: without pages of the map.
@@ -833,7 +930,7 @@ impl Rates<'_> {
             channel: work.channel,
             core: core * unit as f64 / bytes as f64,
         };
-        self.limited(
+        let peak = self.limited(
             name,
             bytes,
             vec![
@@ -847,7 +944,9 @@ impl Rates<'_> {
                 ("limit write_iops", l.write_iops as f64 * bytes as f64),
             ],
             drawn,
-        )
+        );
+        let in_phase = Some(self.all_in_phase(unit, work.lun, work.channel));
+        Peak { in_phase, ..peak }
     }
 
     /// Writes of 4 KiB over sectors that hold data: each programs a unit, and has read the rest of it.
@@ -877,7 +976,7 @@ impl Rates<'_> {
         (drawn.channel, drawn.core) = (channel, work);
         let l = &self.config.device.limits;
         let of = |count: u32, time: f64| f64::from(count) * SECTOR as f64 / time;
-        self.limited(
+        let peak = self.limited(
             "random write, 4 KiB, in place".into(),
             SECTOR,
             vec![
@@ -891,7 +990,9 @@ impl Rates<'_> {
                 ("limit write_iops", l.write_iops as f64 * SECTOR as f64),
             ],
             drawn,
-        )
+        );
+        let in_phase = Some(self.all_in_phase(SECTOR, lun, channel));
+        Peak { in_phase, ..peak }
     }
 
     /// What a read at random waits for a page of the map that memory does not have, on average.

@@ -75,6 +75,15 @@ impl Lines {
         if !others.is_empty() {
             self.row("", format!("then {}", others.join(", ")));
         }
+        if let Some([least, most]) = peak.between().filter(|[least, most]| *least < 0.94 * most) {
+            let [least, most] = [least, most].map(|rate| si(rate, "B/s"));
+            let text = format!(
+                "from {} of LUNs that all program at one time to {}, where no data wait: a run may come to either",
+                least.trim(),
+                most.trim()
+            );
+            self.row("", text);
+        }
     }
     fn mapping(&mut self, c: &Capacity, memory: &str, config: &Config, misses: f64) {
         let map = binary(c.user_sectors * 4);
@@ -217,9 +226,21 @@ pub fn explain(config: &Config) -> String {
     let depths: Vec<_> = d
         .random_read_at
         .iter()
-        .map(|at| format!("{}: {}", at.depth, si(at.iops, "").trim_end()))
+        .map(|at| {
+            let [iops, least, most] =
+                [at.iops, at.least, at.most].map(|iops| si(iops, "").trim_end().to_string());
+            // Where the two are closer than runs are to the form, one figure says as much.
+            match at.least < 0.94 * at.most {
+                true => format!("{}: {least} to {most}", at.depth),
+                false => format!("{}: {iops}", at.depth),
+            }
+        })
         .collect();
     out.row("... with so many at a time", format!("{} IOPS", depths.join(", ")));
+    if d.random_read_at.iter().any(|at| at.least < 0.94 * at.most) {
+        let text = "least: data wait for those of other LUNs of their channel; most: only for a channel that is full";
+        out.row("", text);
+    }
     if let Some(iops) = d.random_read_in_phase {
         let text =
             "where LUNs are never idle: a command waits for the data of its channel's others";

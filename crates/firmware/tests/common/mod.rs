@@ -71,8 +71,9 @@ impl Kind {
         kind.over_provisioning += share;
         kind
     }
+    /// It has memory for a part of its map.
     pub fn has_cached_map(&self) -> bool {
-        self.config.map_bytes > 0
+        self.config.map_bytes > 0 && self.make().map_pages().0 > 0
     }
     pub fn has_slc(&self) -> bool {
         self.config.slc_static + self.config.slc_dynamic > 0.0
