@@ -256,3 +256,27 @@ fn a_drive_with_a_part_of_its_map_in_memory_has_the_rates_that_are_derived() {
     let derived = derive(&case(&job, 1.01).config().unwrap());
     assert_eq!(derived.map_misses, 0.0);
 }
+
+/// Reads of worn and old data are done again as often as is derived, and each takes as long.
+#[test]
+fn reads_that_are_done_again_take_what_is_derived() {
+    for (device, cycles, days) in
+        [("cnex-small", 3000, 365), ("cnex-small", 2000, 200), ("pm9a3-1920g", 1500, 365)]
+    {
+        let job = reads(1, 4000);
+        let took = |cycles: u32, days: u32| {
+            let case = Case::new(device, &job).stack("linux-libaio").age(Age::Filled);
+            let case = case.set("nand.blocks=128").set("device.cache=none");
+            let case = case.set(&format!("nand.errors.cycles={cycles}"));
+            let (rate, derived) = run(case.set(&format!("nand.errors.age_days={days}")), 4000);
+            (1e9 / rate, derived.read_again)
+        };
+        let ((right, _), (again, derived)) = (took(0, 0), took(cycles, days));
+        let (mean, each) = derived.expect("the drive has errors");
+        let (found, wanted) = (again - right, mean * each.0 as f64);
+        println!(
+            "{device}, {cycles} cycles, {days} days: {found:.0} of {wanted:.0} ns, {mean:.3} times"
+        );
+        assert!(mean > 0.2 && (found / wanted - 1.0).abs() < 0.04, "{device}: {found} {wanted}");
+    }
+}

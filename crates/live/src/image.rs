@@ -69,6 +69,9 @@ pub struct State {
     pub trims: u64,
 }
 
+/// Drives write sectors of so many bytes whole or not at all, and those of more as well.
+const SECTOR_BELOW: u64 = 512;
+
 /// What a unit holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnitKind {
@@ -498,6 +501,11 @@ impl Image {
     }
     fn record_at(&self, unit: u32) -> u64 {
         self.records_at + u64::from(unit) * self.record_len as u64
+    }
+    /// A loss of power may leave the record of a unit in part: it lies across sectors of the medium below.
+    pub fn may_be_cut(&self, unit: u32) -> bool {
+        let at = self.record_at(unit);
+        at / SECTOR_BELOW != (at + self.record_len as u64 - 1) / SECTOR_BELOW
     }
     /// The record of a unit.
     pub fn of_unit(&self, unit: u32, record: &UnitRecord) -> Piece<'static> {

@@ -321,10 +321,13 @@ impl<'a> Recovering<'a> {
             );
         }
         let certain = state.clean || state_lost;
-        let newest = match self.torn.is_empty() || certain {
+        let trims_torn = self.damage.trims.torn.len() as u64;
+        let newest = match (self.torn.is_empty() || certain) && trims_torn == 0 {
             true => IdVec::new(),
             false => self.newest_copies(),
         };
+        // Without a copy a sector reads as zeroes, trimmed or not.
+        self.damage.trims.torn.retain(|lpn| newest[Lpn(*lpn)].1 > 0);
         let mut lost = 0;
         for &unit in &self.torn {
             if certain || self.was_synced(unit, &newest) {
@@ -346,7 +349,7 @@ impl<'a> Recovering<'a> {
         if torn > 0 {
             reasons.push(format!("{torn} records of trims are torn"));
         }
-        let found = self.trimmed() + torn;
+        let found = self.trimmed() + trims_torn;
         if state.clean && found < state.trims {
             self.damage.trims.gone = true;
             reasons.push(format!("{} records of trims are gone", state.trims - found));
@@ -382,15 +385,20 @@ impl<'a> Recovering<'a> {
         };
         r.kind == UnitKind::Data && r.spares.iter().any(is_newest)
     }
-    /// The unit, whose record is torn, was synced: a later one of its block was, in the same life of the
-    /// block. In an earlier life it was if the block was erased since and this is the first that was
-    /// written of it. Then all that was in the block, and in its line, was copied or trimmed before.
+    /// The unit, whose record is torn, was synced: a later one of its block was, in the same life of the block. In
+    /// an earlier life it was if the block was erased since and this is the first that was written of it. A loss of
+    /// power then leaves half of each life's record, where those lie across sectors, and all that was in the block
+    /// was copied or trimmed before. What else damages such a record of the only data in use of a block is taken
+    /// for that.
     fn was_synced(&self, unit: u32, newest: &IdVec<Lpn, (u32, u64)>) -> bool {
         let synced = self.image.state().synced;
+        let g = self.g;
         let Some(last) = self.above(unit).filter(|r| r.order <= synced).last() else {
             return false;
         };
-        let g = self.g;
+        if !self.image.may_be_cut(unit) {
+            return true;
+        }
         let first = unit / g.units_per_line() * g.units_per_line();
         // The lines of pblk have orders of their own; of other FTLs it is the block alone.
         let same = |u: &u32| match last.seq {
@@ -399,6 +407,7 @@ impl<'a> Recovering<'a> {
         };
         let line = (first..first + g.units_per_line()).filter(same);
         let mut units = line.filter_map(|u| self.records[u].as_deref());
+        // Units of a later order may be of the next life.
         units.any(|r| r.order <= last.order && self.is_live(r, newest))
     }
     /// It may have been programmed after the last sync, and a crash may have taken it.

@@ -251,6 +251,49 @@ impl Errors {
     }
 }
 
+/// How often a read of so many bytes, of what was written before time began, is done again on the way to data that the
+/// code corrects: a mean over page types and blocks, by the distributions that [`Errors`] draws from. None without errors.
+pub fn mean_rereads(config: &NandConfig, bytes: u32) -> Option<f64> {
+    let errors = Errors::new(config, Seed(0)).ok()??;
+    let &ErrorConfig { corrects, left, steps, codeword_bytes, .. } = &errors.config;
+    let codewords = f64::from(bytes.div_ceil(codeword_bytes).max(1));
+    let of_block = |page_type: usize, deviations: f64| -> f64 {
+        let page = Page { block: 0, page_type, erases: 0, old: true, reads: 0, bytes };
+        let expected = errors.expected(&page, deviations);
+        // One more reading for each step that still leaves more than the code corrects.
+        let leaves = |step: u32| {
+            let most = f64::from(corrects) * libm::pow(100.0 / f64::from(left), f64::from(step));
+            1.0 - libm::pow(1.0 - poisson_above(expected, most as u32), codewords)
+        };
+        (0..steps).map(leaves).sum()
+    };
+    // Over blocks in steps of a tenth of a deviation.
+    let halves = (MOST_DEVIATIONS * 10.0) as i32;
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for tenth in -halves..=halves {
+        let deviations = f64::from(tenth) / 10.0;
+        let weight = libm::exp(-deviations * deviations / 2.0);
+        let types = errors.shares.len();
+        let mean = (0..types).map(|t| of_block(t, deviations)).sum::<f64>() / types as f64;
+        (sum, weights) = (sum + weight * mean, weights + weight);
+    }
+    Some(sum / weights)
+}
+
+/// That a Poisson distribution, as [`poisson`] draws it, is above `k`.
+fn poisson_above(mean: f64, k: u32) -> f64 {
+    if mean > 500.0 {
+        return libm::erfc((f64::from(k) + 1.0 - mean) / libm::sqrt(2.0 * mean)) / 2.0;
+    }
+    let mut p = libm::exp(-mean);
+    let mut sum = p;
+    for n in 1..=k {
+        p *= mean / f64::from(n);
+        sum += p;
+    }
+    (1.0 - sum).max(0.0)
+}
+
 /// A page type's part of the errors, by how many of the cell's reference voltages tell its bits
 /// apart: 1 and 2 of three (MLC), 1, 2 and 4 of seven (TLC), and so on; their mean is 1.
 fn shares(cell: Cell) -> Vec<f64> {
@@ -349,6 +392,29 @@ mod tests {
         assert!((by_type[2] / by_type[0] - 4.0).abs() < 1e-9, "four references, and one");
         let fresh = Page { old: false, ..page(0) };
         assert!(e.expected(&fresh, 0.0) < by_type[0], "what was written in the run is fresh");
+    }
+
+    #[test]
+    fn the_mean_of_reads_done_again_is_that_of_many_draws() {
+        for (cycles, spread) in [(1000, 0), (2500, 0), (2500, 30), (5000, 30)] {
+            let errors = ErrorConfig { cycles, spread, ..tlc() };
+            let cell = Cell::Tlc;
+            let config = NandConfig {
+                cell,
+                t_read: PerPage::One(Span(1)),
+                errors: errors.clone(),
+                ..small()
+            };
+            let wanted = mean_rereads(&config, 4096).expect("a model");
+            let mut e = worn(errors);
+            let n = 30_000;
+            for block in 0..n {
+                e.rereads(Page { block, ..page(block as usize % 3) });
+            }
+            let found = e.counts.rereads as f64 / f64::from(n);
+            println!("{cycles} cycles, spread {spread}: {found} {wanted}");
+            assert!((found - wanted).abs() < 0.02 * wanted + 0.01, "{cycles}: {found} {wanted}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub use config::{
     Suspend, VariationConfig,
 };
 pub use decoder::on_new_drive as decoding_on_new_drive;
-pub use errors::Reread;
+pub use errors::{Reread, mean_rereads};
 pub use geometry::{BlockId, ChannelId, Geometry, LineId, LunId, Ppa, UnitId};
 pub use machine::gang::Joined;
 pub use machine::{Counters, Nand};

@@ -146,8 +146,8 @@ pub fn distribution<'a>(run: &'a Value, ddir: &str) -> Option<&'a Value> {
 /// What all results together have too few I/Os for, a direction a line: the first percentile that one of them lacks.
 pub fn too_few(runs: &[&Value]) -> Vec<String> {
     let fewest = |ddir: &str| {
-        let counts = runs.iter().filter_map(|run| distribution(run, ddir)?["N"].as_u64());
-        counts.filter(|n| *n > 0).min()
+        let count = |run: &&Value| distribution(run, ddir)?["N"].as_u64();
+        runs.iter().map(|run| count(run).unwrap_or(0)).min()
     };
     let mut all: Vec<String> = runs.iter().flat_map(|run| directions(run)).collect();
     all.sort_unstable();

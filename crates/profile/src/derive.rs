@@ -186,6 +186,9 @@ pub struct Derived {
     pub random_write: Vec<Peak>,
     /// 4 KiB read from flash, from doorbell to completion entry.
     pub read_latency: Vec<Stage>,
+    /// How often such a read is done again in the mean, as it is of a page that was written before time began, and what
+    /// each time takes; none without errors. No other figure has it.
+    pub read_again: Option<(f64, Span)>,
     /// The same from the DRAM cache, if there is one.
     pub cached_read_latency: Option<Vec<Stage>>,
     /// 4 KiB write into cache or buffer.
@@ -419,6 +422,7 @@ fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>
             .map(|i| peak(true, &|d| d.random_write[i.min(d.random_write.len() - 1)].clone()))
             .collect(),
         read_latency: stages(false, &first.read_latency),
+        read_again: None,
         cached_read_latency: first.cached_read_latency.as_deref().map(|of| stages(false, of)),
         write_latency: stages(true, &first.write_latency),
     }
@@ -445,6 +449,7 @@ fn derive_drive(config: &Config, sas: Option<&SasConfig>) -> Derived {
         link_rate,
         map_misses,
         uniform_wa: data_wa * (1.0 + map_misses),
+        read_again: rates.read_again(),
         random_read_at: rates.read_at_depths(&random_read),
         random_read_in_phase: rates.read_in_phase(&random_read),
         random_read,
@@ -516,6 +521,14 @@ impl Rates<'_> {
     /// Time of `bytes` on a channel.
     fn transfer(&self, bytes: u64) -> f64 {
         bytes as f64 / self.channel() as f64
+    }
+    /// The code gives the page up, and the LUN has a command, reads it and sends it once more.
+    fn read_again(&self) -> Option<(f64, Span)> {
+        let n = &self.config.nand;
+        let bytes = SECTOR.max(self.g.sector.bytes());
+        let mean = wordline_nand::mean_rereads(n, bytes as u32)?;
+        let data = Span::of_bytes(bytes, self.channel());
+        Some((mean, n.errors.t_decode + n.t_command + n.t_read.mean() + data))
     }
     /// Of a new drive: what correcting a sector takes after its last byte, and the rate of all decoders.
     fn decoding(&self) -> Option<(Span, f64)> {

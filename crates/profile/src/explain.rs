@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::derive::{Capacity, Derived, Peak, Stage, derive, total};
 use std::fmt::Write;
+use wordline_base::Span;
 use wordline_device::BridgeConfig;
 use wordline_ftl::{Placement, VictimPolicy};
 
@@ -105,6 +106,21 @@ impl Lines {
         let all = c.user_sectors * 4 + c.raw_sectors * back + c.raw_sectors / 8;
         let each = all as f64 / c.user_sectors as f64;
         self.row("whole mapping", format!("{}, {each:.2} B a user sector: {more}", binary(all)));
+    }
+    /// What reads that are done again take, where one of a hundred is.
+    fn read_again(&mut self, d: &Derived, config: &Config) {
+        let errors = &config.nand.errors;
+        if let Some((mean, each)) = d.read_again.filter(|(mean, _)| *mean >= 0.01) {
+            let all = total(&d.read_latency) + Span((mean * each.0 as f64) as u64);
+            self.row(
+                "... read again",
+                format!(
+                    "{mean:.2} times in the mean, {each} each ({} cycles, {} days): {all}. The rates above are of reads \
+                     that are right at once",
+                    errors.cycles, errors.age_days
+                ),
+            );
+        }
     }
     fn latency(&mut self, name: &str, stages: &[Stage]) {
         let parts: Vec<_> =
@@ -283,6 +299,7 @@ pub fn explain(config: &Config) -> String {
 
     out.head("Latency of an idle drive, 4 KiB, doorbell to completion entry");
     out.latency("read from flash", &d.read_latency);
+    out.read_again(&d, config);
     if let Some(stages) = &d.cached_read_latency {
         out.latency("read from cache", stages);
     }

@@ -17,6 +17,8 @@ pub(crate) struct Seen<'a> {
     /// Write amplification while ageing, window by window.
     pub ageing: &'a [f64],
     pub unsteady: bool,
+    /// It was aged by uniform writes alone.
+    pub uniform: bool,
     /// Bytes that users wrote.
     pub written: u64,
     /// Writes for which there was no room: their bytes are among those written.
@@ -92,16 +94,13 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     if seen.in_place {
         return all;
     }
-    let of_trace = match seen.prepared {
-        Some(Precondition::Steady) => drive::aged_at(seen.ageing, LAST_WINDOWS),
-        Some(Precondition::Paced) => drive::aged_at(seen.ageing, LAST_WINDOWS / 2),
-        _ => None,
-    };
-    if let Some(wa) = of_trace.filter(|wa| seen.replay.is_some() && *wa < NOTHING_MOVED) {
+    let by_trace =
+        seen.prepared == Some(Precondition::Steady) && seen.replay.is_some() && !seen.uniform;
+    let aged = drive::aged_at(seen.ageing, LAST_WINDOWS).filter(|_| by_trace);
+    if let Some(wa) = aged.filter(|wa| *wa < NOTHING_MOVED) {
         all.push(format!(
-            "the drive was aged by the writes of the trace alone, again and again in the same order: whole lines became \
-             stale one after the other and left little to collect (write amplification {wa:.2}). --precondition \
-             random ages it by random writes"
+            "the drive was aged by the trace's own writes, over and over, and they left the collector little to move (write \
+             amplification {wa:.2}). --precondition random ages it by random writes"
         ));
     }
     if seen.written == 0 && seen.read > 0 && seen.refreshed > 0 {
@@ -418,6 +417,7 @@ mod tests {
             prepared: Some(Precondition::Steady),
             ageing: &[4.0, 4.1],
             unsteady: false,
+            uniform: false,
             written: 4_096_000,
             refused: 0,
             refused_memory: 0,
@@ -581,7 +581,7 @@ mod tests {
                     replay: Some(Replayed::ByTime),
                     ..seen()
                 },
-                "by the writes of the trace alone",
+                "by the trace's own writes",
             ),
         ] {
             let all = warnings(&seen);

@@ -22,11 +22,11 @@ fn why_unused(key: &str, stack: &StackConfig, threads: &[&ThreadSpec]) -> Option
     let kernel_has_the_drive =
         threads.iter().any(|t| !matches!(t.engine, Engine::Spdk | Engine::Null));
     let (section, _) = key.split_once('.').unwrap_or((key, ""));
+    // The largest request bounds those of drivers in user space too.
     let is_of_kernel = matches!(
         section,
         "scheduler"
             | "scheduler_tags"
-            | "max_request"
             | "merge"
             | "io_poll"
             | "io_poll_delay"
@@ -53,7 +53,6 @@ fn why_unused(key: &str, stack: &StackConfig, threads: &[&ThreadSpec]) -> Option
         }
         "bfq" if !is(Scheduler::Bfq) => Some("stack.scheduler is not bfq"),
         "sfq" if !is(Scheduler::Sfq) => Some("stack.scheduler is not sfq"),
-        "scheduler_tags" if stack.scheduler == Scheduler::None => Some("stack.scheduler is none"),
         "io_poll" | "io_poll_delay" if !polls => Some("no job polls for its completions (hipri)"),
         "sq_thread_idle" if !threads.iter().any(submits) => {
             Some("no job has a thread of io_uring that submits for it (sqthread_poll)")

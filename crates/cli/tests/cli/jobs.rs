@@ -152,7 +152,7 @@ fn logs_of_rates_have_a_line_each_sample() {
                 line.split(',').next().expect("a time").parse().expect("ms")
             };
             // A sample is taken at the first I/O that comes back when its time is over: here one comes each millisecond.
-            log.lines().map(|line| ms(line)).map(|at| at - at % 100).collect()
+            log.lines().map(ms).map(|at| at - at % 100).collect()
         };
         assert_eq!((times("bw"), times("iops")), (bw, iops), "{words}");
     }

@@ -174,7 +174,6 @@ fn settings_without_effect_are_told() {
         ("linux-libaio", "bfq.timeout=1us", "stack.scheduler is not bfq"),
         ("linux-libaio", "sfq.depth=1", "stack.scheduler is not sfq"),
         ("linux-libaio", "deadline.read_expire=1us", "stack.scheduler is not mq-deadline"),
-        ("linux-libaio", "scheduler_tags=1", "stack.scheduler is none"),
         ("linux-libaio", "io_poll_delay=0", "no job polls for its completions (hipri)"),
         ("linux-libaio", "cost.spdk.submit=9us", "no job has the engine spdk"),
         ("linux-libaio", "cost.uring.enter=9us", "no job has the engine io_uring"),
@@ -196,6 +195,8 @@ fn settings_without_effect_are_told() {
         "--set stack.scheduler=kyber --set stack.kyber.read_lat=1us --set stack.scheduler_tags=9",
         "--hipri=1 --ioengine=pvsync2 --set stack.io_poll_delay=0",
         "--ioengine=spdk --stack spdk --set stack.cost.spdk.submit=9us",
+        "--stack spdk --bs=256k --set stack.max_request=16384",
+        "--stack none --bs=256k --set stack.max_request=16384",
         "--ioengine=io_uring --sqthread_poll=1 --set stack.sq_thread_idle=1us",
     ] {
         let notes = texts(&place.json(&format!("{job} {set}")), "notes");

@@ -222,12 +222,13 @@ fn old_data_are_never_taken_for_new() {
         let (luns, pages) = (image.superblock.luns, image.superblock.pages);
         let synced = image.state().synced;
         let later = |units: &[(u32, UnitKind, u64)], unit: u32| {
-            let (line, page) = (unit / luns / pages, unit / luns % pages);
-            let behind = |u: u32| u / luns / pages == line && u / luns % pages > page;
+            let (line, lun, page) = (unit / luns / pages, unit % luns, unit / luns % pages);
+            let in_block = |u: u32| u / luns / pages == line && u % luns == lun;
+            let behind = |u: u32| in_block(u) && u / luns % pages > page;
             units.iter().any(|u| behind(u.0) && u.2 <= synced)
         };
         drop(image);
-        // After a kill a record that is torn may be the kill's, if nothing synced lies behind it.
+        // After a kill a record that is torn may be the kill's, if nothing synced lies behind it in its block.
         let mut units = units;
         if kill {
             let all = units.clone();

@@ -59,6 +59,7 @@ impl World {
                 prepared: drive.prepared,
                 ageing: &drive.ageing,
                 unsteady: drive.unsteady,
+                uniform: drive.uniform,
                 written: wa.host_bytes,
                 refused: c.writes_refused - b.writes_refused,
                 refused_memory: c.writes_refused_memory - b.writes_refused_memory,
