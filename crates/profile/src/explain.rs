@@ -115,9 +115,12 @@ impl Lines {
             self.row(
                 "... read again",
                 format!(
-                    "{mean:.2} times in the mean, {each} each ({} cycles, {} days): {all}. The rates above are of reads \
-                     that are right at once",
-                    errors.cycles, errors.age_days
+                    "{mean:.2} times in the mean, {:.2} us each ({} cycles, {} days): {:.2} us. The rates above are of \
+                     reads that are right at once",
+                    each.as_us_f64(),
+                    errors.cycles,
+                    errors.age_days,
+                    all.as_us_f64()
                 ),
             );
         }
