@@ -285,6 +285,10 @@ fn poisson_above(mean: f64, k: u32) -> f64 {
     if mean > 500.0 {
         return libm::erfc((f64::from(k) + 1.0 - mean) / libm::sqrt(2.0 * mean)) / 2.0;
     }
+    // Nothing that counts is so far out, and the sum would be long.
+    if f64::from(k) > mean + 12.0 * libm::sqrt(mean) + 60.0 {
+        return 0.0;
+    }
     let mut p = libm::exp(-mean);
     let mut sum = p;
     for n in 1..=k {
