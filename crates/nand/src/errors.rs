@@ -179,7 +179,7 @@ impl Errors {
                 bytes: self.config.codeword_bytes,
             };
             let errors = self.expected(&page, MOST_DEVIATIONS);
-            chance_above(errors, self.config.corrects) < 1e-9
+            poisson_above(errors, self.config.corrects) < 1e-9
         };
         if !is_quiet(0, 0) {
             return (0, 0);
@@ -265,7 +265,7 @@ pub fn mean_rereads(config: &NandConfig, bytes: u32) -> Option<f64> {
             let most = f64::from(corrects) * libm::pow(100.0 / f64::from(left), f64::from(step));
             1.0 - libm::pow(1.0 - poisson_above(expected, most as u32), codewords)
         };
-        (0..steps).map(leaves).sum()
+        (0..steps).map(leaves).take_while(|&chance| chance > 0.0).sum()
     };
     // Over blocks in steps of a tenth of a deviation.
     let halves = (MOST_DEVIATIONS * 10.0) as i32;
@@ -278,24 +278,6 @@ pub fn mean_rereads(config: &NandConfig, bytes: u32) -> Option<f64> {
         (sum, weights) = (sum + weight * mean, weights + weight);
     }
     Some(sum / weights)
-}
-
-/// That a Poisson distribution, as [`poisson`] draws it, is above `k`.
-fn poisson_above(mean: f64, k: u32) -> f64 {
-    if mean > 500.0 {
-        return libm::erfc((f64::from(k) + 1.0 - mean) / libm::sqrt(2.0 * mean)) / 2.0;
-    }
-    // Nothing that counts is so far out, and the sum would be long.
-    if f64::from(k) > mean + 12.0 * libm::sqrt(mean) + 60.0 {
-        return 0.0;
-    }
-    let mut p = libm::exp(-mean);
-    let mut sum = p;
-    for n in 1..=k {
-        p *= mean / f64::from(n);
-        sum += p;
-    }
-    (1.0 - sum).max(0.0)
 }
 
 /// A page type's part of the errors, by how many of the cell's reference voltages tell its bits
@@ -331,22 +313,22 @@ fn poisson(rng: &mut Rng, mean: f64) -> u32 {
     n
 }
 
-/// That a Poisson distribution is above `k`, summed from its tail.
-fn chance_above(mean: f64, k: u32) -> f64 {
-    if mean >= f64::from(k) {
-        return 1.0;
+/// That a Poisson distribution, as [`poisson`] draws it, is above `k`.
+fn poisson_above(mean: f64, k: u32) -> f64 {
+    if mean > 500.0 {
+        return libm::erfc((f64::from(k) + 1.0 - mean) / libm::sqrt(2.0 * mean)) / 2.0;
+    }
+    // Nothing that counts is so far out, and the sum would be long.
+    if f64::from(k) > mean + 12.0 * libm::sqrt(mean) + 60.0 {
+        return 0.0;
     }
     let mut p = libm::exp(-mean);
-    (1..=k).for_each(|n| p *= mean / f64::from(n));
-    let mut sum = 0.0;
-    for n in k + 1..k + 2000 {
+    let mut sum = p;
+    for n in 1..=k {
         p *= mean / f64::from(n);
         sum += p;
-        if p < sum * 1e-12 {
-            break;
-        }
     }
-    sum
+    (1.0 - sum).max(0.0)
 }
 
 #[cfg(test)]
@@ -374,7 +356,7 @@ mod tests {
         for page_type in 0..3 {
             let mut e = worn(tlc());
             let mean = e.expected(&page(page_type), 0.0);
-            let once = chance_above(mean, 72);
+            let once = poisson_above(mean, 72);
             let want = 1.0 - libm::pow(1.0 - once, 4.0);
             let n = 20_000;
             let found = (0..n).filter(|_| e.rereads(page(page_type)) != Some(0)).count();

@@ -7,6 +7,9 @@ use wordline_base::Span;
 use wordline_device::BridgeConfig;
 use wordline_ftl::{Placement, VictimPolicy};
 
+/// Runs come within so much of a form: rates that are nearer to each other are told as one.
+const AS_ONE: f64 = 0.94;
+
 /// Three significant digits and a prefix: `2.29 TB`.
 fn si(value: f64, unit: &str) -> String {
     scaled(value, 1000.0, &["", "k", "M", "G", "T", "P", "E"], unit)
@@ -76,7 +79,7 @@ impl Lines {
         if !others.is_empty() {
             self.row("", format!("then {}", others.join(", ")));
         }
-        if let Some([least, most]) = peak.between().filter(|[least, most]| *least < 0.94 * most) {
+        if let Some([least, most]) = peak.between().filter(|[least, most]| *least < AS_ONE * most) {
             let [least, most] = [least, most].map(|rate| si(rate, "B/s"));
             let text = format!(
                 "from {} of LUNs that all program at one time to {}, where no data wait: a run may come to either",
@@ -248,15 +251,14 @@ pub fn explain(config: &Config) -> String {
         .map(|at| {
             let [iops, least, most] =
                 [at.iops, at.least, at.most].map(|iops| si(iops, "").trim_end().to_string());
-            // Where the two are closer than runs are to the form, one figure says as much.
-            match at.least < 0.94 * at.most {
+            match at.least < AS_ONE * at.most {
                 true => format!("{}: {least} to {most}", at.depth),
                 false => format!("{}: {iops}", at.depth),
             }
         })
         .collect();
     out.row("... with so many at a time", format!("{} IOPS", depths.join(", ")));
-    if d.random_read_at.iter().any(|at| at.least < 0.94 * at.most) {
+    if d.random_read_at.iter().any(|at| at.least < AS_ONE * at.most) {
         let text = "least: data wait for those of other LUNs of their channel; most: only for a channel that is full";
         out.row("", text);
     }
