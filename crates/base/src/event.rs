@@ -1,7 +1,7 @@
 //! The event queue: a ring of buckets, with ties in the order in which events were set.
 //!
 //! A bucket is 64 ns and holds its entries as a list in order of time, ties as they came. A bitmap
-//! finds the buckets that hold something. What lies beyond the ring's horizon of half a millisecond waits in
+//! finds the buckets that hold something. What lies beyond the ring's horizon of a quarter of a millisecond waits in
 //! a heap, and comes into the ring as soon as the horizon has reached it.
 
 use crate::IdVec;
@@ -178,9 +178,9 @@ impl std::fmt::Debug for Event {
 }
 
 const BUCKET_SHIFT: u32 = 6;
-const BUCKETS: usize = 8192;
+const BUCKETS: usize = 4096;
 const WORDS: usize = BUCKETS / 64;
-const _: () = assert!(WORDS == 128, "the summary is one number");
+const _: () = assert!(WORDS == u64::BITS as usize, "the summary is one number");
 /// Nanoseconds from now within which an entry is in the ring. The buckets of that many lie in the ring
 /// from any moment on, the first one's part of a bucket included.
 const HORIZON: u64 = (BUCKETS as u64 - 1) << BUCKET_SHIFT;
@@ -229,7 +229,7 @@ pub struct EventQueue {
     /// The tag of the last that was delivered; before the first it is behind all others.
     last: u64,
     /// Which words of `occupied` hold something.
-    summary: u128,
+    summary: u64,
     occupied: [u64; WORDS],
     buckets: Box<[Bucket; BUCKETS]>,
     /// What the lists of buckets are made of.
