@@ -12,6 +12,8 @@ use wordline_nand::{Geometry, Nand};
 const LINES: u32 = 128;
 /// Pages that a block keeps.
 const PAGES: u32 = 4;
+/// Blocks a LUN above which none are tried.
+const MOST_BLOCKS: u32 = 1 << 20;
 
 /// A drive of a profile cut to a size.
 pub struct Fitted {
@@ -201,7 +203,9 @@ fn blocks_for(system: &mut DriveConfig, wanted: u64) -> Result<(), Option<BadVal
     let unit = u64::from(n.page_bytes) * u64::from(n.planes);
     let per_block = (unit * luns * u64::from(n.pages_per_block)) >> SECTOR_SHIFT;
     let share = 1.0 - system.ftl.over_provisioning / 100.0;
-    system.nand.blocks = (wanted as f64 / (per_block.max(1) as f64 * share)) as u32 + 1;
+    let blocks = (wanted as f64 / (per_block.max(1) as f64 * share)) as u32;
+    // One more than are tried still gives the reason why so many cannot be.
+    system.nand.blocks = blocks.min(MOST_BLOCKS) + 1;
     let mut last = None;
     // Metadata and parity take their part, bad blocks theirs.
     for _ in 0..200 {
@@ -217,7 +221,7 @@ fn blocks_for(system: &mut DriveConfig, wanted: u64) -> Result<(), Option<BadVal
                 system.nand.blocks += (system.nand.blocks / 50).max(1);
             }
         }
-        if system.nand.blocks > 1 << 20 {
+        if system.nand.blocks > MOST_BLOCKS {
             break;
         }
     }

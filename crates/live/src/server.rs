@@ -100,11 +100,11 @@ const RETRY: Duration = Duration::from_millis(100);
 /// This far behind the clock, the machine does not follow it, and that is told.
 const BEHIND: Duration = Duration::from_secs(1);
 /// What is told when the drive loses a write or takes no more.
-const READ_ONLY: &str = "the drive can take no more writes and is read-only until it is started again. Writes, trims and \
-                         flushes fail. What was answered and not flushed may be lost, and a read that would find older data \
-                         fails";
+const READ_ONLY: &str = "the drive can take no more writes and is read-only: writes, trims and flushes fail. What was \
+                         answered and not flushed may be lost, and a read that would find older data fails";
 /// What to do where no space can be made, and where the map may not grow.
-const COPY: &str = "Copy its data to a new image with more spare (ftl.over_provisioning)";
+const COPY: &str = "With too few good blocks it is read-only after the next start as well. Copy its data to a new image \
+                    with more spare (ftl.over_provisioning)";
 const MORE_MEMORY: &str = "start the server with a higher --host-memory, or without it";
 /// Events between two looks at the sockets, while somebody waits and while nobody does.
 const TURN: u64 = 4096;
@@ -364,7 +364,7 @@ impl Server {
                 say(
                     &match self.machine.refuses_for_space() || !self.machine.refuses_for_memory() {
                         true => format!("{READ_ONLY}. {COPY}: {spare_left}"),
-                        false => format!("{FULL_MAP}: {READ_ONLY}. Then {MORE_MEMORY}"),
+                        false => format!("{FULL_MAP}: {READ_ONLY}. To go on, {MORE_MEMORY}"),
                     },
                 );
             }

@@ -16,6 +16,7 @@ fn unusable_images_sizes_and_sockets() {
     assert!(refused(&place, &[]).contains("give --size to make one"));
     assert!(refused(&place, &["--size", "100"]).contains("multiple of 4096"));
     assert!(refused(&place, &["--size", "100T"]).contains("no drive of 109951162777600 bytes"));
+    assert!(refused(&place, &["--size", "10000T"]).contains("more than a 32-bit map addresses"));
     assert!(refused(&place, &["--size", "10%"]).contains("multiple of 4096"));
     let small = "--size 64M --device fssd-430g --set ftl.over_provisioning=30";
     let said = refused(&place, &small.split(' ').collect::<Vec<_>>());

@@ -375,7 +375,7 @@ fn a_map_beyond_its_memory_refuses_writes_and_keeps_the_rest() {
 /// A drive whose blocks fail until it can take no more: reads return the newest version or an error, writes and flushes fail
 /// each time, and the end tells so.
 #[test]
-fn a_drive_that_can_take_no_more_is_read_only_until_the_next_start() {
+fn a_drive_that_can_take_no_more_is_read_only_and_says_so_at_the_next_start() {
     let faults = "--set nand.faults.program_fail_ppb=30000000";
     let place = Place::new(&format!("--size 64M --device pm9a3-1920g --time-scale 0 {faults}"));
     let server = place.start();
@@ -405,7 +405,7 @@ fn a_drive_that_can_take_no_more_is_read_only_until_the_next_start() {
     assert_eq!(failed, errno::EIO, "after {version} writes: {}", server.so_far());
     wait_until("the drive to say why", || {
         let said = server.so_far();
-        said.contains("read-only until it is started again") && said.contains("blocks are bad")
+        said.contains("read-only after the next start as well") && said.contains("blocks are bad")
     });
     assert_eq!(c.info.flags & flag::READ_ONLY, 0, "this client came before");
     assert_ne!(place.client("").info.flags & flag::READ_ONLY, 0, "a client that comes now is told");
@@ -430,8 +430,10 @@ fn a_drive_that_can_take_no_more_is_read_only_until_the_next_start() {
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("read-only") && said.contains("may be lost"), "{said}");
     // What was flushed is there after the next start, or what was written since.
-    let _server = place.start();
+    let server = place.start();
+    assert!(server.so_far().contains("read-only: too few blocks"), "{}", server.so_far());
     let mut c = place.client("");
+    assert_ne!(c.info.flags & flag::READ_ONLY, 0);
     for (at, (&least, &most)) in (0..).zip(flushed.iter().zip(&newest)) {
         let reply = c.call(cmd::READ, 0, at * 4096, 4096, &[]).unwrap();
         assert_eq!(reply.error, 0, "block {at}");
