@@ -4,6 +4,7 @@ use crate::args::ReplayArgs;
 use crate::{Failure, finish, prepare, repeat, signals};
 
 pub fn replay(args: ReplayArgs) -> Result<(), Failure> {
+    args.common.tell_overridden();
     if let Some(times) = args.repeat {
         return repeat::replay(&args, times);
     }

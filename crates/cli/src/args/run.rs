@@ -3,6 +3,7 @@
 use crate::args::CacheArgs;
 use crate::args::help::{SLOWEST_OF_PAGE, format_help};
 use crate::error::WordError;
+use crate::remark;
 use clap::builder::{ArgPredicate, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ pub struct MachineArgs {
     /// to in turn
     #[arg(long, default_value = Machine::DEVICE, value_name = "NAME|FILE")]
     #[arg(default_value_if("system", ArgPredicate::IsPresent, Machine::DEVICE_OF_SYSTEMS))]
-    pub device: String,
+    pub device: Vec<String>,
     /// So many drives of the device
     #[arg(long, value_name = "N", conflicts_with = "topology", value_parser = clap::value_parser!(u32).range(1..=255))]
     pub drives: Option<u32>,
@@ -76,6 +77,19 @@ pub struct PartArgs {
 }
 
 impl CommonArgs {
+    /// The last --device counts, as scripts expect of options. That another one was given is told: it may be meant as
+    /// a second drive.
+    pub fn tell_overridden(&self) {
+        let Some((last, before)) = self.machine.device.split_last() else { return };
+        if let Some(other) = before.iter().rev().find(|device| *device != last)
+            && !self.quiet
+        {
+            remark(&format!(
+                "note: --device {last} is used and --device {other} before it is not: for both drives write \
+                 --device {other},{last}"
+            ));
+        }
+    }
     /// The same, as the library of the front ends takes it.
     pub fn settings(&self) -> Settings {
         Settings {
@@ -97,7 +111,7 @@ impl CommonArgs {
 impl MachineArgs {
     pub fn named(&self) -> Machine {
         Machine {
-            device: self.device.clone(),
+            device: self.device.last().cloned().unwrap_or_default(),
             drives: self.drives,
             array: self.array.clone(),
             topology: self.topology.clone(),

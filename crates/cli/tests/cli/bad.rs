@@ -58,6 +58,17 @@ fn text_that_is_no_job_file_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_device_that_another_one_overrides_is_told() {
+    let place = Place::new();
+    let job = "run --name=a --rw=randread --number_ios=20 --precondition=none";
+    let told = "note: --device z-ssd-small is used and --device cnex-small before it is not";
+    for (more, times) in [("", 1), (" -q", 0), (" --device z-ssd-small --repeat 2", 1)] {
+        let done = place.run(&format!("{job} --device cnex-small --device z-ssd-small{more}")).ok();
+        assert_eq!(done.err.matches(told).count(), times, "{}", done.err);
+    }
+}
+
+#[test]
 fn unknown_options_and_names_are_refused_with_the_nearest() {
     let place = Place::new();
     for (words, parts) in [
