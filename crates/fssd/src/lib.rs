@@ -70,11 +70,10 @@ enum Op {
     Program {
         unit: Unit,
     },
-    /// A unit of the victim with so many sectors in use; `asked` for by a collector on the host.
+    /// A unit of the victim with so many sectors in use.
     Read {
         unit: Unit,
         valid: u32,
-        asked: bool,
     },
     Erase {
         segment: SegmentId,
