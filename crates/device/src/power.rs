@@ -18,7 +18,9 @@ use wordline_nand::{LunId, Op, OpKind};
 /// What the limit and heat did.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PowerStats {
-    /// Operations that waited for the limit.
+    /// Operations that the limit is for, and that began.
+    pub begun: u64,
+    /// Of them those that had waited for the limit.
     pub held: u64,
     /// How long they waited, in sum.
     pub held_ns: u64,
@@ -29,7 +31,7 @@ pub struct PowerStats {
 }
 
 impl PowerStats {
-    /// Every number with its name in results.
+    /// What is told in results, with its name.
     pub fn list(&self) -> [(&'static str, u64); 4] {
         [
             ("operations_held", self.held),
@@ -196,6 +198,7 @@ impl PowerLimit {
         }
     }
     fn begins(&mut self, lun: LunId, op: &Op) {
+        self.stats.begun += u64::from(self.limits(op.kind));
         self.drawn += self.draws(lun, op);
         self.read[lun] += u32::from(op.kind == OpKind::Read && self.reads);
     }
@@ -212,7 +215,6 @@ impl PowerLimit {
             self.begins(lun, &op);
             return true;
         }
-        self.stats.held += u64::from(limited);
         self.waiting[lun].push_back((now, op));
         if limited {
             self.order.push_back(lun);
@@ -241,6 +243,7 @@ impl PowerLimit {
             return None;
         }
         self.begins(lun, &op);
+        self.stats.held += 1;
         self.stats.held_ns += now.since(since).0;
         self.waiting[lun].pop_front();
         self.order.pop_front();
