@@ -317,6 +317,8 @@ mod tests {
             let (mut came, mut begun) =
                 (IdVec::filled(Vec::new(), luns), IdVec::filled(Vec::new(), luns));
             let (mut under_way, mut n) = (Vec::<Op>::new(), 0);
+            // Limited operations that began, and those of them that had waited.
+            let mut counts = [0, 0];
             // A LUN does so many reads at a time. Others behind them draw nothing yet.
             let draw = |under_way: &[Op]| {
                 let of = |lun: u32, kind| {
@@ -332,7 +334,7 @@ mod tests {
             for step in 0..400 {
                 let now = Time(step);
                 let ends = !under_way.is_empty() && (step >= 200 || rng.below(2) == 0);
-                let mut begins = Vec::new();
+                let (mut begins, mut at_once) = (Vec::new(), false);
                 if ends {
                     let op = under_way.swap_remove(rng.below(under_way.len() as u64) as usize);
                     if reads || op.kind != OpKind::Read {
@@ -357,13 +359,18 @@ mod tests {
                     n += 1;
                     came[lun].push(op.owner);
                     begins.extend(limit.admits(now, lun, op).then_some(op));
+                    at_once = true;
                 }
                 for op in begins {
+                    let limited = u64::from(reads || op.kind != OpKind::Read);
+                    counts[0] += limited;
+                    counts[1] += if at_once { 0 } else { limited };
                     begun[op.ppa.0].push(op.owner);
                     under_way.push(op);
                 }
                 let drawn = draw(&under_way);
                 assert!(drawn <= mw && drawn == limit.drawn, "seed {seed}: {drawn} of {mw} mW");
+                assert_eq!([limit.stats.begun, limit.stats.held], counts, "seed {seed}");
             }
             assert!(limit.is_empty() && under_way.is_empty(), "seed {seed}");
             assert_eq!(came, begun, "seed {seed}");
