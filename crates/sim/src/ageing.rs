@@ -423,22 +423,21 @@ impl WriteSampler {
                 }
             };
             if trims_it && let Some(run) = run {
-                let (trimmed, sectors) = self.trimmed(run);
-                if trimmed.end > trimmed.start {
-                    let n = (trimmed.end - trimmed.start) as u32;
-                    trims.push(Trim { before, lpn: trimmed.start as u32, sectors: n });
-                    let writer = &mut self.writers[turn];
-                    writer.fruitless = 0;
-                    writer.had += sectors * writer.each;
+                // Whole sectors only.
+                let run = self.sector.holding(run.start)..self.sector.of(run.end).min(whole);
+                let part = self.part_of(run);
+                let end = part.end.min(self.sectors);
+                if end > part.start {
+                    let sectors = (end - part.start) as u32;
+                    trims.push(Trim { before, lpn: part.start as u32, sectors });
+                    self.had(turn, sectors.into());
                     continue;
                 }
             } else if let Some(run) = run {
                 self.run = self.sector.of(run.start)..self.sector.holding(run.end).min(whole);
-                let sectors = self.run.end.saturating_sub(self.run.start);
+                let part = self.part_of(self.run.clone());
                 if let Some(sector) = self.next_of_run() {
-                    let writer = &mut self.writers[turn];
-                    writer.fruitless = 0;
-                    writer.had += sectors * writer.each;
+                    self.had(turn, (part.end - part.start).max(1));
                     return sector as u32;
                 }
             }
@@ -467,18 +466,20 @@ impl WriteSampler {
             self.writers.clear();
         }
     }
-    /// The drive's sectors of a run of bytes that is trimmed, whole ones only; and how many sectors count for it.
-    fn trimmed(&self, run: std::ops::Range<u64>) -> (std::ops::Range<u64>, u64) {
-        let (first, end) = (self.sector.holding(run.start), self.sector.of(run.end));
+    /// A writer had so many sectors of the drive.
+    fn had(&mut self, turn: usize, sectors: u64) {
+        let writer = &mut self.writers[turn];
+        writer.fruitless = 0;
+        writer.had += sectors * writer.each;
+    }
+    /// The drive's part of sectors in a row.
+    fn part_of(&self, run: std::ops::Range<u64>) -> std::ops::Range<u64> {
+        let run = run.start..run.end.max(run.start);
         match &self.behind {
-            None => {
-                let end = end.min(self.sectors);
-                (first..end, end.saturating_sub(first))
-            }
-            Some((route, whole)) => {
-                let end = end.min(*whole).max(first);
-                let part = route.sectors(first..end);
-                (part.start..part.end.min(self.sectors), end - first)
+            None => run,
+            Some((route, _)) => {
+                let part = route.sectors(run);
+                part.start..part.end.max(part.start)
             }
         }
     }
