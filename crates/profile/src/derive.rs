@@ -2,7 +2,6 @@
 //! idle drive. Closed forms over the same constants the simulation uses, to check it and a profile.
 
 use crate::config::Config;
-use crate::writer::Writer;
 use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
 use wordline_ftl::{Placement, collector_marks, held_in_use, log_in_use, slc_buffer};
@@ -309,9 +308,6 @@ const LUNS: &str = "LUNs";
 
 /// The bound of LUNs that always have work, with the time for which their data wait for each other.
 const WAITING: &str = "LUNs that wait for channels";
-
-/// The bound of pblk's write thread.
-const IN_ORDER: &str = "LUNs in the writer's order";
 
 /// The bound of LUNs that all read at one time, after which all of their data wait for each other.
 const IN_PHASE: &str = "LUNs in phase";
@@ -928,29 +924,6 @@ impl Rates<'_> {
         }
         round
     }
-    /// Units of users a second that pblk's write thread sends, which waits for one LUN after the other; 0 if there is
-    /// none, or one for each of two kinds of data, or one that takes turns by strides.
-    fn in_order(&self, work: &Written) -> f64 {
-        let (ftl, n) = (&self.config.ftl, &self.config.nand);
-        let other = ftl.firmware.is_some() || ftl.fssd.is_some() || ftl.hot_cold || ftl.stride > 0;
-        if other || self.g.in_place {
-            return 0.0;
-        }
-        let unit = u64::from(self.g.sectors_per_unit);
-        let [_, _, erasing] = work.array;
-        let limit = self.config.device.limits.program_rate;
-        let writer = Writer {
-            luns: self.g.luns,
-            pages: self.g.pages,
-            width: (ftl.max_request_sectors / self.g.sectors_per_unit).clamp(1, self.g.luns),
-            emeta: (metadata_per_line(self.g) / unit).saturating_sub(1) as u32,
-            distance: ftl.meta_distance.unwrap_or(self.g.luns / 2),
-            program: (work.lun - erasing) / work.programs,
-            erase: n.t_erase.as_secs_f64(),
-            apart: if limit == 0 { 0.0 } else { self.g.unit_bytes() as f64 / limit as f64 },
-        };
-        writer.units_per_s() / work.programs
-    }
     fn written(&self, name: String, bytes: u64, work: Written) -> Peak {
         let l = &self.config.device.limits;
         let (unit, sector) = (self.g.unit_bytes(), self.g.sector);
@@ -977,7 +950,6 @@ impl Rates<'_> {
                 (LUNS, f64::from(self.g.luns) * unit as f64 / work.lun),
                 ("channels", f64::from(self.g.channels) * unit as f64 / work.channel),
                 (WAITING, f64::from(self.g.luns) * unit as f64 / round),
-                (IN_ORDER, self.in_order(&work) * unit as f64),
                 ("firmware", cores / core),
                 ("link", self.link_rate),
                 ("limit program_rate", l.program_rate as f64 / work.programs),
