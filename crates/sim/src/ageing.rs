@@ -116,6 +116,8 @@ pub struct WriteSampler {
     shares: Shares,
     /// Sectors of the I/O at hand not given out yet.
     run: std::ops::Range<u64>,
+    /// Bytes a second of each trace, where its times count.
+    trace_rates: Vec<Option<u64>>,
     /// Sectors a second of all writers, if each has a rate.
     rate: Option<u64>,
     /// Draws where no job writes.
@@ -193,6 +195,7 @@ impl WriteSampler {
             turn: 0,
             shares: Shares { parts: Vec::new(), estimated: false },
             run: 0..0,
+            trace_rates: Vec::new(),
             rate: Some(0),
             uniform: seed.stream("age"),
             sectors: sector.of(drive_bytes),
@@ -236,6 +239,7 @@ impl WriteSampler {
         let patience = FRUITLESS.max(2 * replays.writes());
         let array = disk.array.as_ref().map(|(_, layout)| (layout.clone(), member as u32));
         let bytes = recorded.rate(disk.disk);
+        self.trace_rates.push(bytes);
         let rate = bytes.map(|bytes| share_of_member(disk, bytes));
         let rate = rate.map(|bytes| self.sector.holding(bytes / self.drives()));
         self.rate = self.rate.zip(rate).map(|(sum, rate)| sum.saturating_add(rate));
@@ -369,8 +373,12 @@ impl WriteSampler {
             Writes::Job(_) => None,
         });
         let mut key: String = traces.collect();
-        if (pace || self.writers.len() > 1) && !key.is_empty() {
+        if pace && !key.is_empty() {
             key += &format!("{:?} sectors a second\n", self.rate);
+        }
+        // Shares hang on these.
+        if self.writers.len() > 1 && !key.is_empty() {
+            key += &format!("{:?} bytes a second\n", self.trace_rates);
         }
         key
     }

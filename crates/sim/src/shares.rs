@@ -63,6 +63,8 @@ pub(crate) struct Claim {
     random: bool,
     /// It ends by what it has written.
     amount: Option<Amount>,
+    /// It begins when others have ended.
+    waits: bool,
 }
 
 /// What a job's amount depends on beside its files.
@@ -120,6 +122,7 @@ impl Claim {
                 number_ios: job.number_ios,
                 loops: job.loops,
             }),
+            waits: job.stonewall || job.wait_for.is_some(),
         }
     }
     /// The same of one that replays a trace, which writes so many bytes at a time, and so many a second if its times
@@ -159,7 +162,11 @@ impl Claim {
     }
     /// It writes whenever it can.
     fn is_greedy(&self) -> bool {
-        self.mix[WRITE] == 1.0 && self.limit.is_none() && self.pause == 0.0 && self.awake == 1.0
+        self.mix[WRITE] == 1.0
+            && self.limit.is_none()
+            && self.pause == 0.0
+            && self.awake == 1.0
+            && !self.waits
     }
 }
 
@@ -201,6 +208,10 @@ fn rates(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> (Vec<f64>, bool) {
     }
     if parts.len() < 2 || are_equal(parts.iter().map(|p| &p.claim)) {
         return (parts.iter().map(|p| p.part).collect(), false);
+    }
+    // They do not share the drive, and how long each goes on is not known.
+    if parts.iter().any(|p| p.claim.waits) {
+        return (parts.iter().map(|p| p.part).collect(), true);
     }
     if parts.iter().all(|p| p.claim.is_greedy()) {
         let slots = |p: &Part| p.part * p.claim.slots * p.claim.bytes[WRITE];
@@ -246,24 +257,26 @@ fn rates(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> (Vec<f64>, bool) {
 /// What decides the shares of the jobs' threads beside what they write, as text; and whether the speeds of the
 /// drive have a part in it. Nothing where it is the same for all.
 pub(crate) fn key(claims: &[Claim], traces: bool) -> (String, bool) {
-    if claims.len() < 2 || are_equal(claims.iter()) && !traces {
+    let by_amount = claims.iter().filter(|claim| claim.ends_by_amount()).count();
+    if claims.len() < 2 || by_amount == 0 && are_equal(claims.iter()) && !traces {
         return (String::new(), false);
     }
-    let amounts: Option<Vec<&Amount>> = claims.iter().map(|c| c.amount.as_ref()).collect();
-    if let Some(amounts) = amounts {
-        let counts: Vec<_> = amounts.iter().map(|a| (a.number_ios, a.loops)).collect();
-        let alike = counts.iter().all(|count| *count == counts[0]);
-        let text = if alike && counts[0].0 == 0 { String::new() } else { format!("{counts:?}") };
+    // Of several drives each may have some of the jobs alone, and those by their amounts.
+    let amounts: Vec<_> =
+        claims.iter().map(|c| c.amount.as_ref().map(|a| (a.number_ios, a.loops))).collect();
+    if by_amount == claims.len() && !traces {
+        let alike = amounts.iter().all(|amount| *amount == amounts[0]);
+        let whole = alike && amounts[0].is_none_or(|(number_ios, _)| number_ios == 0);
+        let text = if whole { String::new() } else { format!("{amounts:?}") };
         return (format!("by amount {text}\n"), false);
     }
     if claims.iter().all(Claim::is_greedy) && !traces {
         let slots: Vec<f64> = claims.iter().map(|c| c.slots * c.bytes[WRITE]).collect();
         let least = slots.iter().copied().fold(f64::INFINITY, f64::min);
         let parts: Vec<f64> = slots.iter().map(|s| s / least).collect();
-        return (format!("by slots {parts:?}\n"), false);
+        return (format!("by slots {parts:?} {amounts:?}\n"), false);
     }
-    let amount = |c: &Claim| Claim { amount: None, ..c.clone() };
-    (format!("by speed {:?}\n", claims.iter().map(amount).collect::<Vec<_>>()), true)
+    (format!("by speed {claims:?}\n"), true)
 }
 
 #[cfg(test)]
@@ -313,6 +326,8 @@ mod tests {
                 0.25,
                 true,
             ),
+            // One after the other.
+            ("[a]\nrw=randwrite\niodepth=8\n[b]\nstonewall\nrw=randwrite\n", 0.5, true),
             // Of depth 1 with a pause: 1 / (1 ms + 33 / 10,000 s).
             ("[a]\nrw=randwrite\nthinktime=1ms\n[b]\nrw=randwrite\niodepth=32\n", 0.0237, true),
         ] {
@@ -327,6 +342,33 @@ mod tests {
         // A slot that reads nine times of ten has less than one that writes, and more than a tenth of that.
         let mixed = of("[a]\nrw=randrw\nrwmixread=90\niodepth=16\n[b]\nrw=randwrite\niodepth=16\n");
         assert!((0.1..0.4).contains(&mixed.parts[0]), "{mixed:?}");
+    }
+
+    #[test]
+    fn jobs_that_have_other_shares_have_another_key() {
+        let of = |text: &str| {
+            let text = format!("[global]\nbs=4k\nioengine=libaio\nrw=randwrite\n{text}");
+            let plan = parse_file("job", &text, &ParseOptions::default(), &mut NoEnv).unwrap();
+            key(&plan.jobs.iter().map(Claim::of).collect::<Vec<_>>(), false).0
+        };
+        let by_time = "time_based\nruntime=9\n";
+        // Their passes may differ, which counts where they end by them.
+        let two = "[a]\n[b]\noffset=95%\n";
+        let keys = [
+            of(&format!("{by_time}{two}")),
+            of(two),
+            of(&format!("number_ios=500\n{two}")),
+            of(&format!("number_ios=900\n{two}")),
+            of(&format!("{by_time}[a]\niodepth=2\n[b]\n")),
+            of("[a]\ntime_based\nruntime=9\n[b]\nnumber_ios=500\n"),
+            of("[a]\ntime_based\nruntime=9\n[b]\nnumber_ios=900\n"),
+            of(&format!("{by_time}[a]\n[b]\nstonewall\n")),
+            of(&format!("{by_time}[a]\n[b]\nrate_iops=9\n")),
+        ];
+        for (i, one) in keys.iter().enumerate() {
+            assert!(!keys[..i].contains(one), "{i}: {one}");
+        }
+        assert_eq!(of(&format!("runtime=5\n{two}")), keys[0], "not by how long they run");
     }
 
     #[test]
