@@ -258,21 +258,21 @@ fn aged_and_uniform(device: &str, jobs: &str) -> (f64, f64) {
 /// and the drive has that much more spare.
 #[test]
 fn trims_leave_the_spare_that_the_closed_form_says() {
-    for device in ["intel-750-small", "cnex-small", "fssd-small"] {
-        for (writes, trims) in [(3000, 1000), (2000, 2000)] {
-            let jobs = format!(
-                "[global]\nbs=4k\nnorandommap\ntime_based\nruntime=1ms\n\
-                 [w]\nrw=randwrite\nrate_iops={writes}\n[t]\nrw=randtrim\nrate_iops={trims}\n"
-            );
-            let (wa, uniform) = aged_and_uniform(device, &jobs);
-            // Of a sector in use X is left when its line is collected: X = exp(-alpha (1 - X)).
-            let left: f64 = 1.0 - 1.0 / uniform;
-            let alpha = -left.ln() / (1.0 - left);
-            let in_use = f64::from(writes) / f64::from(writes + trims);
-            let expected = wordline_profile::fifo_write_amplification(alpha / in_use);
-            println!("{device}, {writes} and {trims}: {wa:.3}, expected {expected:.3}");
-            assert!((wa / expected - 1.0).abs() < 0.1, "{device}: {wa:.3} for {expected:.3}");
-        }
+    // pblk's limiter keeps more lines free the less is collected, so that its alpha is no number.
+    let device = "intel-750-small";
+    for (writes, trims) in [(3000, 1000), (2000, 2000)] {
+        let jobs = format!(
+            "[global]\nbs=4k\nnorandommap\ntime_based\nruntime=1ms\n\
+             [w]\nrw=randwrite\nrate_iops={writes}\n[t]\nrw=randtrim\nrate_iops={trims}\n"
+        );
+        let (wa, uniform) = aged_and_uniform(device, &jobs);
+        // Of a sector in use X is left when its line is collected: X = exp(-alpha (1 - X)).
+        let left: f64 = 1.0 - 1.0 / uniform;
+        let alpha = -left.ln() / (1.0 - left);
+        let in_use = f64::from(writes) / f64::from(writes + trims);
+        let expected = wordline_profile::fifo_write_amplification(alpha / in_use);
+        println!("{device}, {writes} and {trims}: {wa:.3}, expected {expected:.3}");
+        assert!((wa / expected - 1.0).abs() < 0.05, "{device}: {wa:.3} for {expected:.3}");
     }
 }
 
