@@ -20,7 +20,7 @@ use wordline_nand::{LunId, Op, OpKind};
 pub struct PowerStats {
     /// Operations that the limit is for, and that began.
     pub begun: u64,
-    /// Of them those that had waited for the limit.
+    /// Operations of these that had waited for the limit.
     pub held: u64,
     /// How long they waited, in sum.
     pub held_ns: u64,

@@ -3,7 +3,7 @@
 use crate::disks::{JobDisk, JobDisks};
 use crate::error::JobError;
 use crate::recorded::{Recorded, Replays};
-use crate::shares::{self, Claim, Part, Shares, Speeds};
+use crate::shares::{self, Claim, Part, Shares, Speeds, write_rate};
 use crate::topology::Route;
 use std::collections::BTreeMap;
 use wordline_base::{Ddir, Rng, SectorSize, Seed};
@@ -504,31 +504,6 @@ impl WriteSampler {
 fn share_of_member(disk: &JobDisk, rate: u64) -> u64 {
     let Some((_, layout)) = &disk.array else { return rate };
     rate * u64::from(1 + layout.level.parities()) / u64::from(layout.members)
-}
-
-/// Bytes a second that a job's own option lets it do of a kind.
-pub(crate) fn rate_of(job: &Job, ddir: usize) -> Option<u64> {
-    match (job.rate[ddir], job.rate_iops[ddir]) {
-        (0, 0) => None,
-        (0, iops) => Some(iops.saturating_mul(job.min_bs[ddir])),
-        (bytes, _) => Some(bytes),
-    }
-}
-
-/// Bytes a second that a job may write; none: as fast as it can. Writes of a mix that are not limited
-/// themselves come with the reads.
-pub(crate) fn write_rate(job: &Job) -> Option<u64> {
-    let limit = |ddir: usize| rate_of(job, ddir);
-    let (read, write) = (Ddir::Read as usize, Ddir::Write as usize);
-    // Each write comes behind a trim.
-    let own = limit(write).or_else(|| limit(Ddir::Trim as usize).filter(|_| job.rw.is_trimwrite()));
-    match (own, limit(read)) {
-        (None, Some(reads)) if job.rw.is_mixed() && job.rwmix[read] > 0 => {
-            let parts = u128::from(reads) * u128::from(job.rwmix[write]);
-            Some((parts / u128::from(job.rwmix[read])) as u64)
-        }
-        (limit, _) => limit,
-    }
 }
 
 #[cfg(test)]

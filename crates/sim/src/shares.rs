@@ -2,7 +2,6 @@
 //! serve, or ends by what it has written. Otherwise it is estimated: the I/Os in flight go through the drive in
 //! turn, so that each of a job's has the same service, and a rate is a bound on that.
 
-use crate::ageing::{rate_of, write_rate};
 use wordline_base::{Ddir, Span};
 use wordline_fio::Job;
 use wordline_fio::job::BsSplit;
@@ -277,6 +276,31 @@ pub(crate) fn key(claims: &[Claim], traces: bool) -> (String, bool) {
         return (format!("by slots {parts:?} {amounts:?}\n"), false);
     }
     (format!("by speed {claims:?}\n"), true)
+}
+
+/// Bytes a second that a job's own option lets it do of a kind.
+fn rate_of(job: &Job, ddir: usize) -> Option<u64> {
+    match (job.rate[ddir], job.rate_iops[ddir]) {
+        (0, 0) => None,
+        (0, iops) => Some(iops.saturating_mul(job.min_bs[ddir])),
+        (bytes, _) => Some(bytes),
+    }
+}
+
+/// Bytes a second that a job may write; none: as fast as it can. Writes of a mix that are not limited
+/// themselves come with the reads.
+pub(crate) fn write_rate(job: &Job) -> Option<u64> {
+    let limit = |ddir: usize| rate_of(job, ddir);
+    let (read, write) = (Ddir::Read as usize, Ddir::Write as usize);
+    // Each write comes behind a trim.
+    let own = limit(write).or_else(|| limit(Ddir::Trim as usize).filter(|_| job.rw.is_trimwrite()));
+    match (own, limit(read)) {
+        (None, Some(reads)) if job.rw.is_mixed() && job.rwmix[read] > 0 => {
+            let parts = u128::from(reads) * u128::from(job.rwmix[write]);
+            Some((parts / u128::from(job.rwmix[read])) as u64)
+        }
+        (limit, _) => limit,
+    }
 }
 
 #[cfg(test)]
