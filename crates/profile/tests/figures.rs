@@ -223,7 +223,7 @@ fn a_part_of_the_map_in_memory_costs_what_its_misses_cost() {
         },
         0.001,
     );
-    assert!(d.uniform_wa > 1.7 * whole.uniform_wa, "{} and {}", d.uniform_wa, whole.uniform_wa);
+    assert!(d.uniform_wa.unwrap() > 1.7 * whole.uniform_wa.unwrap(), "{} and {}", d.uniform_wa.unwrap(), whole.uniform_wa.unwrap());
     assert!(explain(&config).contains("75.0 % of look-ups at random read a page of it"));
 }
 
