@@ -44,6 +44,35 @@ fn random_writes_beside_collection_are_as_fast_as_the_closed_form_says() {
     }
 }
 
+/// pblk has one write thread: a LUN that it waits for holds up all that is behind.
+#[test]
+fn pblk_writes_as_fast_as_the_order_of_its_writer_lets_it() {
+    let rates = |set: &[&str], rw: &str, age: Age, ios: u32| {
+        let job = format!(
+            "[w]\nioengine=libaio\n{rw}\niodepth=256\nnorandommap\nnumber_ios={ios}\ndirect=1\n"
+        );
+        let case = Case::new("cnex-westlake", &job).age(age).set("nand.pages_per_block=64");
+        let case = case.set("nand.luns_per_channel=4").set("nand.blocks=200");
+        let case = case.set("limits.program_rate=800000000");
+        let case = set.iter().fold(case, |case, pair| case.set(pair));
+        let derived = derive(&case.config().unwrap());
+        let result = case.run().unwrap().result;
+        let ran = f64::from(ios) / (result.machine.simulated_ns as f64 / 1e9);
+        (ran, derived)
+    };
+    for width in ["ftl.max_request_sectors=16", "ftl.max_request_sectors=64"] {
+        let (ran, derived) =
+            rates(&[width, "nand.t_erase=1us"], "rw=write\nbs=128k", Age::Fresh, 30_000);
+        let expected = derived.sequential_write.iops();
+        println!("{width}, in order: {ran:.0} of {expected:.0}");
+        assert!((ran / expected - 1.0).abs() < 0.03, "{width}: {ran:.0} of {expected:.0}");
+        let (ran, derived) = rates(&[width], "rw=randwrite\nbs=4k", Age::Steady, 600_000);
+        let expected = derived.random_write[1].iops();
+        println!("{width}, at random: {ran:.0} of {expected:.0}");
+        assert!((ran / expected - 1.0).abs() < 0.05, "{width}: {ran:.0} of {expected:.0}");
+    }
+}
+
 /// Reads at random from all dies, and from all planes, are no faster than `device check` says, and near it.
 #[test]
 fn random_reads_come_near_the_closed_form_of_their_dies_and_planes() {

@@ -5,6 +5,11 @@
 //! everything up to `bytes` beyond the end of the read is wanted. A read that continues no stream
 //! replaces the stream used longest ago. Reads backwards and strides are not recognised.
 //!
+//! A large read at a random place comes as several commands in order, and looks like a stream until it is over. So the
+//! drive learns from streams that ended: where one used less than half of what was read ahead of it, others must read
+//! more than it did before anything is read ahead of them. A stream that has used `bytes` of it halves what is asked of
+//! others.
+//!
 //! With ghosts (module `ghost`) how far is a degree that they choose at the end of each epoch, and more is
 //! fetched only when less than half of it is left ahead, so that whole units are read at a time.
 
@@ -21,9 +26,20 @@ struct Stream {
     read: u64,
     /// Everything before it was asked for already.
     asked: u64,
+    /// Where it was when something was read ahead of it for the first time.
+    from: u64,
+    /// It has used as much as is kept ahead of a stream.
+    proved: bool,
 }
 
-const NO_STREAM: Stream = Stream { length: 0, read: 0, asked: 0 };
+const NO_STREAM: Stream = Stream { length: 0, read: 0, asked: 0, from: 0, proved: false };
+
+impl Stream {
+    /// It is over at this sector, and most of what was read ahead of it was for nothing.
+    fn wasted_most(&self, next: u32) -> bool {
+        self.asked > 0 && (u64::from(next) - self.from) * 2 < self.asked - self.from
+    }
+}
 
 /// How far ahead of a stream to read.
 #[derive(Clone, Copy)]
@@ -54,6 +70,8 @@ pub(crate) struct ReadAhead {
     trigger: u32,
     /// Sectors that a stream has read before anything is read ahead of it.
     least: u64,
+    /// A stream has read more than this before anything is read ahead of it: what streams read that ended too early.
+    patience: u64,
     reach: Reach,
     streams: Vec<Stream>,
     /// The sector that each stream expects.
@@ -98,6 +116,7 @@ impl ReadAhead {
         Ok(ReadAhead {
             trigger: c.trigger,
             least: (c.ratio * f64::from(unit)).ceil() as u64,
+            patience: 0,
             reach: Reach { sectors, half: ghosts.is_some(), end },
             streams: vec![NO_STREAM; c.streams as usize],
             next: vec![u32::MAX; c.streams as usize],
@@ -114,7 +133,10 @@ impl ReadAhead {
         let index = found.unwrap_or_else(|| {
             let oldest = recency::by_age(&self.used).next();
             let index = oldest.expect("there is at least one stream");
-            self.streams[index] = NO_STREAM;
+            let over = std::mem::replace(&mut self.streams[index], NO_STREAM);
+            if self.ghosts.is_none() && over.wasted_most(self.next[index]) {
+                self.patience = self.patience.max(over.read);
+            }
             if let Some(ghosts) = &self.ghosts {
                 let n = ghosts.len();
                 self.ghosts_asked[index * n..][..n].fill(0);
@@ -126,8 +148,22 @@ impl ReadAhead {
         let stream = &mut self.streams[index];
         stream.length = stream.length.saturating_add(1);
         stream.read += u64::from(sectors);
-        let goes_on = stream.length >= self.trigger && stream.read >= self.least;
+        let goes_on = stream.length >= self.trigger
+            && stream.read >= self.least
+            && (stream.read > self.patience || stream.asked > 0);
         let asked = if goes_on { self.reach.ask(&mut stream.asked, lpn + sectors) } else { None };
+        if let Some((first, _)) = asked
+            && stream.from == 0
+        {
+            stream.from = first.into();
+        }
+        if !stream.proved
+            && stream.from > 0
+            && u64::from(lpn + sectors) >= stream.from + self.reach.sectors
+        {
+            stream.proved = true;
+            self.patience /= 2;
+        }
         if self.ghosts.is_some() {
             self.ghosts_read(lpn, sectors, goes_on.then_some(index));
         }
@@ -193,7 +229,13 @@ mod tests {
         ReadAheadConfig { trigger, streams, bytes: 64 << 10, ratio: 0.0, ghosts: None }
     }
     fn new(c: &ReadAheadConfig) -> Result<ReadAhead, BadValue> {
-        ReadAhead::new(c, 1000, Shape { sets: 64, ways: 8, line_sectors: 1 }, 8, SectorSize::KIB_4)
+        ReadAhead::new(
+            c,
+            1 << 16,
+            Shape { sets: 64, ways: 8, line_sectors: 1 },
+            8,
+            SectorSize::KIB_4,
+        )
     }
     fn reader(trigger: u32, streams: u32) -> ReadAhead {
         new(&config(trigger, streams)).unwrap()
@@ -211,6 +253,28 @@ mod tests {
     }
 
     #[test]
+    fn reads_in_several_commands_are_no_streams_once_that_is_known() {
+        let mut r = reader(3, 2);
+        // Each of four commands of 4 sectors: 16 ahead are for nothing.
+        let large = |r: &mut ReadAhead, at: u32| {
+            (0..4).filter_map(|i| r.on_read(at + 4 * i, 4)).map(|(_, n)| n).sum::<u32>()
+        };
+        let asked: Vec<u32> = (0..9).map(|i| large(&mut r, i * 100)).collect();
+        assert_eq!(asked, [20, 20, 0, 0, 0, 0, 0, 0, 0], "known when the first of two is replaced");
+        // A longer one is read ahead of, and that others are long is learned again.
+        assert_eq!(large(&mut r, 2000), 0);
+        assert_eq!(r.on_read(2016, 4), Some((2020, 16)));
+        (2020..2036).for_each(|at| assert!(r.on_read(at, 1).is_some()));
+        assert_eq!(r.patience, 8);
+        assert_eq!(r.on_read(2036, 1), Some((2052, 1)), "a stream that goes on is not held up");
+        assert_eq!(large(&mut r, 3000), 20);
+        // One that used half of it was worth it.
+        (2037..2100).for_each(|at| _ = r.on_read(at, 1));
+        (0..2).for_each(|i| _ = r.on_read(4000 + 100 * i, 1));
+        assert_eq!(r.patience, 16, "of the one at 3000");
+    }
+
+    #[test]
     fn streams_interleave_and_the_one_used_longest_ago_is_forgotten() {
         let mut r = reader(2, 2);
         assert_eq!((r.on_read(0, 1), r.on_read(100, 1)), (None, None));
@@ -218,12 +282,14 @@ mod tests {
         assert!(r.on_read(101, 1).is_some());
         assert_eq!(r.on_read(500, 1), None);
         assert_eq!(r.on_read(2, 1), None, "the stream at 2 was replaced");
-        assert!(r.on_read(501, 1).is_some());
+        assert_eq!(r.on_read(501, 1), None, "it used nothing of what was read ahead of it");
+        assert!(r.on_read(502, 1).is_some());
     }
 
     #[test]
     fn read_ahead_stops_at_the_end_of_the_drive() {
         let mut r = reader(1, 1);
+        r.reach.end = 1000;
         assert_eq!(r.on_read(990, 4), Some((994, 6)));
         assert_eq!(r.on_read(994, 6), None);
     }

@@ -515,6 +515,11 @@ impl Generator {
         self.size
     }
 
+    /// Bytes after which it is through, where nothing else ends it: `io_size`, or those of a pass.
+    pub fn amount(&self) -> u64 {
+        if self.io_size > 0 { self.io_size } else { self.size }
+    }
+
     /// Where in each of its files the job begins.
     pub fn start(&self) -> u64 {
         self.files.first().map_or(0, |file| file.start)

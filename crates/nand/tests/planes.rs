@@ -130,7 +130,9 @@ impl Plain<'_> {
         let mut place = self.queue.len();
         while self.c.suspend.queue && place > 0 && self.passes(op, self.queue[place - 1]) {
             place -= 1;
-            self.ops[self.queue[place]].ahead += 1;
+        }
+        if let Some(&next) = self.queue.get(place) {
+            self.ops[next].ahead += 1;
         }
         self.queue.insert(place, op);
     }

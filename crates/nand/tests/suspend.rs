@@ -116,8 +116,9 @@ impl Slow<'_> {
         let mut place = self.queue.len();
         while self.c.suspend.queue && place > 0 && self.passes(op, self.queue[place - 1]) {
             place -= 1;
-            let other = self.queue[place];
-            self.ops[other].ahead += 1;
+        }
+        if let Some(&next) = self.queue.get(place) {
+            self.ops[next].ahead += 1;
         }
         self.queue.insert(place, op);
         self.next();
@@ -447,6 +448,32 @@ fn reads_go_ahead_in_pipeline_unless_data_are_in_a_register() {
         assert_eq!(r[n as usize].end.0, 100 + leave + reads, "{kind:?}");
         assert_eq!(r[0].end.0, command + data + own + leave + reads + 11, "{kind:?}");
     }
+}
+
+/// Many reads of the collector wait at a LUN, and reads of users come all the time: after each `most` of these one of the
+/// collector's has its turn, and not all that have waited for so long.
+#[test]
+fn a_read_waits_for_one_operation_that_may_not_be_passed_and_not_for_a_queue() {
+    let most = 3;
+    let c = config(Suspend { queue: true, most, ..Suspend::default() });
+    let of = |class, at| Arrival {
+        at,
+        kind: OpKind::Read,
+        class,
+        lun: 0,
+        line: 40,
+        page: 1,
+        sector: 0,
+        sectors: 1,
+    };
+    let mut arrivals = vec![of(Class::GcRead, 0); 9];
+    arrivals.extend((1..30).map(|at| of(Class::UserRead, at)));
+    let (_, records) = run(&c, &arrivals);
+    let mut order: Vec<_> = records.iter().map(|r| (r.started, r.op.class)).collect();
+    order.sort();
+    let between: Vec<_> =
+        order[1..].split(|&(_, class)| class == Class::GcRead).map(<[_]>::len).collect();
+    assert_eq!(between, [3, 3, 3, 3, 3, 3, 3, 3, 5]);
 }
 
 #[test]

@@ -11,7 +11,8 @@
 //! may be a bridge. `nand` and `ftl` of a bridge, which has no flash, are those of all drives behind it.
 
 use crate::config::{
-    Inside, Loaded, Opened, ReadFile, channels_of_gang, load, open, place_parts, swap_media, without_firmware,
+    Inside, Loaded, Opened, ReadFile, channels_of_gang, load, open, place_parts, swap_media,
+    without_firmware,
 };
 use crate::de::read;
 use crate::error::{ConfigError, Place, Problems};

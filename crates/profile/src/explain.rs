@@ -133,7 +133,8 @@ impl Lines {
     }
     /// The rate of writes that wait for their strides, beside that of writes that do not.
     fn throttled(&mut self, peak: &Peak, other: &Peak, ftl: &FtlConfig) {
-        let [all, none] = [peak, other].map(|peak| si(peak.bytes_per_s(), "B/s").trim().to_string());
+        let [all, none] =
+            [peak, other].map(|peak| si(peak.bytes_per_s(), "B/s").trim().to_string());
         if ftl.throttle == Throttle::Gc {
             let text = format!(
                 "from {all}, if all programs waited for their strides: those of units that begin with the collector's \
@@ -171,8 +172,12 @@ impl Lines {
         let victims = words(&victims);
         let text = match Chosen::by(ftl) {
             Chosen::Drawn(1) => format!("collected by victims drawn at random ({victims})"),
-            Chosen::Drawn(d) => format!("collected by the least in use of {d} drawn at random ({victims})"),
-            Chosen::Oldest if victims == "fifo" => "collected in turn, as its victims are (fifo)".into(),
+            Chosen::Drawn(d) => {
+                format!("collected by the least in use of {d} drawn at random ({victims})")
+            }
+            Chosen::Oldest if victims == "fifo" => {
+                "collected in turn, as its victims are (fifo)".into()
+            }
             Chosen::Oldest => format!(
                 "as if they were collected in turn; its own victims ({victims}) have about as much in use: runs come \
                  within an eighth of it"
@@ -357,7 +362,9 @@ pub fn explain(config: &Config) -> String {
                 out.peak(peak);
                 out.row("", "busy LUNs' reads rebuilt from the rest of their strides");
             }
-            None => out.row("... beside throttled writes", format!("no figure: {}", reads_wait(config))),
+            None => {
+                out.row("... beside throttled writes", format!("no figure: {}", reads_wait(config)))
+            }
         }
     }
     out.peak(&d.sequential_read);
@@ -403,7 +410,9 @@ pub fn explain(config: &Config) -> String {
     let fill = c.user_bytes() as f64 / d.sequential_write.bytes_per_s();
     match config.ftl.hot_cold && d.uniform_wa.is_none() {
         false => out.row("time to fill", seconds(fill)),
-        true => out.row("time to fill", "no figure: lines of hot data are moved to cold LUNs meanwhile"),
+        true => {
+            out.row("time to fill", "no figure: lines of hot data are moved to cold LUNs meanwhile")
+        }
     }
     let flash = c.raw_bytes() as f64 * f64::from(n.endurance);
     let cycles = format!("{} cycles: {} to flash", n.endurance, si(flash, "B"));

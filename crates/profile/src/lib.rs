@@ -17,6 +17,7 @@ mod explain;
 mod flashshare;
 mod preset;
 mod tree;
+mod writer;
 
 pub use config::{Beside, Config, Inside, Places, assemble, assemble_with_places};
 pub use config::{PathKind, host_memory, paths, settings, value_at};
@@ -24,7 +25,8 @@ pub use config::{ReadFile, Source, Sources};
 pub use config::{resolved_device, resolved_stack, resolved_toml};
 pub use derive::{
     AtDepth, Bound, Capacity, Chosen, Derived, Peak, SlcBuffer, Stage, Throttled, derive,
-    drawn_write_amplification, fifo_write_amplification, rate_at_depth, uniform_write_amplification,
+    drawn_write_amplification, fifo_write_amplification, rate_at_depth,
+    uniform_write_amplification,
 };
 pub use document::Document;
 pub use error::{ConfigError, Problem};

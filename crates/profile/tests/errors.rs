@@ -558,6 +558,31 @@ fn a_medium_that_is_written_in_place_has_no_collector() {
     }
 }
 
+/// Channels of a gang share a page that is a sector: a sector is written alone, and the drive keeps its capacity.
+#[test]
+fn a_medium_whose_page_is_a_sector_is_split_over_a_gang() {
+    let read = |sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
+        assemble(Sources::presets("z-ssd-small", "linux-libaio"), &sets).unwrap()
+    };
+    let own = derive(&read(&[])).geometry.bytes();
+    for medium in ["nand.media=optane", "nand.media=mram"] {
+        for (more, channels, page) in
+            [("nand.gang=2", 4, 2048), ("nand.gang=4", 2, 1024), ("nand.gang=1", 8, 4096)]
+        {
+            let config = read(&[medium, more]);
+            let g = derive(&config).geometry;
+            assert_eq!((g.sectors_per_unit, g.channels), (1, channels), "{medium} {more}");
+            assert_eq!((config.nand.page_bytes, config.nand.transfer_bytes), (page, page));
+            let bytes = if more == "nand.gang=2" { g.bytes() } else { own };
+            assert_eq!(bytes, own, "{medium}");
+        }
+    }
+    // Pages of flash that hold parts of many sectors are one on each channel.
+    let config = read(&["nand.media=bics"]);
+    assert_eq!(config.nand.page_bytes, 16384);
+}
+
 #[test]
 fn a_volatile_buffer_behind_a_protected_cache_is_refused() {
     let [error] = &set(&["ftl.firmware.protected=false"])[..] else { panic!("one message") };

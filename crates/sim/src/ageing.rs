@@ -3,6 +3,7 @@
 use crate::disks::{JobDisk, JobDisks};
 use crate::error::JobError;
 use crate::recorded::{Recorded, Replays};
+use crate::shares::{self, Claim, Part, Shares, Speeds};
 use crate::topology::Route;
 use std::collections::BTreeMap;
 use wordline_base::{Ddir, Rng, SectorSize, Seed};
@@ -11,17 +12,24 @@ use wordline_fio::{Generator, Job, Plan, ZetanCache};
 use wordline_host::DISK_SHIFT;
 use wordline_md::Layout;
 /// All that decides which sectors a plan's jobs write in ageing, and in which order: with equal texts
-/// and seeds two plans age a drive alike. Pace, time, end and report of a job have no part in it, nor
-/// have the streams of its own run. Where the distribution is skewed the job's name and its seed have:
-/// fio places the hottest block by a hash of the file's name, which is made of the job's, or by the
-/// seed.
-pub fn writes(plan: &Plan) -> String {
+/// and seeds two plans age a drive alike; where the second is true, drives of equal speeds. Pace, time, end and report
+/// of a job have no part in it but by the shares of several, nor have the streams of its own run. Where the
+/// distribution is skewed the job's name and its seed have: fio places the hottest block by a hash of the file's
+/// name, which is made of the job's, or by the seed.
+pub fn writes(plan: &Plan) -> (String, bool) {
     let mut text = String::new();
+    let (mut claims, mut traces) = (Vec::new(), false);
     for thread in plan.threads() {
         let job = plan.job_of(&thread);
-        if !job.rw.writes() || job.read_iolog.is_some() {
+        if job.read_iolog.is_some() {
+            claims.push(Claim::of(job));
+            traces = true;
             continue;
         }
+        if !job.rw.writes() {
+            continue;
+        }
+        claims.push(Claim::of(job));
         let skewed = matches!(
             job.distribution,
             Distribution::Zipf { .. } | Distribution::Pareto { .. } | Distribution::Normal { .. }
@@ -87,20 +95,23 @@ pub fn writes(plan: &Plan) -> String {
         };
         text += &format!("{} {} {places:?}\n", thread.thread_number, thread.subjob);
     }
-    text
+    let (key, by_speed) = shares::key(&claims, traces);
+    (text + &key, by_speed)
 }
 
 /// I/Os in a row without a write after which a job counts as one that does not write.
 const FRUITLESS: u64 = 100_000;
 
-/// Draws sectors as a plan's jobs write them, job after job in turn: what ages a drive for the run.
+/// Draws sectors as a plan's jobs write them, each with its share: what ages a drive for the run.
 /// The order is not that of the run ([`Generator::ageing`]), but for the writes of a trace, which come in
 /// its own. Where nothing writes, uniform over the drive.
 pub struct WriteSampler {
     /// Writing threads.
     writers: Vec<Writer>,
-    /// Whose turn it is.
+    /// Whose turn it was.
     turn: usize,
+    /// The share of each at first.
+    shares: Shares,
     /// Sectors of the I/O at hand not given out yet.
     run: std::ops::Range<u64>,
     /// Sectors a second of all writers, if each has a rate.
@@ -115,9 +126,25 @@ pub struct WriteSampler {
     behind: Option<(Route, u64)>,
 }
 
+/// What jobs write where.
+pub struct Writing<'a> {
+    /// The jobs.
+    pub plan: &'a Plan,
+    /// What those that read a trace write, by their number.
+    pub traces: &'a BTreeMap<usize, Recorded>,
+    /// Where their files are.
+    pub disks: &'a JobDisks,
+}
+
 /// A thread that writes to a disk, among others perhaps.
 struct Writer {
     writes: Writes,
+    /// The job's.
+    name: String,
+    /// What it has written, in units of its share. Who has least is next.
+    had: u64,
+    /// What a sector is in these.
+    each: u64,
     disk: u16,
     /// The disk is an array, and the drive this member of it.
     array: Option<(Layout, u32)>,
@@ -155,6 +182,7 @@ impl WriteSampler {
         WriteSampler {
             writers: Vec::new(),
             turn: 0,
+            shares: Shares { parts: Vec::new(), estimated: false },
             run: 0..0,
             rate: Some(0),
             uniform: seed.stream("age"),
@@ -180,52 +208,107 @@ impl WriteSampler {
     ) -> WriteSampler {
         let mut sampler = WriteSampler { rate: Some(0), ..uniform };
         for disk in disks {
-            sampler.add_trace(recorded, disk, drive);
+            sampler.add_trace("", recorded, disk, drive);
         }
         sampler
     }
-    /// With what a trace writes to a disk.
-    fn add_trace(&mut self, recorded: &Recorded, disk: &JobDisk, drive: usize) {
-        let Some(member) = disk.member(drive) else { return };
-        let Some(runs) = recorded.runs(disk.disk) else { return };
+    /// With what a trace writes to a disk. Answers with bytes of its writes in the mean, of all of them, and those a
+    /// second if times count.
+    fn add_trace(
+        &mut self,
+        name: &str,
+        recorded: &Recorded,
+        disk: &JobDisk,
+        drive: usize,
+    ) -> Option<(f64, u64, Option<u64>)> {
+        let member = disk.member(drive)?;
+        let runs = recorded.runs(disk.disk)?;
         let replays = Replays::new(runs.clone());
         let patience = FRUITLESS.max(2 * replays.writes());
         let array = disk.array.as_ref().map(|(_, layout)| (layout.clone(), member as u32));
-        let rate = recorded.rate(disk.disk).map(|bytes| share_of_member(disk, bytes));
+        let bytes = recorded.rate(disk.disk);
+        let rate = bytes.map(|bytes| share_of_member(disk, bytes));
         let rate = rate.map(|bytes| self.sector.holding(bytes / self.drives()));
         self.rate = self.rate.zip(rate).map(|(sum, rate)| sum.saturating_add(rate));
         let writes = Writes::Trace(replays);
-        self.writers.push(Writer { writes, disk: disk.disk, array, fruitless: 0, patience });
+        self.add(writes, name, disk.disk, array, patience);
+        Some((recorded.mean(disk.disk), recorded.bytes_to(disk.disk), bytes))
+    }
+    fn add(
+        &mut self,
+        writes: Writes,
+        name: &str,
+        disk: u16,
+        array: Option<(Layout, u32)>,
+        patience: u64,
+    ) {
+        let name = name.to_string();
+        let (had, each, fruitless) = (0, 1, 0);
+        self.writers.push(Writer { writes, name, had, each, disk, array, fruitless, patience });
+    }
+    /// Gives each writer its share.
+    fn share_out(&mut self, shares: Shares) {
+        /// What a sector is to a writer that has all.
+        const WHOLE: f64 = (1u64 << 20) as f64;
+        for (writer, share) in self.writers.iter_mut().zip(&shares.parts) {
+            writer.each = (WHOLE / share.max(1e-6)).round() as u64;
+        }
+        self.shares = shares;
+    }
+    /// The share of each job in what is written, in the order of the jobs, and whether these are estimated.
+    pub fn shares(&self) -> (Vec<(&str, f64)>, bool) {
+        let mut all: Vec<(&str, f64)> = Vec::new();
+        for (writer, share) in self.writers.iter().zip(&self.shares.parts) {
+            match all.last_mut().filter(|(name, _)| *name == writer.name) {
+                Some((_, sum)) => *sum += share,
+                None => all.push((&writer.name, *share)),
+            }
+        }
+        (all, self.shares.estimated)
     }
     /// Drives that the writes are spread over.
     fn drives(&self) -> u64 {
         self.behind.as_ref().map_or(1, |(route, _)| route.drives())
     }
 
-    /// As the jobs of `plan` write to a drive, which `uniform` is for; `cache` has sums that other
-    /// distributions needed too. `traces` has what the jobs that read one write, by their number.
+    /// As jobs write to a drive, which `uniform` is for, and whose `speeds` are asked for where shares hang on them;
+    /// `cache` has sums that other distributions needed too.
     pub fn of_jobs(
-        plan: &Plan,
-        traces: &BTreeMap<usize, Recorded>,
-        disks: &JobDisks,
+        jobs: &Writing,
         drive: usize,
         uniform: WriteSampler,
+        speeds: &dyn Fn() -> Speeds,
         seed: Seed,
         cache: &mut ZetanCache,
     ) -> Result<WriteSampler, JobError> {
+        let Writing { plan, traces, disks } = jobs;
         let entropy = seed.stream("fio/entropy").next_u64();
         let draws = seed.stream("age/jobs").next_u64();
         let mut sampler = WriteSampler { rate: Some(0), ..uniform };
         let mut bytes = Some(0u64);
+        let mut parts = Vec::new();
         for thread in plan.threads() {
             let job = plan.job_of(&thread);
             let placed = disks.place(job)?;
             let of = |d: &JobDisk| d.member(drive).map(|member| (d.clone(), member));
             let here: Vec<(JobDisk, usize)> = placed.disks.iter().filter_map(of).collect();
             let Some((disk, member)) = here.first().cloned() else { continue };
+            // Of its files each gets its share, and of an array's data and parity each of its drives; stripes go to all
+            // drives behind a bridge alike.
+            const LARGE: u64 = 1 << 40;
+            let files = here.len() as f64 / placed.disks.len() as f64 / sampler.drives() as f64;
+            let part = files * share_of_member(&disk, LARGE) as f64 / LARGE as f64;
+            let claim = Claim::of(job);
             if job.read_iolog.is_some() {
                 match traces.get(&(thread.job as usize)) {
-                    Some(recorded) => sampler.add_trace(recorded, &disk, drive),
+                    Some(recorded) => {
+                        let added = sampler.add_trace(&job.name, recorded, &disk, drive);
+                        if let Some((mean, total, limit)) = added {
+                            let claim = claim.of_trace(mean, limit.map(|bytes| bytes as f64));
+                            let total = claim.total(total);
+                            parts.push(Part { claim, part, total });
+                        }
+                    }
                     // It could not be read beforehand: nothing is known of it.
                     None => bytes = None,
                 }
@@ -239,16 +322,16 @@ impl WriteSampler {
             let failed = |error| JobError::Generator { place: job.place.clone(), error };
             let array = disk.array.as_ref().map(|(_, layout)| (layout.clone(), member as u32));
             let generator = generator.map_err(failed)?;
-            let (writes, patience) = (Writes::Job(Box::new(generator)), FRUITLESS);
-            sampler.writers.push(Writer { writes, disk: disk.disk, array, fruitless: 0, patience });
-            // Of its files each gets its share, and of an array's data and parity each of its drives.
+            parts.push(Part { total: claim.total(generator.amount()), claim, part });
+            let writes = Writes::Job(Box::new(generator));
+            sampler.add(writes, &job.name, disk.disk, array, FRUITLESS);
             let share = |rate: u64| {
                 share_of_member(&disk, rate * here.len() as u64 / placed.disks.len() as u64)
             };
             bytes =
                 bytes.zip(write_rate(job).map(share)).map(|(sum, rate)| sum.saturating_add(rate));
         }
-        // Stripes go to all drives behind a bridge alike.
+        sampler.share_out(shares::shares(&parts, speeds));
         let rate = bytes.map(|bytes| sampler.sector.holding(bytes / sampler.drives()));
         sampler.rate = sampler.rate.zip(rate).map(|(traces, jobs)| traces.saturating_add(jobs));
         Ok(sampler)
@@ -262,7 +345,7 @@ impl WriteSampler {
             Writes::Job(_) => None,
         });
         let mut key: String = traces.collect();
-        if pace && !key.is_empty() {
+        if (pace || self.writers.len() > 1) && !key.is_empty() {
             key += &format!("{:?} sectors a second\n", self.rate);
         }
         key
@@ -294,52 +377,51 @@ impl WriteSampler {
             return sector as u32;
         }
         let whole = self.behind.as_ref().map_or(self.sectors, |(_, sectors)| *sectors);
-        while !self.writers.is_empty() {
-            self.turn = (self.turn + 1) % self.writers.len();
-            let Writer { writes, disk, array, fruitless, patience } = &mut self.writers[self.turn];
+        while let Some(turn) = self.next_writer() {
+            self.turn = turn;
+            let Writer { writes, disk, array, fruitless, patience, .. } = &mut self.writers[turn];
             *fruitless += 1;
-            match writes.next(*disk) {
-                Some(Some((mut offset, mut len))) => {
-                    if let Some((layout, member)) = array {
-                        let Some(run) = layout.written(*member, offset, len) else {
-                            if *fruitless >= *patience {
-                                self.writers.remove(self.turn);
-                                self.turn = 0;
-                            }
-                            continue;
-                        };
-                        (offset, len) = (run.start, run.end - run.start);
-                    }
-                    let first = self.sector.of(offset);
-                    let end = self.sector.holding(offset + len).min(whole);
-                    if self.behind.is_none() {
-                        *fruitless = 0;
-                        self.run = first + 1..end;
-                        return first as u32;
-                    }
-                    self.run = first..end;
-                    let (turn, tried) = (self.turn, *fruitless >= *patience);
-                    if let Some(sector) = self.next_of_run() {
-                        self.writers[turn].fruitless = 0;
-                        return sector as u32;
-                    }
-                    // It never writes to this drive.
-                    if tried {
-                        self.writers.remove(turn);
-                        self.turn = 0;
-                    }
+            let tired = *fruitless >= *patience;
+            let run = match writes.next(*disk) {
+                Some(Some((offset, len))) => match array {
+                    Some((layout, member)) => layout.written(*member, offset, len),
+                    None => Some(offset..offset + len),
+                },
+                Some(None) => None,
+                // It has ended.
+                None => {
+                    self.leave(turn);
+                    continue;
                 }
-                Some(None) if *fruitless < *patience => {}
-                // It has ended, or never writes (a mix of 100 % reads).
-                _ => {
-                    self.writers.remove(self.turn);
-                    self.turn = 0;
+            };
+            if let Some(run) = run {
+                self.run = self.sector.of(run.start)..self.sector.holding(run.end).min(whole);
+                let sectors = self.run.end.saturating_sub(self.run.start);
+                if let Some(sector) = self.next_of_run() {
+                    let writer = &mut self.writers[turn];
+                    writer.fruitless = 0;
+                    writer.had += sectors * writer.each;
+                    return sector as u32;
                 }
+            }
+            // It never writes to this drive (a mix of 100 % reads).
+            if tired {
+                self.leave(turn);
             }
         }
         self.uniform.below(self.sectors) as u32
     }
 
+    /// Who had least for its share; of those alike the one whose turn comes first.
+    fn next_writer(&self) -> Option<usize> {
+        let n = self.writers.len();
+        let turns = (1..=n).map(|i| (self.turn + i) % n);
+        turns.min_by_key(|&turn| self.writers[turn].had)
+    }
+    fn leave(&mut self, turn: usize) {
+        self.writers.remove(turn);
+        self.turn = 0;
+    }
     /// The next sector of the I/O at hand that the drive has.
     fn next_of_run(&mut self) -> Option<u64> {
         let Some((route, _)) = &self.behind else { return self.run.next() };
@@ -357,7 +439,7 @@ fn share_of_member(disk: &JobDisk, rate: u64) -> u64 {
 
 /// Bytes a second that a job may write; none: as fast as it can. Writes of a mix that are not limited
 /// themselves come with the reads.
-fn write_rate(job: &Job) -> Option<u64> {
+pub(crate) fn write_rate(job: &Job) -> Option<u64> {
     let limit = |ddir: usize| match (job.rate[ddir], job.rate_iops[ddir]) {
         (0, 0) => None,
         (0, iops) => Some(iops.saturating_mul(job.min_bs[ddir])),
@@ -386,7 +468,15 @@ mod tests {
         let disks = JobDisks::one(1 << 30);
         let uniform = WriteSampler::uniform(1 << 30, SectorSize::KIB_4, Seed(3));
         let cache = &mut ZetanCache::default();
-        WriteSampler::of_jobs(plan, &BTreeMap::new(), &disks, 0, uniform, Seed(3), cache).unwrap()
+        let jobs = Writing { plan, traces: &BTreeMap::new(), disks: &disks };
+        WriteSampler::of_jobs(&jobs, 0, uniform, &speeds, Seed(3), cache).unwrap()
+    }
+
+    /// 10,000 blocks of 4 KiB a second, whatever is collected.
+    fn speeds() -> Speeds {
+        let amplification = |physical: f64| 1.0 / (1.0 - 1.0 / physical);
+        let read = wordline_base::Span::ZERO;
+        Speeds { fresh: 40.96e6, aged: 40.96e6, amplification, physical: 1.25, read }
     }
 
     #[test]
@@ -415,6 +505,49 @@ mod tests {
             let other = plan(&JOB.replace(from, to));
             assert_eq!(writes(&first) == writes(&other), alike, "{to}");
             assert_eq!(drawn(&first) == drawn(&other), alike, "{to}");
+        }
+    }
+    #[test]
+    fn each_job_has_its_share_of_what_is_written() {
+        const JOBS: &str = "[global]\nbs=4k\nrw=randwrite\ntime_based\nruntime=1\nioengine=libaio\n\
+                            [cold]\nsize=80%\nrate_iops=200\n[hot]\noffset=80%\nsize=20%\niodepth=32\n";
+        let (cold, parts) = (1u32 << 18, 100_000);
+        let cold = cold / 10 * 8;
+        for (from, to, share) in [
+            ("", "", 0.02),
+            ("iodepth=32", "rate_iops=600", 0.25),
+            ("rate_iops=200", "iodepth=32", 0.5),
+            ("rate_iops=200", "iodepth=32\nbs=12k", 0.75),
+            ("time_based\nruntime=1\n", "", 0.8),
+            ("[cold]", "[cold]\nnumjobs=3", 0.06),
+        ] {
+            let plan = plan(&JOBS.replace(from, to));
+            let mut lpns = vec![0; parts];
+            let mut sampler = sampler(&plan);
+            sampler.fill(&mut lpns);
+            let found = lpns.iter().filter(|&&lpn| lpn < cold).count() as f64 / parts as f64;
+            assert!((found - share).abs() < 0.0005, "{to}: {found} of {share}");
+            let (told, _) = sampler.shares();
+            assert_eq!((told[0].0, told[1].0), ("cold", "hot"));
+            assert!((told[0].1 - share).abs() < 0.0005, "{to}: {told:?}");
+        }
+    }
+    /// What decides the shares of several jobs is a part of what two plans have to have in common.
+    #[test]
+    fn shares_are_told_where_they_differ() {
+        const JOBS: &str = "[global]\nbs=4k\nrw=randwrite\nioengine=libaio\ntime_based\nruntime=2\n\
+                            [a]\niodepth=4\nsize=50%\n[b]\niodepth=4\noffset=50%\n";
+        let first = writes(&plan(JOBS));
+        for (from, to, alike, by_speed) in [
+            ("iodepth=4", "iodepth=32", true, false),
+            ("iodepth=4\nsize", "iodepth=32\nsize", false, false),
+            ("iodepth=4\nsize", "rate_iops=7\nsize", false, true),
+            ("iodepth=4", "rate_iops=7", true, false),
+            ("iodepth=4\nsize", "thinktime=1ms\nsize", false, true),
+            ("time_based\nruntime=2", "", false, false),
+        ] {
+            let other = writes(&plan(&JOBS.replace(from, to)));
+            assert_eq!((first == other, other.1), (alike, by_speed), "{to}");
         }
     }
     #[test]

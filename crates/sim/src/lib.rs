@@ -25,13 +25,14 @@ pub mod replay;
 pub mod result;
 mod seat;
 pub mod setup;
+mod shares;
 pub mod steady;
 pub mod thread;
 pub mod topology;
 mod unused;
 pub mod world;
 
-pub use ageing::WriteSampler;
+pub use ageing::{WriteSampler, Writing};
 pub use app::{AppSource, SharedApp};
 pub use check::Units;
 pub use disks::{JobDisk, JobDisks};
@@ -41,6 +42,7 @@ pub use job::JobSource;
 pub use recorded::Recorded;
 pub use replay::TraceSource;
 pub use result::*;
+pub use shares::{Shares, Speeds};
 pub use thread::ThreadPlan;
 pub use topology::{
     ArrayNode, BridgeNode, DriveNode, HostConfig, NetworkConfig, Part, Route, SystemConfig,

@@ -50,6 +50,15 @@ impl Recorded {
     pub(crate) fn runs(&self, disk: u16) -> Option<&Arc<Runs>> {
         self.disks.get(&disk)
     }
+    /// Bytes of all writes to a disk.
+    pub(crate) fn bytes_to(&self, disk: u16) -> u64 {
+        self.runs(disk).map_or(0, |runs| runs.bytes)
+    }
+    /// Bytes of a write to a disk, in the mean of those that are kept.
+    pub(crate) fn mean(&self, disk: u16) -> f64 {
+        let of = |runs: &Arc<Runs>| (runs.blocks * BLOCK) as f64 / runs.kept.max(1) as f64;
+        self.runs(disk).map_or(0.0, of)
+    }
     /// Bytes of all writes.
     pub fn bytes(&self) -> u64 {
         self.disks.values().map(|runs| runs.bytes).sum()

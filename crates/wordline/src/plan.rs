@@ -13,10 +13,13 @@ use wordline_device::DriveConfig;
 use wordline_fio::{Job, NoEnv, ParseOptions, Plan as Jobs, Size, ZetanCache};
 use wordline_host::source::ThreadSpec;
 use wordline_host::{Engine, StackConfig};
+use wordline_profile::{
+    Config, Peak, derive, fifo_write_amplification, uniform_write_amplification,
+};
 use wordline_sim::{
     AnySource, ArrayNode, BuildError, Drive, DriveNode, ExitRule, JobDisk, JobDisks, Options, Part,
-    Precondition, Recorded, Route, Start, SystemConfig, ThreadPlan, ThreadSetup, TraceSource,
-    Units, World, WriteSampler, ageing, setup,
+    Precondition, Recorded, Route, Speeds, Start, SystemConfig, ThreadPlan, ThreadSetup,
+    TraceSource, Units, World, WriteSampler, Writing, ageing, setup,
 };
 use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap};
 use wordline_translation::{AgeError, Ended, WindowLimits};
@@ -296,6 +299,7 @@ impl Plan {
                  drive: {instead}"
             ));
         }
+        notes.extend(shares_note(bays));
         let reads = match &self.workload {
             Workload::Replay(_) => 1,
             Workload::Jobs(jobs) => jobs.jobs.iter().filter(|j| j.read_iolog.is_some()).count(),
@@ -354,9 +358,10 @@ impl Plan {
                 uniform = uniform.behind(route.clone(), units.infos[unit].bytes);
             }
             let sampler = match &self.workload {
-                Workload::Jobs(jobs) => {
-                    let seed = Seed(self.seed);
-                    WriteSampler::of_jobs(jobs, traces, disks, unit, uniform, seed, zetans)?
+                Workload::Jobs(plan) => {
+                    let (jobs, seed) = (Writing { plan, traces, disks }, Seed(self.seed));
+                    let speeds = &|| self.speeds(node);
+                    WriteSampler::of_jobs(&jobs, unit, uniform, speeds, seed, zetans)?
                 }
                 Workload::Replay(_) => match traces.get(&0) {
                     Some(trace) => {
@@ -496,9 +501,41 @@ impl Plan {
         if let Some(jobs) = self.jobs()
             && matches!(state, Precondition::Steady | Precondition::Random)
         {
-            key += &ageing::writes(jobs);
+            let (writes, by_speed) = ageing::writes(jobs);
+            key += &writes;
+            if by_speed {
+                key += &self.speeds_key();
+            }
         }
         key
+    }
+    /// How fast the drives are, as text.
+    fn speeds_key(&self) -> String {
+        let drives = &self.system.machine().drives;
+        let of = |node: &DriveNode| self.speeds(node).key();
+        drives.iter().map(of).collect()
+    }
+    /// How fast a drive is by the closed forms of its configuration.
+    fn speeds(&self, node: &DriveNode) -> Speeds {
+        let DriveConfig { nand, device, ftl } = node.config.clone();
+        let config =
+            Config { nand, device, ftl, members: Vec::new(), ..self.system.config.clone() };
+        let derived = derive(&config);
+        let write = |at: Option<&Peak>| at.map_or(1.0, Peak::bytes_per_s);
+        // Of what is moved at this write amplification a share of 1 - 1 / WA is in use.
+        let amplified = uniform_write_amplification(&config);
+        let in_use = 1.0 - 1.0 / amplified;
+        // Where no form has the rate of a full drive, that of an empty one less what is moved.
+        let share = if derived.uniform_wa.is_some() { 1.0 } else { amplified };
+        let read: Span = derived.read_latency.iter().map(|stage| stage.time).sum();
+        Speeds {
+            fresh: write(derived.random_write.first()),
+            aged: write(derived.random_write.last()) / share,
+            amplification: fifo_write_amplification,
+            physical: if in_use > 0.0 { -in_use.ln() / (1.0 - in_use) } else { f64::MAX },
+            // It waits for half a program, in the mean.
+            read: read + config.nand.t_program.mean() / 2,
+        }
     }
     fn jobs(&self) -> Option<&Jobs> {
         match &self.workload {
@@ -643,6 +680,25 @@ pub trait Watch {
     }
 }
 
+/// The jobs' shares of what ageing writes, where they are estimated.
+fn shares_note(bays: &[Bay]) -> Option<String> {
+    /// Jobs that a note has room for.
+    const MOST: usize = 8;
+    let of = |bay: &Bay| {
+        let (shares, estimated) = bay.sampler.shares();
+        let named = shares.iter().take(MOST);
+        let named = named.map(|(name, share)| format!("{name} {:.1}%", 100.0 * share));
+        let more = if shares.len() > MOST { ", and others" } else { "" };
+        let text = named.collect::<Vec<_>>().join(", ") + more;
+        (estimated && shares.len() > 1).then_some(text)
+    };
+    let shares = bays.iter().find_map(of)?;
+    Some(format!(
+        "the jobs' shares of what ageing wrote are estimated from their rates, pauses, queue depths and block sizes: \
+         {shares}"
+    ))
+}
+
 /// Nobody watches.
 impl Watch for () {}
 
@@ -728,6 +784,9 @@ impl Checked {
                 true => "before its pace".into(),
                 false => format!("at most {rate} B/s of {jobs:?}"),
             };
+            if self.plan.jobs().is_some_and(|jobs| ageing::writes(jobs).1) {
+                key += &self.plan.speeds_key();
+            }
         }
         key += &self.bays[0].sampler.traces_key(*state == Precondition::Paced);
         Some(key)

@@ -451,7 +451,12 @@ mod tests {
                 );
                 assert!(more <= line, "{device} 1/{of}: {more} sectors more than {users}");
                 let off = (b.uniform_wa.unwrap() / a.uniform_wa.unwrap() - 1.0).abs();
-                assert!(off < 0.01, "{device} 1/{of}: {} {}", b.uniform_wa.unwrap(), a.uniform_wa.unwrap());
+                assert!(
+                    off < 0.01,
+                    "{device} 1/{of}: {} {}",
+                    b.uniform_wa.unwrap(),
+                    a.uniform_wa.unwrap()
+                );
                 let (mut a, mut b) = (whole.clone(), part.clone());
                 for c in [&mut a, &mut b] {
                     (c.nand.blocks, c.nand.pages_per_block) = (0, 0);

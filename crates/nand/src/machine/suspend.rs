@@ -13,8 +13,9 @@
 //! read's data are in a register.
 //!
 //! Reads keep their order among each other and stay behind what they depend on: programs of their
-//! page and erases of their block. An operation lets `most` reads go ahead of it, wherever, and none
-//! after that; and a program or erase works for `interval` between suspensions. So each ends.
+//! page and erases of their block. An operation that is the next of those that are passed lets `most` reads go ahead of
+//! it, from then on and wherever it is, and none after that. A program or erase works for `interval` between
+//! suspensions. So each ends, and a read waits for one of them and not for a queue.
 //!
 //! A channel that chooses among those that wait for it (`dma`, or commands first) has a queue: those in front of it
 //! are commands without data, of reads and erases, if these go first. Nothing under way is stopped for a command. The
@@ -284,9 +285,12 @@ impl Nand {
                 break;
             }
             place -= 1;
-            let p = self.preempt_mut();
-            p.let_ahead(other);
-            p.counters.passed += 1;
+            self.preempt_mut().counters.passed += 1;
+        }
+        // Those behind wait for this one as well: if they counted the read too, none could be passed any more as soon as
+        // this one cannot, and a read would wait for all of them.
+        if let Some(&next) = self.luns[lun].queue.get(place) {
+            self.preempt_mut().let_ahead(next);
         }
         self.luns[lun].queue.insert(place, key);
         match (&self.planes, idle) {

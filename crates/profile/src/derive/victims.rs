@@ -47,8 +47,8 @@ impl Chosen {
 /// dq / (1 - (1 - q)^d) from F to 1, a line at F has the age h(F) / s.
 pub fn drawn_write_amplification(alpha: f64, d: u32) -> f64 {
     /// Steps in -ln F, and their number: behind it are e^-40 of the lines.
-    const STEP: f64 = 0.01;
-    const STEPS: u32 = 4000;
+    const STEP: f64 = 0.02;
+    const STEPS: u32 = 2000;
     // Ages times s, and the share of the lines that have it.
     let mut h = 0.0;
     let lines: Vec<(f64, f64)> = (0..STEPS)

@@ -1,0 +1,315 @@
+//! Of what jobs write to a drive, the share of each. It is known where each has a rate that the drive can
+//! serve, or ends by what it has written. Otherwise it is estimated: the I/Os in flight go through the drive in
+//! turn, so that each of a job's has the same service, and a rate is a bound on that.
+
+use crate::ageing::write_rate;
+use wordline_base::{Ddir, Span};
+use wordline_fio::Job;
+use wordline_fio::job::BsSplit;
+
+const READ: usize = Ddir::Read as usize;
+const WRITE: usize = Ddir::Write as usize;
+
+/// How fast a drive is, for shares that hang on it.
+#[derive(Clone, Copy)]
+pub struct Speeds {
+    /// Bytes a second that users can write where nothing is collected.
+    pub fresh: f64,
+    /// And at random on a full drive that was aged.
+    pub aged: f64,
+    /// What is collected then: write amplification with so many physical sectors for each one in use.
+    pub amplification: fn(f64) -> f64,
+    /// Physical sectors for each of users'.
+    pub physical: f64,
+    /// What a read takes on a drive that always programs.
+    pub read: Span,
+}
+
+impl Speeds {
+    /// All of it as text.
+    pub fn key(&self) -> String {
+        let Speeds { fresh, aged, physical, read, .. } = self;
+        format!("{fresh} {aged} {physical} {read}\n")
+    }
+    /// Bytes a second that can be written with this share of the sectors in use. The time of a sector grows with
+    /// what is moved for it.
+    fn writes(&self, random: bool, in_use: f64) -> f64 {
+        let full = (self.amplification)(self.physical) - 1.0;
+        let moved = (self.amplification)(self.physical / in_use.clamp(0.01, 1.0)) - 1.0;
+        let (fresh, aged) = (1.0 / self.fresh, 1.0 / self.aged);
+        let part = if random && full > 0.0 { moved / full } else { 0.0 };
+        1.0 / (fresh + part * (aged - fresh).max(0.0))
+    }
+}
+
+/// What a thread asks of a drive.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Claim {
+    /// I/Os in flight at most.
+    slots: f64,
+    /// Of its I/Os those that read and those that write.
+    mix: [f64; 2],
+    /// Bytes of a read and of a write, in the mean.
+    bytes: [f64; 2],
+    /// Bytes a second that it may write; none: as fast as it can.
+    limit: Option<f64>,
+    /// Seconds of a pause for each I/O, and the part of its time that it has none.
+    pause: f64,
+    awake: f64,
+    /// Offsets are drawn at random.
+    random: bool,
+    /// It ends by what it has written.
+    amount: Option<Amount>,
+}
+
+/// What a job's amount depends on beside its files.
+#[derive(Clone, PartialEq, Debug)]
+struct Amount {
+    sizes: String,
+    number_ios: u64,
+    loops: u32,
+}
+
+fn mean_bytes(job: &Job, ddir: usize) -> f64 {
+    // With this option the first is that of I/O in order and the second that of I/O at random.
+    let ddir = if job.bs_is_seq_rand { usize::from(job.rw.is_random()) } else { ddir };
+    let split: &[BsSplit] = &job.bssplit[ddir];
+    let percent: u32 = split.iter().map(|part| part.percent).sum();
+    if percent > 0 {
+        let sum: f64 = split.iter().map(|part| part.bs as f64 * f64::from(part.percent)).sum();
+        return sum / f64::from(percent);
+    }
+    (job.min_bs[ddir] + job.max_bs[ddir]) as f64 / 2.0
+}
+
+impl Claim {
+    pub fn of(job: &Job) -> Claim {
+        let percent = |ddir: usize| f64::from(job.rwmix[ddir]) / 100.0;
+        let mix = match job.rw.is_mixed() {
+            true => [percent(READ), percent(WRITE)],
+            false => [0.0, 1.0],
+        };
+        let pause = job.thinktime.as_secs_f64();
+        let by_time = job.thinktime_iotime > Span::ZERO;
+        let by_count = !by_time || job.thinktime_blocks_given;
+        let io_time = job.thinktime_iotime.as_secs_f64();
+        let is_sync = job.ioengine.is_sync(job.iodepth);
+        let by_amount = !job.time_based && job.runtime == Span::ZERO && !job.exitall;
+        Claim {
+            slots: if is_sync { 1.0 } else { f64::from(job.iodepth.max(1)) },
+            mix,
+            bytes: [READ, WRITE].map(|ddir| mean_bytes(job, ddir)),
+            limit: write_rate(job).map(|bytes| bytes as f64),
+            pause: if by_count { pause / f64::from(job.thinktime_blocks.max(1)) } else { 0.0 },
+            awake: if by_time { io_time / (io_time + pause) } else { 1.0 },
+            random: job.rw.is_random(),
+            amount: by_amount.then(|| Amount {
+                sizes: format!("{:?} {:?} {:?}", job.size, job.io_size, job.filesize),
+                number_ios: job.number_ios,
+                loops: job.loops,
+            }),
+        }
+    }
+    /// The same of one that replays a trace, which writes so many bytes at a time, and so many a second if its times
+    /// count.
+    pub fn of_trace(self, bytes: f64, limit: Option<f64>) -> Claim {
+        Claim { mix: [0.0, 1.0], bytes: [bytes; 2], limit, ..self }
+    }
+    pub fn ends_by_amount(&self) -> bool {
+        self.amount.is_some()
+    }
+    /// Bytes that it writes in all, where a pass has so many.
+    pub fn total(&self, pass: u64) -> f64 {
+        let each = self.mix[0] * self.bytes[0] + self.mix[1] * self.bytes[1];
+        let (loops, most) = self.amount.as_ref().map_or((1, 0), |a| (a.loops, a.number_ios));
+        let passes = f64::from(loops.max(1));
+        let all = match most {
+            0 => pass as f64,
+            most => (pass as f64).min(most as f64 * each),
+        };
+        passes * all * self.mix[1] * self.bytes[1] / each.max(1.0)
+    }
+    /// Seconds of all its I/Os in flight for one of them, where a write takes so long.
+    fn cycle(&self, speeds: &Speeds, write: f64) -> f64 {
+        let each = self.mix[0] * speeds.read.as_secs_f64() + self.mix[1] * write;
+        (self.pause + each / self.slots) / self.awake.max(1e-9)
+    }
+    /// Bytes a second that it writes, where a write takes so long.
+    fn rate(&self, speeds: &Speeds, write: f64) -> f64 {
+        let bytes = self.mix[1] * self.bytes[1];
+        let free = bytes / self.cycle(speeds, write).max(1e-12);
+        self.limit.map_or(free, |limit| limit.min(free))
+    }
+    /// It writes whenever it can.
+    fn is_greedy(&self) -> bool {
+        self.mix[0] == 0.0 && self.limit.is_none() && self.pause == 0.0 && self.awake == 1.0
+    }
+}
+
+/// A claim on a drive, of which it has this part of the bytes.
+pub(crate) struct Part {
+    pub claim: Claim,
+    pub part: f64,
+    /// Bytes that are written in all.
+    pub total: f64,
+}
+
+/// Whose writes a drive is aged with, and how many of them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Shares {
+    /// In the order of the writers.
+    pub parts: Vec<f64>,
+    /// They are not known.
+    pub estimated: bool,
+}
+
+/// Whether the claims are the same, but for their files.
+fn are_equal<'a>(mut claims: impl Iterator<Item = &'a Claim>) -> bool {
+    let first = claims.next();
+    claims.all(|claim| Some(claim) == first)
+}
+
+/// The share of each, which sum up to 1.
+pub(crate) fn shares(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> Shares {
+    let (rates, estimated) = rates(parts, speeds);
+    let sum: f64 = rates.iter().sum();
+    let alike = 1.0 / parts.len().max(1) as f64;
+    let share = |rate: &f64| if sum > 0.0 { rate / sum } else { alike };
+    Shares { parts: rates.iter().map(share).collect(), estimated }
+}
+
+fn rates(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> (Vec<f64>, bool) {
+    if parts.iter().all(|p| p.claim.ends_by_amount()) {
+        return (parts.iter().map(|p| p.part * p.total).collect(), false);
+    }
+    if parts.len() < 2 || are_equal(parts.iter().map(|p| &p.claim)) {
+        return (parts.iter().map(|p| p.part).collect(), false);
+    }
+    if parts.iter().all(|p| p.claim.is_greedy()) {
+        let slots = |p: &Part| p.part * p.claim.slots * p.claim.bytes[1];
+        return (parts.iter().map(slots).collect(), true);
+    }
+    let speeds = speeds();
+    let random = parts.iter().any(|p| p.claim.random);
+    let most = speeds.writes(random, 1.0);
+    let rates = |write: f64| -> Vec<f64> {
+        parts.iter().map(|p| p.part * p.claim.rate(&speeds, write)).collect()
+    };
+    let limited: f64 = parts.iter().map(|p| p.part * p.claim.limit.unwrap_or(f64::INFINITY)).sum();
+    if limited <= most {
+        let limits = |p: &Part| p.part * p.claim.limit.unwrap_or(0.0);
+        return (parts.iter().map(limits).collect(), false);
+    }
+    // The longer a write takes the less is written: it takes as long as leaves what the drive can serve.
+    let (mut short, mut long) = (1e-9, 1e6);
+    for _ in 0..200 {
+        let middle = f64::sqrt(short * long);
+        match rates(middle).iter().sum::<f64>() > most {
+            true => short = middle,
+            false => long = middle,
+        }
+    }
+    (rates(long), true)
+}
+
+/// What decides the shares of the jobs' threads beside what they write, as text; and whether the speeds of the
+/// drive have a part in it. Nothing where it is the same for all.
+pub(crate) fn key(claims: &[Claim], traces: bool) -> (String, bool) {
+    if claims.len() < 2 || are_equal(claims.iter()) && !traces {
+        return (String::new(), false);
+    }
+    let amounts: Option<Vec<&Amount>> = claims.iter().map(|c| c.amount.as_ref()).collect();
+    if let Some(amounts) = amounts {
+        let counts: Vec<_> = amounts.iter().map(|a| (a.number_ios, a.loops)).collect();
+        let alike = counts.iter().all(|count| *count == counts[0]);
+        let text = if alike && counts[0].0 == 0 { String::new() } else { format!("{counts:?}") };
+        return (format!("by amount {text}\n"), false);
+    }
+    if claims.iter().all(Claim::is_greedy) && !traces {
+        let slots: Vec<f64> = claims.iter().map(|c| c.slots * c.bytes[1]).collect();
+        let least = slots.iter().copied().fold(f64::INFINITY, f64::min);
+        let parts: Vec<f64> = slots.iter().map(|s| s / least).collect();
+        return (format!("by slots {parts:?}\n"), false);
+    }
+    let amount = |c: &Claim| Claim { amount: None, ..c.clone() };
+    (format!("by speed {:?}\n", claims.iter().map(amount).collect::<Vec<_>>()), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wordline_fio::{NoEnv, ParseOptions, parse_file};
+
+    /// 10,000 blocks of 4 KiB a second at random.
+    fn speeds() -> Speeds {
+        Speeds {
+            fresh: 102.4e6,
+            aged: 40.96e6,
+            amplification: |physical| 1.0 / (1.0 - 1.0 / physical),
+            physical: 1.25,
+            read: Span::from_us(500),
+        }
+    }
+
+    fn of(text: &str) -> Shares {
+        let text = format!("[global]\nbs=4k\nioengine=libaio\ntime_based\nruntime=9\n{text}");
+        let plan = parse_file("job", &text, &ParseOptions::default(), &mut NoEnv).unwrap();
+        let part = |job: &Job| Part { claim: Claim::of(job), part: 1.0, total: 0.0 };
+        shares(&plan.jobs.iter().map(part).collect::<Vec<_>>(), &speeds)
+    }
+
+    #[test]
+    fn shares_are_by_rates_and_slots() {
+        for (jobs, first, estimated) in [
+            ("[a]\nrw=randwrite\n[b]\nrw=randwrite\n", 0.5, false),
+            ("[a]\nrw=randwrite\nrate_iops=300\n[b]\nrw=randwrite\nrate_iops=900\n", 0.25, false),
+            // Its blocks count by their bytes.
+            (
+                "[a]\nrw=randwrite\nrate_iops=300\nbs=16k\n[b]\nrw=randwrite\nrate=4800k\n",
+                0.5,
+                false,
+            ),
+            ("[a]\nrw=randwrite\niodepth=8\n[b]\nrw=randwrite\niodepth=24\n", 0.25, true),
+            ("[a]\nrw=randwrite\niodepth=8\n[b]\nrw=randwrite\niodepth=6\nbs=16k\n", 0.25, true),
+            // What is left of 10,000 a second.
+            ("[a]\nrw=randwrite\nrate_iops=200\n[b]\nrw=randwrite\niodepth=32\n", 0.02, true),
+            // No more than its share of the slots, whatever its rate.
+            ("[a]\nrw=randwrite\nrate_iops=9000\n[b]\nrw=randwrite\niodepth=4\n", 0.2, true),
+            // Both rates are more than the drive can serve.
+            (
+                "[a]\nrw=randwrite\nrate_iops=90k\n[b]\nrw=randwrite\nrate_iops=90k\niodepth=3\n",
+                0.25,
+                true,
+            ),
+            // Of depth 1 with a pause: 1 / (1 ms + 33 / 10,000 s).
+            ("[a]\nrw=randwrite\nthinktime=1ms\n[b]\nrw=randwrite\niodepth=32\n", 0.0237, true),
+        ] {
+            let shares = of(jobs);
+            assert!((shares.parts[0] - first).abs() < 0.0005, "{jobs}: {shares:?}");
+            assert_eq!((shares.estimated, shares.parts.len()), (estimated, 2), "{jobs}");
+        }
+        // A slot that reads nine times of ten has less than one that writes, and more than a tenth of that.
+        let mixed = of("[a]\nrw=randrw\nrwmixread=90\niodepth=16\n[b]\nrw=randwrite\niodepth=16\n");
+        assert!((0.1..0.4).contains(&mixed.parts[0]), "{mixed:?}");
+    }
+
+    #[test]
+    fn what_ends_by_its_amount_has_its_amount() {
+        let part = |options: &str, pass: u64| {
+            let text = format!("[a]\nbs=4k\nrw=randwrite\n{options}\n");
+            let plan = parse_file("job", &text, &ParseOptions::default(), &mut NoEnv).unwrap();
+            let claim = Claim::of(&plan.jobs[0]);
+            let total = claim.total(pass);
+            Part { claim, part: 1.0, total }
+        };
+        for (a, b, first) in [
+            (part("iodepth=32", 80 << 20), part("", 20 << 20), 0.8),
+            (part("rate_iops=9\nloops=2", 10 << 20), part("", 20 << 20), 0.5),
+            (part("number_ios=1000", 80 << 20), part("number_ios=3000", 80 << 20), 0.25),
+            (part("rw=randrw\nrwmixread=75", 80 << 20), part("", 20 << 20), 0.5),
+        ] {
+            let shares = shares(&[a, b], &|| unreachable!("amounts are known"));
+            assert!((shares.parts[0] - first).abs() < 1e-9 && !shares.estimated, "{shares:?}");
+        }
+    }
+}
