@@ -16,11 +16,7 @@ fn run(case: Case, age: Age) -> (f64, [f64; 2], Derived) {
     let machine = case.age(age).run().unwrap().result.machine;
     let rate = machine.served as f64 / (machine.simulated_ns as f64 / 1e9);
     let wa = &machine.totals.write_amplification;
-    let of = |extra: u64| {
-        let all = wa.user_sectors + wa.gc_sectors + wa.padding_sectors + wa.metadata_sectors;
-        (all + extra) as f64 / wa.user_sectors as f64
-    };
-    (rate, [of(0), of(wa.parity_sectors)], derived)
+    (rate, [wa.factor.unwrap(), wa.factor_with_parity.unwrap()], derived)
 }
 
 fn near(what: &str, found: f64, expected: f64, share: f64) {
@@ -80,7 +76,7 @@ fn writes_that_nobody_reads_beside_are_as_fast_as_their_limit_lets_them() {
 fn writes_in_order_have_the_rate_of_their_strides() {
     const JOB: &str = "[w]\nioengine=libaio\nrw=write\nbs=128k\niodepth=16\nnumber_ios=8000\n";
     for sets in [&["ftl.stride=4", ALWAYS][..], &["ftl.stride=2", ALWAYS], &["ftl.stride=4"]] {
-        let (rate, _, d) = run(with(JOB, sets), Age::None);
+        let (rate, _, d) = run(with(JOB, sets), Age::Fresh);
         near(&format!("{sets:?}"), rate, d.sequential_write.iops(), 0.12);
     }
 }
@@ -99,7 +95,7 @@ fn reads_beside_throttled_writes_have_the_rate_that_is_derived() {
         let case = with(JOB, sets);
         let d = derive(&case.config().unwrap());
         let result = case.age(Age::Steady).run().unwrap().result;
-        let reads = result.threads[0].dirs[0].lat.count() as f64;
+        let reads = result.threads[0].dirs[0].lat.len() as f64;
         let rate = reads / (result.machine.simulated_ns as f64 / 1e9);
         let expected = d.throttled.unwrap().random_read.unwrap();
         near(&format!("{sets:?}"), rate, expected.iops(), 0.1);

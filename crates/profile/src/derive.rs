@@ -313,7 +313,11 @@ fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64)
     for _ in 0..100 {
         let spare = alpha - 1.0;
         let next = 1.0 + (spare - held(wa) / users).max(0.05 * spare);
+        let before = wa;
         wa = (wa + chosen.write_amplification(next)) / 2.0;
+        if (wa - before).abs() < 1e-12 * wa {
+            break;
+        }
     }
     wa
 }

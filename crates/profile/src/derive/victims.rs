@@ -29,6 +29,7 @@ impl Chosen {
             | VictimPolicy::WindowedGreedy => Chosen::Oldest,
         }
     }
+    /// Of uniform random writes, by the form of these victims.
     pub fn write_amplification(self, alpha: f64) -> f64 {
         match self {
             Chosen::Oldest => fifo_write_amplification(alpha),
