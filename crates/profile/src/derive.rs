@@ -6,15 +6,17 @@ use crate::writer::Writer;
 use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
 use wordline_ftl::{
-    LineRoom, OperationTimes, Placement, Throttle, collector_marks, held_in_use, line_room,
-    log_in_use, slc_buffer, throttled_units,
+    LineRoom, Placement, Throttle, collector_marks, held_in_use, log_in_use, slc_buffer,
 };
 use wordline_nand::{ChannelOrder, Geometry};
 
 mod power;
+mod strides;
 mod victims;
 
 use power::Drawn;
+pub use strides::Throttled;
+use strides::lines_in_parts;
 pub use victims::{Chosen, drawn_write_amplification};
 
 /// Where the sectors go.
@@ -63,15 +65,6 @@ pub(crate) fn metadata_per_line(g: &Geometry) -> u64 {
     let counts = g.sector.holding(u64::from(g.lines) * 4);
     let emeta = (header + addresses + counts).div_ceil(unit) * unit;
     (unit + emeta).min(u64::from(g.sectors_per_line))
-}
-
-/// What lines have room for, of pblk with parity or with hot and cold data on LUNs of their own. None also if there
-/// cannot be such lines, which the FTL tells.
-fn lines_in_parts(config: &Config, g: &Geometry) -> Option<LineRoom> {
-    let ftl = &config.ftl;
-    let others = ftl.firmware.is_some() || ftl.fssd.is_some() || g.in_place;
-    let parts = ftl.stride > 0 || ftl.hot_cold;
-    (parts && !others).then(|| line_room(g, ftl).ok()).flatten().filter(|room| room.data > 0)
 }
 
 pub(crate) fn capacity(config: &Config, g: &Geometry) -> Capacity {
@@ -182,17 +175,6 @@ pub struct SlcBuffer {
     pub write: Peak,
     /// The rate into native cells while as much is folded as that frees; of a drive that borrows blocks.
     pub folding: Option<Peak>,
-}
-
-/// Rates of writes that wait for their strides, and of reads beside them.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Throttled {
-    /// None: these do not wait.
-    pub sequential_write: Option<Peak>,
-    /// At `uniform_wa`, if there is that. Where the collector's programs alone wait, the rate if all did.
-    pub random_write: Option<Peak>,
-    /// Random reads beside such writes without a pause: those of busy LUNs are rebuilt. None: they wait.
-    pub random_read: Option<Peak>,
 }
 
 /// What follows from a configuration, before anything runs.
@@ -590,75 +572,6 @@ struct Rates<'a> {
 }
 
 impl Rates<'_> {
-    /// LUNs that users' data go to, of a new drive.
-    fn writers(&self) -> u32 {
-        self.room.map_or(self.g.luns, |room| room.luns)
-    }
-    /// Units that are programmed for one of data.
-    fn parity(&self) -> f64 {
-        self.room.map_or(1.0, |room| f64::from(room.luns) / f64::from(room.luns - room.parity_luns))
-    }
-    /// What strides come to that have a program at a time, or two, in units a second.
-    fn strides(&self) -> Option<f64> {
-        let (n, limits) = (&self.config.nand, &self.config.device.limits);
-        let unit = self.g.unit_bytes();
-        let program = n.t_command.as_secs_f64() + n.t_program.mean().as_secs_f64();
-        let times = OperationTimes {
-            program: program + self.transfer(unit),
-            erase: (n.t_command + n.t_erase).as_secs_f64(),
-            apart: match limits.program_rate {
-                0 => 0.0,
-                rate => unit as f64 / rate as f64,
-            },
-        };
-        self.room?;
-        throttled_units(self.g, &self.config.ftl, self.writers(), times)
-    }
-    fn throttled(&self, data_wa: Option<f64>) -> Option<Throttled> {
-        self.strides()?;
-        let all = match self.config.ftl.throttle {
-            Throttle::All => true,
-            Throttle::Gc => false,
-            Throttle::None => return None,
-        };
-        let random = |wa| self.write("... throttled", SECTOR, wa, true);
-        Some(Throttled {
-            sequential_write: all.then(|| self.write("... throttled", LARGE, 1.0, true)),
-            random_write: data_wa.map(random),
-            random_read: (all && data_wa.is_some()).then(|| self.read_beside()).flatten(),
-        })
-    }
-    /// Random reads beside throttled writes without a pause. Of the LUNs of a stride one or two are busy. A read of these
-    /// is one of each other that has data, and of parity in place of what is missing.
-    fn read_beside(&self) -> Option<Peak> {
-        let ftl = &self.config.ftl;
-        let luns = f64::from(self.g.luns);
-        let parity = f64::from(self.room?.parity_luns);
-        let busy = parity / luns;
-        let members = (luns - parity) / (parity / f64::from(ftl.parities));
-        if members <= 1.0 && !ftl.rebuild_from_one {
-            return None;
-        }
-        let reads = 1.0 + busy * (members - 1.0);
-        let mut peak = self.read("... beside throttled writes", SECTOR);
-        peak.bounds.retain(|bound| bound.name != "commands in flight" && bound.name != "firmware");
-        for bound in &mut peak.bounds {
-            let all = match bound.name {
-                LUNS | "planes" => reads / (1.0 - busy),
-                "channels" | "decoders" => reads,
-                "link" if !self.on_device() => reads,
-                "limit read_rate" | "limit read_iops"
-                    if self.config.device.limits.count_rebuild_reads =>
-                {
-                    reads
-                }
-                _ => 1.0,
-            };
-            bound.bytes_per_s /= all;
-        }
-        peak.joules *= reads;
-        Some(peak)
-    }
     /// Bytes a second of a channel; of a gang, all of its channels together.
     fn channel(&self) -> u64 {
         self.config.nand.channel_rate.saturating_mul(u64::from(self.config.nand.gang))

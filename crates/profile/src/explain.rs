@@ -146,7 +146,10 @@ impl Lines {
             0 => self.row("", "throttled, beside reads or none (ftl.write_mostly_iops = 0)"),
             least => {
                 self.peak(peak);
-                let text = format!("beside {least} reads a second or more, {none} beside fewer");
+                let text = format!(
+                    "at most, beside {least} reads a second or more: programs also wait for reads under way. {none} beside \
+                     fewer"
+                );
                 self.row("", text);
             }
         }

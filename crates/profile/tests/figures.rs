@@ -315,8 +315,8 @@ fn bytes_are_written_with_a_suffix() {
 fn the_write_amplification_of_random_writes_says_whose_victims_it_is_of() {
     for (sets, told) in [
         (&[][..], "with the lines the collector keeps free"),
-        (&[], "by its own victims (greedy)"),
-        (&["ftl.firmware.victim=cost-benefit"], "by its own victims (cost-benefit)"),
+        (&[], "its own victims (greedy)"),
+        (&["ftl.firmware.victim=cost-benefit"], "its own victims (cost-benefit)"),
         (&["ftl.firmware=none", "ftl.victim=fifo"], "as its victims are (fifo)"),
         (&["ftl.firmware=none"], "with the lines the rate limiter keeps free"),
     ] {
