@@ -18,7 +18,9 @@ use wordline_nand::{LunId, Op, OpKind};
 /// What the limit and heat did.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PowerStats {
-    /// Operations that waited for the limit.
+    /// Operations that the limit is for, and that began.
+    pub begun: u64,
+    /// Of them those that had waited for the limit.
     pub held: u64,
     /// How long they waited, in sum.
     pub held_ns: u64,
@@ -29,7 +31,7 @@ pub struct PowerStats {
 }
 
 impl PowerStats {
-    /// Every number with its name in results.
+    /// What is told in results, with its name.
     pub fn list(&self) -> [(&'static str, u64); 4] {
         [
             ("operations_held", self.held),
@@ -196,6 +198,7 @@ impl PowerLimit {
         }
     }
     fn begins(&mut self, lun: LunId, op: &Op) {
+        self.stats.begun += u64::from(self.limits(op.kind));
         self.drawn += self.draws(lun, op);
         self.read[lun] += u32::from(op.kind == OpKind::Read && self.reads);
     }
@@ -212,7 +215,6 @@ impl PowerLimit {
             self.begins(lun, &op);
             return true;
         }
-        self.stats.held += u64::from(limited);
         self.waiting[lun].push_back((now, op));
         if limited {
             self.order.push_back(lun);
@@ -241,6 +243,7 @@ impl PowerLimit {
             return None;
         }
         self.begins(lun, &op);
+        self.stats.held += 1;
         self.stats.held_ns += now.since(since).0;
         self.waiting[lun].pop_front();
         self.order.pop_front();
@@ -314,6 +317,8 @@ mod tests {
             let (mut came, mut begun) =
                 (IdVec::filled(Vec::new(), luns), IdVec::filled(Vec::new(), luns));
             let (mut under_way, mut n) = (Vec::<Op>::new(), 0);
+            // Limited operations that began, and those of them that had waited.
+            let mut counts = [0, 0];
             // A LUN does so many reads at a time. Others behind them draw nothing yet.
             let draw = |under_way: &[Op]| {
                 let of = |lun: u32, kind| {
@@ -329,7 +334,7 @@ mod tests {
             for step in 0..400 {
                 let now = Time(step);
                 let ends = !under_way.is_empty() && (step >= 200 || rng.below(2) == 0);
-                let mut begins = Vec::new();
+                let (mut begins, mut at_once) = (Vec::new(), false);
                 if ends {
                     let op = under_way.swap_remove(rng.below(under_way.len() as u64) as usize);
                     if reads || op.kind != OpKind::Read {
@@ -354,13 +359,18 @@ mod tests {
                     n += 1;
                     came[lun].push(op.owner);
                     begins.extend(limit.admits(now, lun, op).then_some(op));
+                    at_once = true;
                 }
                 for op in begins {
+                    let limited = u64::from(reads || op.kind != OpKind::Read);
+                    counts[0] += limited;
+                    counts[1] += if at_once { 0 } else { limited };
                     begun[op.ppa.0].push(op.owner);
                     under_way.push(op);
                 }
                 let drawn = draw(&under_way);
                 assert!(drawn <= mw && drawn == limit.drawn, "seed {seed}: {drawn} of {mw} mW");
+                assert_eq!([limit.stats.begun, limit.stats.held], counts, "seed {seed}");
             }
             assert!(limit.is_empty() && under_way.is_empty(), "seed {seed}");
             assert_eq!(came, begun, "seed {seed}");

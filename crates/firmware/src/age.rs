@@ -23,15 +23,6 @@ impl Firmware {
             use wordline_translation::Translation;
             self.adopt_stamps(stamps);
         }
-        // What is erased at memory speed waits for no page of the map.
-        if self.cached.is_some() {
-            self.age_told()?;
-        }
-        while let Some(page) = self.trimmed.next_set(0) {
-            let lpn = self.plan.sectors as u32 + page as u32;
-            self.wrote(lpn);
-            self.age_write(lpn, 1)?;
-        }
         Ok(())
     }
     /// Writes every sector once, in order.
@@ -194,10 +185,48 @@ impl Firmware {
         let page = lpn - self.plan.sectors as u32;
         if cached.is_changed(page) { self.age_page(page) } else { Ok(()) }
     }
-    /// Pages that changed by trims are written.
-    fn age_told(&mut self) -> Result<(), AgeError> {
-        let pages: Vec<u32> = self.trimmed.iter().map(|page| page as u32).collect();
-        pages.into_iter().try_for_each(|page| self.age_page(page))
+    /// Unmaps sectors. Their pages of the map are used, and change.
+    pub(crate) fn age_trim(&mut self, lpn: u32, sectors: u32) -> Result<(), AgeError> {
+        if !self.is_quiet() || !self.gc_rests() {
+            return Err(AgeError::Busy);
+        }
+        for lpn in lpn..lpn + sectors {
+            if let Where::Flash(ppa) = self.map.set(lpn, Where::Unmapped) {
+                self.invalidate(ppa);
+            }
+        }
+        self.note_trim(lpn, sectors);
+        self.counters.trimmed_sectors += u64::from(sectors);
+        if self.cached.is_none() || sectors == 0 {
+            return Ok(());
+        }
+        let entries = self.plan.entries;
+        for page in lpn / entries..=(lpn + sectors - 1) / entries {
+            self.age_entry(page * entries, true)?;
+        }
+        self.age_collect()
+    }
+    /// Where a power cut empties the buffer, the pages of the map that tell what was trimmed in a superblock are
+    /// written before it is erased.
+    fn age_tell(&mut self, s: SuperblockId) -> Result<(), AgeError> {
+        if self.trimmed.next_set(0).is_none() {
+            return Ok(());
+        }
+        for page in self.untold(s) {
+            if self.cached.is_some() {
+                self.age_page(page)?;
+                continue;
+            }
+            let lpn = self.sector_of_page(page);
+            let ppa = self.age_place(GC)?;
+            if let Where::Flash(old) = self.map.get(lpn) {
+                self.invalidate(old);
+            }
+            self.age_put(ppa, lpn, 1);
+            self.wrote(lpn);
+            self.counters.emeta_sectors += 1;
+        }
+        Ok(())
     }
     fn age_put(&mut self, ppa: u32, lpn: u32, stamp: u32) {
         self.map.note(ppa, lpn, stamp);
@@ -315,6 +344,7 @@ impl Firmware {
                 return Ok(true);
             }
         }
+        self.age_tell(s)?;
         self.gc.victim = None;
         self.refresh.ended();
         for block in self.space.blocks_of(s) {

@@ -196,6 +196,8 @@ impl Firmware {
         let fold = self.next_to_fold();
         let refreshed = if fold.is_none() { self.next_to_refresh() } else { None };
         let first = fold.or(refreshed);
+        let failed = if short && first.is_none() { self.failed() } else { None };
+        let first = first.or(failed);
         let cold = if short && first.is_none() { self.cold() } else { None };
         if first.is_none() && !short {
             return false;
@@ -205,7 +207,8 @@ impl Firmware {
             // There is nothing to wait for.
             return std::mem::take(&mut self.gc.debt) > 0;
         };
-        let frees = cold.is_none() && refreshed.is_none() && !self.space.is_static(s);
+        let apart = [cold, refreshed, failed].iter().any(Option::is_some);
+        let frees = !apart && !self.space.is_static(s);
         let superblock = &mut self.space.superblocks[s];
         superblock.state = State::Victim;
         let used = superblock.valid;
@@ -251,6 +254,23 @@ impl Firmware {
         self.gc.empty &= is_empty || waits && found.is_none();
         self.gc.fold &= !folds || found.is_some() || waits;
         found.filter(|&s| is_empty || !self.space.is_static(s) || self.has_room())
+    }
+    /// The closed superblock opened first in which a program failed, if there is room: what it holds can be read, so that
+    /// nothing hurries, and to move it may take as much space as it frees. Without room it is one of all.
+    fn failed(&self) -> Option<SuperblockId> {
+        if !self.has_room() || self.is_scarce() {
+            return None;
+        }
+        let filling = self.filling();
+        let may = |&(s, b): &(SuperblockId, &Superblock)| {
+            b.failed
+                && b.state == State::Closed
+                && b.programs == 0
+                && !filling.contains(&Some(s))
+                && !self.space.is_static(s)
+        };
+        let all = (0..).zip(&self.space.superblocks).filter(may);
+        all.min_by_key(|(_, b)| b.opened).map(|(s, _)| s)
     }
     /// The closed superblock erased least often, if it lags too far behind and there is room: to move what is in
     /// it takes as much space as it frees.
@@ -298,7 +318,7 @@ impl Firmware {
         let closed = self.space.superblocks.iter().filter(closed).count();
         closed as u64 <= self.plan.map_blocks
     }
-    /// The closed superblock to collect, if that gains a unit: one in which a program failed, else of the
+    /// The closed superblock to collect, if that gains a unit: of the
     /// groups with the fewest free ones the policy's, the one with the least share in use when users wait.
     pub(crate) fn choose(&self) -> Option<SuperblockId> {
         let keeps_maps = self.keeps_maps();
@@ -309,13 +329,13 @@ impl Firmware {
         let (groups, unit) = (self.space.groups, self.g.sectors_per_unit);
         let scarce = self.is_scarce();
         let filling = self.filling();
-        let mut best: Option<((bool, usize, f64, u64), SuperblockId)> = None;
+        let mut best: Option<((usize, f64, u64), SuperblockId)> = None;
         for (s, b) in (0..).zip(&self.space.superblocks) {
             if b.state != State::Closed
                 || filling.contains(&Some(s))
                 || b.programs > 0
-                || b.valid > (b.size - 1) * unit && !b.failed
-                || keeps_maps && b.maps && b.valid > 0 && !b.failed
+                || b.valid > (b.size - 1) * unit
+                || keeps_maps && b.maps && b.valid > 0
                 || self.space.is_static(s)
             {
                 continue;
@@ -331,7 +351,7 @@ impl Firmware {
                     -(1.0 - used) * age / (1.0 + used)
                 }
             };
-            let key = (!b.failed, free, cost, b.opened);
+            let key = (free, cost, b.opened);
             if best.is_none_or(|(least, _)| key < least) {
                 best = Some((key, s));
             }
@@ -402,7 +422,7 @@ impl Firmware {
     }
     /// Pages of the map that are to be on flash before a superblock is erased: those that tell of what was
     /// trimmed in it. Otherwise a copy that is older than the one trimmed would be the newest.
-    fn untold(&self, s: SuperblockId) -> Vec<u32> {
+    pub(crate) fn untold(&self, s: SuperblockId) -> Vec<u32> {
         let mut pages = Vec::new();
         if self.config.protected || self.plan.pages == 0 {
             return pages;

@@ -503,6 +503,9 @@ impl Translation for Firmware {
     fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
         self.age(stamps, lpns)
     }
+    fn unmap(&mut self, lpn: Lpn, sectors: u32) -> Result<(), AgeError> {
+        self.age_trim(lpn.0, sectors)
+    }
     fn rest(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         self.age_rest(stamps)
     }

@@ -46,7 +46,7 @@ pub(crate) struct Superblock {
     pub programs: u32,
     /// Reads of users under way.
     pub reads: u32,
-    /// A program failed in it: it is collected before others.
+    /// A program failed in it: it is collected before others where there is room.
     pub failed: bool,
     /// It is written with a bit a cell until it is erased.
     pub slc: bool,

@@ -81,3 +81,48 @@ fn a_good_drive_with_the_least_spare_refuses_no_write() {
         }
     }
 }
+
+/// Programs fail now and then: each retires a block. Writes go on as long as enough blocks are left.
+#[test]
+fn a_drive_whose_programs_fail_goes_on_while_spare_is_left() {
+    let g = geometry(1, 6, 100, 64, 8);
+    let config = FirmwareConfig::default();
+    let mut ftl = Firmware::new(&g, 15.0, &config, &mut |_, _| false).unwrap();
+    let sectors = ftl.sectors();
+    let mut ctx = ctx(sectors);
+    ftl.fill(&mut ctx.stamps).unwrap();
+    let bad: Vec<bool> = ftl.media_state().map(|b| b.bad).collect();
+    let mut drive = Drive::new(&g, &bad);
+    drive.adopt(&ftl);
+    drive.keeps = false;
+    drive.faults.program = 300_000;
+    let mut rng = Rng::from_seed(7);
+    // A block holds 64 units of 8 sectors.
+    let blocks = u64::from(g.lines * g.luns);
+    let spare = blocks - sectors / (64 * 8);
+    ftl.start(&mut ctx);
+    drive.drain(&mut ftl, ctx.now);
+    let (mut tag, mut before) = (0, *ftl.counters());
+    let mut amplification = Vec::new();
+    'writes: loop {
+        for _ in 0..sectors / 4 {
+            ftl.write(&mut ctx, tag, Lpn(rng.below(sectors) as u32), 1, false, Source::Host);
+            drive.drain(&mut ftl, ctx.now);
+            while drive.ended.is_empty() {
+                assert!(drive.step(&mut ftl, &mut ctx, &mut rng), "write {tag} hangs");
+                drive.drain(&mut ftl, ctx.now);
+            }
+            if std::mem::take(&mut drive.ended).into_values().any(|ok| !ok) {
+                break 'writes;
+            }
+            tag += 1;
+        }
+        let c = ftl.counters().since(&before);
+        before = *ftl.counters();
+        amplification.push(1.0 + c.moved() as f64 / c.user_sectors as f64);
+    }
+    let retired = ftl.counters().blocks_retired;
+    println!("{retired} of {spare} spare blocks retired, write amplification {amplification:.2?}");
+    assert!(retired * 10 >= spare * 7, "{retired} of {spare} spare blocks retired");
+    ftl.check_invariants().unwrap();
+}

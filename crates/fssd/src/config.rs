@@ -232,24 +232,24 @@ impl Plan {
     }
 }
 
-/// Sectors that are no spare of closed segments while users write 4 KiB at random places.
+/// Sectors of a segment, and those that are no spare of closed segments while users write 4 KiB at random places.
 ///
-/// Halfway between where it begins and its reserve the collector makes as much space as users take. What is left of
-/// users' open segments, and what a victim is emptied of, counts as free there; of the former a half is left. Each group
-/// has one open for users and one for the collector, half written. A checkpoint is there until the next is whole, which
-/// is written in a quarter of the time.
+/// For a sector that it owes the collector reads whole units, as many as it has room for, so that there are as many free
+/// segments as where it begins; what is left of users' open ones counts as one of them, of which a half is left. Each
+/// group has one open for users and one for the collector, half written. A checkpoint is there until the next is
+/// whole, which is written in a quarter of the time.
 pub fn log_in_use(
     g: &Geometry,
     over_provisioning: f64,
     config: &FssdConfig,
-) -> Result<u64, BadValue> {
+) -> Result<[u64; 2], BadValue> {
     Plan::check(g, config)?;
     let points = config.append_points;
     let good = vec![g.luns / points; (g.lines * points) as usize];
     let plan = Plan::new(g, config, over_provisioning, &good, None)?;
     let segment = u64::from(g.sectors_per_line / points);
-    let halves = u64::from(plan.start + plan.reserve + 2 * points) - 1;
+    let halves = u64::from(2 * plan.start + 2 * points) - 1;
     let extents = g.sector.bytes_of(plan.sectors) / SECTOR;
     let checkpoint = extents.div_ceil(plan.extents as u64);
-    Ok(halves * segment / 2 + checkpoint * 9 / 8)
+    Ok([segment, halves * segment / 2 + checkpoint * 9 / 8])
 }

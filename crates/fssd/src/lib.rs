@@ -70,11 +70,10 @@ enum Op {
     Program {
         unit: Unit,
     },
-    /// A unit of the victim with so many sectors in use; `asked` for by a collector on the host.
+    /// A unit of the victim with so many sectors in use.
     Read {
         unit: Unit,
         valid: u32,
-        asked: bool,
     },
     Erase {
         segment: SegmentId,
@@ -405,6 +404,19 @@ impl Translation for Fssd {
     fn overwrite(&mut self, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError> {
         let runs = lpns.chunk_by(|&a, &b| b == a.wrapping_add(1));
         self.age(stamps, runs.map(|run| (run[0], run.len() as u32)))
+    }
+    fn unmap(&mut self, lpn: Lpn, sectors: u32) -> Result<(), AgeError> {
+        if !self.ops.is_empty() || !self.waiting.is_empty() || self.reads > 0 {
+            return Err(AgeError::Busy);
+        }
+        let mut none = Stamps::off();
+        self.waiting.trim(0, lpn, sectors);
+        self.work(&mut none);
+        match self.at_once(&mut none) {
+            End::Done => Ok(()),
+            End::Failed => Err(AgeError::Full("no space can be made")),
+            End::NoMemory => Err(AgeError::Memory),
+        }
     }
     /// What is full is programmed, and units that are filled in part are padded, so that all is on flash.
     fn settle(&mut self) {

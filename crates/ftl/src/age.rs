@@ -18,7 +18,7 @@ use crate::line::LineState;
 use crate::map::Where;
 use wordline_base::{Lpn, Stamps};
 use wordline_nand::LineId;
-use wordline_translation::{AgeError, Choose, Pace, Steady, beyond};
+use wordline_translation::{AgeError, Choose, Pace, Steady, Trim, between, beyond, trims_beyond};
 
 pub(crate) const BATCH: usize = 256;
 /// Credit is counted in this part of a sector.
@@ -113,6 +113,20 @@ impl Ftl {
         self.age_end();
         ended
     }
+    /// Unmaps sectors. Nothing is under way.
+    pub fn unmap(&mut self, lpn: Lpn, sectors: u32) -> Result<(), AgeError> {
+        if !self.is_quiet() {
+            return Err(AgeError::Busy);
+        }
+        self.switch_all();
+        for lpn in lpn.0..lpn.0 + sectors {
+            if let Where::Flash(ppa) = self.map.unmap(lpn) {
+                self.invalidate(ppa.0);
+            }
+        }
+        self.counters.trimmed_sectors += u64::from(sectors);
+        Ok(())
+    }
     fn age_batch(&mut self, lpns: &[u32], stamps: &[u32], ahead: &[u32]) -> Result<(), AgeError> {
         self.age_write(lpns, stamps, ahead)?;
         self.age_pace(lpns.len() as u32)
@@ -144,8 +158,14 @@ impl Ftl {
         let mut free = vec![self.scarce_blocks()];
         let (mut lpns, mut ahead, mut bumped) = ([0u32; BATCH], [0u32; BATCH], [0u32; BATCH]);
         let sectors = self.sectors;
-        let mut draw = |lpns: &mut [u32]| next(lpns).and_then(|()| beyond(lpns, sectors));
-        draw(&mut ahead)?;
+        let (mut trims, mut trims_ahead): (Vec<Trim>, Vec<Trim>) = Default::default();
+        let mut draw = |lpns: &mut [u32], trims: &mut Vec<Trim>| {
+            trims.clear();
+            next.choose(lpns, trims)?;
+            beyond(lpns, sectors)?;
+            trims_beyond(trims, sectors)
+        };
+        draw(&mut ahead, &mut trims_ahead)?;
         self.age_ahead(&ahead);
         let window = (self.sectors / WINDOW).max(BATCH as u64);
         while report.windows.len() < MOST && !report.steady {
@@ -155,9 +175,18 @@ impl Ftl {
             let mut ended = Ok(());
             while ended.is_ok() && written(&self.counters) - written(&before) < window {
                 std::mem::swap(&mut lpns, &mut ahead);
-                ended = draw(&mut ahead).and_then(|()| {
-                    stamps.bump_each(&lpns, &mut bumped);
-                    self.age_batch(&lpns, &bumped, &ahead)
+                std::mem::swap(&mut trims, &mut trims_ahead);
+                ended = draw(&mut ahead, &mut trims_ahead);
+                ended = ended.and_then(|()| {
+                    between(BATCH, &trims, |run, trim| {
+                        stamps.bump_each(&lpns[run.clone()], &mut bumped[run.clone()]);
+                        let ahead = if trim.is_none() { &ahead[..] } else { &[] };
+                        self.age_write(&lpns[run.clone()], &bumped[run], ahead)?;
+                        let Some(trim) = trim else { return Ok(()) };
+                        trim.stamp(stamps);
+                        self.unmap(Lpn(trim.lpn), trim.sectors)
+                    })?;
+                    self.age_pace(BATCH as u32)
                 });
             }
             self.age_end();

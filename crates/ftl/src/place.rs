@@ -24,7 +24,7 @@ use wordline_nand::{Class, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
     Action, AgeError, BlockState, Breach, Choose, Command, Commands, Counters, Digest, LoadError,
     Memory, Newest, Order, Pace, Piece, SavedIn, SavedOut, Source, Steady, Translation, Wear,
-    damaged, split,
+    damaged, overwrite_between, split, trims_beyond,
 };
 
 /// What a state of such a medium holds from here on; lines have a seed there.
@@ -699,6 +699,18 @@ impl Translation for InPlace {
         }
         Ok(())
     }
+    fn unmap(&mut self, lpn: Lpn, sectors: u32) -> Result<(), AgeError> {
+        if !self.is_quiet() {
+            return Err(AgeError::Busy);
+        }
+        for lpn in lpn.0..lpn.0 + sectors {
+            if let Where::Flash(ppa) = self.map.unmap(lpn) {
+                self.map.invalidate(ppa.0);
+            }
+        }
+        self.counters.trimmed_sectors += u64::from(sectors);
+        Ok(())
+    }
     fn rest(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         self.age_begin(stamps)
     }
@@ -711,10 +723,12 @@ impl Translation for InPlace {
     ) -> Result<Steady, AgeError> {
         let window = u64::from(self.sectors / 25).max(BATCH as u64).next_multiple_of(BATCH as u64);
         let report = Steady { windows: vec![1.0; 4], steady: true, sectors: 4 * window };
-        let mut lpns = [0; BATCH];
+        let (mut lpns, mut trims) = ([0; BATCH], Vec::new());
         for _ in 0..report.sectors / BATCH as u64 {
-            next(&mut lpns)?;
-            self.overwrite(stamps, &lpns)?;
+            trims.clear();
+            next.choose(&mut lpns, &mut trims)?;
+            trims_beyond(&trims, self.sectors.into())?;
+            overwrite_between(self, stamps, &lpns, &trims)?;
         }
         Ok(report)
     }

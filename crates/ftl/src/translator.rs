@@ -241,6 +241,7 @@ hand_on! {
     fn overwrite(&mut, stamps: &mut Stamps, lpns: &[u32]) -> Result<(), AgeError>;
     fn takes_stamped(&mut, stamps: &mut Stamps, lpns: &[u32]) -> Result<bool, AgeError>;
     fn overwrite_stamped(&mut, lpns: &[u32], stamps: &[u32]) -> Result<(), AgeError>;
+    fn unmap(&mut, lpn: Lpn, sectors: u32) -> Result<(), AgeError>;
     fn rest(&mut, stamps: &mut Stamps) -> Result<(), AgeError>;
     fn paced(
         &mut, stamps: &mut Stamps, next: &mut Choose<'_>, pace: Pace

@@ -182,6 +182,14 @@ impl Layout {
         }
         run
     }
+    /// What a trim of a run of bytes trims of a member: with parity of whole rows of chunks only.
+    pub fn trimmed(&self, member: u32, byte: u64, len: u64) -> Option<std::ops::Range<u64>> {
+        if self.level.parities() == 0 {
+            return self.written(member, byte, len);
+        }
+        let (first, end) = (byte.div_ceil(self.row()), (byte + len) / self.row());
+        (first < end).then_some(first * self.chunk..end * self.chunk)
+    }
     /// [`Layout::pieces`] with what is next to each other on a member as one: a run of bytes takes one run of each member.
     pub fn runs(&self, byte: u64, len: u64) -> Vec<Piece> {
         let mut runs: Vec<Piece> = Vec::new();

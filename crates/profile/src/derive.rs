@@ -2,7 +2,6 @@
 //! idle drive. Closed forms over the same constants the simulation uses, to check it and a profile.
 
 use crate::config::Config;
-use crate::writer::Writer;
 use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
 use wordline_ftl::{
@@ -256,8 +255,8 @@ pub fn fifo_write_amplification(alpha: f64) -> f64 {
 ///
 /// A drive's firmware keeps those free that its pace leaves, with what the collector went through of its victim. pblk's
 /// rate limiter gives users `free / start` of the buffer, and none at the reserve; in the steady state that share is
-/// 1 / WA. The next line is not free, and of the open one a half is written. Of its victim a half of what was in use is
-/// elsewhere already. FSSD's log tells of its own.
+/// 1 / WA. The next line is not free, and of the open one a half is written. FSSD's log tells of its own. Of the
+/// victim of these two a half of what was in use is elsewhere already.
 fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64) -> f64 {
     let users = capacity.user_sectors.max(1) as f64;
     let geometry = Geometry::new(&config.nand).ok();
@@ -271,12 +270,12 @@ fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64)
             .map_or(0, |[lent, ..]| lent);
         return fifo_write_amplification((alpha - (free + lent) as f64 / users).max(1.0));
     }
-    // Sectors that are no spare of closed lines, at this write amplification.
-    let held: Box<dyn Fn(f64) -> f64> = match &config.ftl.fssd {
+    // Sectors of a line, and those that are no spare of closed ones, at this write amplification.
+    let (line, held): (f64, Box<dyn Fn(f64) -> f64>) = match &config.ftl.fssd {
         Some(fssd) => {
             let log = geometry.and_then(|g| log_in_use(&g, over_provisioning, fssd).ok());
-            let held = log.unwrap_or(0) as f64;
-            Box::new(move |_| held)
+            let [line, held] = log.unwrap_or([0, 0]).map(|sectors| sectors as f64);
+            (line, Box::new(move |_| held))
         }
         None => {
             let marks = geometry.and_then(|g| collector_marks(&g, &config.ftl).ok());
@@ -284,17 +283,16 @@ fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64)
             let lines = geometry.map_or(1, |g| g.lines);
             let line = capacity.data_sectors() as f64 / f64::from(lines);
             let sides = if config.ftl.hot_cold { 2.0 } else { 1.0 };
-            Box::new(move |wa: f64| {
-                let moved = (1.0 - 1.0 / wa) / 2.0;
-                ((start / wa).max(reserve) + 1.5 * sides + moved) * line
-            })
+            let held = move |wa: f64| ((start / wa).max(reserve) + 1.5 * sides) * line;
+            (line, Box::new(held))
         }
     };
     let chosen = Chosen::by(&config.ftl);
     let mut wa = chosen.write_amplification(alpha);
     for _ in 0..100 {
+        let moved = (1.0 - 1.0 / wa) / 2.0 * line;
         let spare = alpha - 1.0;
-        let next = 1.0 + (spare - held(wa) / users).max(0.05 * spare);
+        let next = 1.0 + (spare - (held(wa) + moved) / users).max(0.05 * spare);
         let before = wa;
         wa = (wa + chosen.write_amplification(next)) / 2.0;
         if (wa - before).abs() < 1e-12 * wa {
@@ -345,9 +343,6 @@ const WAITING: &str = "LUNs that wait for channels";
 
 /// The bound of programs that wait for their strides.
 const STRIDES: &str = "strides";
-
-/// The bound of pblk's write thread.
-const IN_ORDER: &str = "LUNs in the writer's order";
 
 /// The bound of LUNs that all read at one time, after which all of their data wait for each other.
 const IN_PHASE: &str = "LUNs in phase";
@@ -991,29 +986,6 @@ impl Rates<'_> {
         }
         round
     }
-    /// Units of users a second that pblk's write thread sends, which waits for one LUN after the other; 0 if there is
-    /// none, or one for each of two kinds of data, or one that takes turns by strides.
-    fn in_order(&self, work: &Written) -> f64 {
-        let (ftl, n) = (&self.config.ftl, &self.config.nand);
-        let other = ftl.firmware.is_some() || ftl.fssd.is_some() || ftl.hot_cold || ftl.stride > 0;
-        if other || self.g.in_place {
-            return 0.0;
-        }
-        let unit = u64::from(self.g.sectors_per_unit);
-        let [_, _, erasing] = work.array;
-        let limit = self.config.device.limits.program_rate;
-        let writer = Writer {
-            luns: self.g.luns,
-            pages: self.g.pages,
-            width: (ftl.max_request_sectors / self.g.sectors_per_unit).clamp(1, self.g.luns),
-            emeta: (metadata_per_line(self.g) / unit).saturating_sub(1) as u32,
-            distance: ftl.meta_distance.unwrap_or(self.g.luns / 2),
-            program: (work.lun - erasing) / work.programs,
-            erase: n.t_erase.as_secs_f64(),
-            apart: if limit == 0 { 0.0 } else { self.g.unit_bytes() as f64 / limit as f64 },
-        };
-        writer.units_per_s() / work.programs
-    }
     fn written(&self, name: String, bytes: u64, work: Written) -> Peak {
         let l = &self.config.device.limits;
         let (unit, sector) = (self.g.unit_bytes(), self.g.sector);
@@ -1043,7 +1015,6 @@ impl Rates<'_> {
                 ("channels", f64::from(self.g.channels) * unit as f64 / work.channel),
                 (WAITING, luns / round),
                 (STRIDES, strides),
-                (IN_ORDER, self.in_order(&work) * unit as f64),
                 ("firmware", cores / core),
                 ("link", self.link_rate),
                 ("limit program_rate", l.program_rate as f64 / work.programs),

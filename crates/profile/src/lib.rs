@@ -17,7 +17,6 @@ mod explain;
 mod flashshare;
 mod preset;
 mod tree;
-mod writer;
 
 pub use config::{Beside, Config, Inside, Places, assemble, assemble_with_places};
 pub use config::{PathKind, host_memory, paths, settings, value_at};

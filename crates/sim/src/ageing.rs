@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use wordline_base::{Ddir, Rng, SectorSize, Seed};
 use wordline_fio::job::{Distribution, RandomGenerator};
 use wordline_fio::{Generator, Job, Plan, ZetanCache};
+use wordline_ftl::Trim;
 use wordline_host::DISK_SHIFT;
 use wordline_md::Layout;
 /// All that decides which sectors a plan's jobs write in ageing, and in which order: with equal texts
@@ -26,7 +27,7 @@ pub fn writes(plan: &Plan) -> (String, bool) {
             traces = true;
             continue;
         }
-        if !job.rw.writes() {
+        if !job.rw.writes() && !job.rw.trims() {
             continue;
         }
         claims.push(Claim::of(job));
@@ -99,14 +100,15 @@ pub fn writes(plan: &Plan) -> (String, bool) {
     (text + &key, by_speed)
 }
 
-/// I/Os in a row without a write after which a job counts as one that does not write.
+/// I/Os in a row without a write or trim after which a job counts as one that does neither.
 const FRUITLESS: u64 = 100_000;
 
-/// Draws sectors as a plan's jobs write them, each with its share: what ages a drive for the run.
+/// Draws sectors as a plan's jobs write them, each with its share, and their trims among these: what ages a drive
+/// for the run.
 /// The order is not that of the run ([`Generator::ageing`]), but for the writes of a trace, which come in
 /// its own. Where nothing writes, uniform over the drive.
 pub struct WriteSampler {
-    /// Writing threads.
+    /// Threads that write or trim, if any writes.
     writers: Vec<Writer>,
     /// Whose turn it was.
     turn: usize,
@@ -136,21 +138,23 @@ pub struct Writing<'a> {
     pub disks: &'a JobDisks,
 }
 
-/// A thread that writes to a disk, among others perhaps.
+/// A thread that writes to a disk, or trims there, among others perhaps.
 struct Writer {
     writes: Writes,
     /// The job's.
     name: String,
-    /// What it has written, in units of its share. Who has least is next.
+    /// It writes. Others trim alone.
+    overwrites: bool,
+    /// What it has written and trimmed, in units of its share. Who has least is next.
     had: u64,
     /// What a sector is in these.
     each: u64,
     disk: u16,
     /// The disk is an array, and the drive this member of it.
     array: Option<(Layout, u32)>,
-    /// I/Os in a row that were no writes to the disk.
+    /// I/Os in a row that neither wrote to the drive nor trimmed there.
     fruitless: u64,
-    /// So many of them, and it counts as one that does not write.
+    /// So many of them, and it counts as one that never does.
     patience: u64,
 }
 
@@ -161,17 +165,22 @@ enum Writes {
 }
 
 impl Writes {
-    /// The next I/O, if there is one: offset and length on the disk where it is a write to it.
-    fn next(&mut self, disk: u16) -> Option<Option<(u64, u64)>> {
+    /// The next I/O, if there is one: offset and length on the disk where it is a write or trim there, and whether
+    /// it is a trim.
+    fn next(&mut self, disk: u16) -> Option<Option<(u64, u64, bool)>> {
         match self {
             Writes::Job(generator) => {
                 let io = generator.next()?;
-                let writes = io.ddir == Ddir::Write
+                let changes = matches!(io.ddir, Ddir::Write | Ddir::Trim)
                     && io.len > 0
                     && io.offset >> DISK_SHIFT == u64::from(disk);
-                Some(writes.then_some((io.offset & ((1 << DISK_SHIFT) - 1), io.len)))
+                let at = io.offset & ((1 << DISK_SHIFT) - 1);
+                Some(changes.then_some((at, io.len, io.ddir == Ddir::Trim)))
             }
-            Writes::Trace(replays) => Some(Some(replays.next())),
+            Writes::Trace(replays) => {
+                let (at, len) = replays.next();
+                Some(Some((at, len, false)))
+            }
         }
     }
 }
@@ -231,20 +240,30 @@ impl WriteSampler {
         let rate = rate.map(|bytes| self.sector.holding(bytes / self.drives()));
         self.rate = self.rate.zip(rate).map(|(sum, rate)| sum.saturating_add(rate));
         let writes = Writes::Trace(replays);
-        self.add(writes, name, disk.disk, array, patience);
+        self.add(writes, (name, true), disk.disk, array, patience);
         Some((recorded.mean(disk.disk), recorded.bytes_to(disk.disk), bytes))
     }
     fn add(
         &mut self,
         writes: Writes,
-        name: &str,
+        (name, overwrites): (&str, bool),
         disk: u16,
         array: Option<(Layout, u32)>,
         patience: u64,
     ) {
         let name = name.to_string();
         let (had, each, fruitless) = (0, 1, 0);
-        self.writers.push(Writer { writes, name, had, each, disk, array, fruitless, patience });
+        self.writers.push(Writer {
+            writes,
+            name,
+            overwrites,
+            had,
+            each,
+            disk,
+            array,
+            fruitless,
+            patience,
+        });
     }
     /// Gives each writer its share.
     fn share_out(&mut self, shares: Shares) {
@@ -255,7 +274,7 @@ impl WriteSampler {
         }
         self.shares = shares;
     }
-    /// The share of each job in what is written, in the order of the jobs, and whether these are estimated.
+    /// The share of each job in what is written and trimmed, in the order of the jobs, and whether these are estimated.
     pub fn shares(&self) -> (Vec<(&str, f64)>, bool) {
         let mut all: Vec<(&str, f64)> = Vec::new();
         for (writer, share) in self.writers.iter().zip(&self.shares.parts) {
@@ -314,7 +333,8 @@ impl WriteSampler {
                 }
                 continue;
             }
-            if !job.rw.writes() {
+            let overwrites = job.rw.writes();
+            if !overwrites && !job.rw.trims() {
                 continue;
             }
             let space = placed.space();
@@ -324,7 +344,10 @@ impl WriteSampler {
             let generator = generator.map_err(failed)?;
             parts.push(Part { total: claim.total(generator.amount()), claim, part });
             let writes = Writes::Job(Box::new(generator));
-            sampler.add(writes, &job.name, disk.disk, array, FRUITLESS);
+            sampler.add(writes, (&job.name, overwrites), disk.disk, array, FRUITLESS);
+            if !overwrites {
+                continue;
+            }
             let share = |rate: u64| {
                 share_of_member(&disk, rate * here.len() as u64 / placed.disks.len() as u64)
             };
@@ -332,6 +355,7 @@ impl WriteSampler {
                 bytes.zip(write_rate(job).map(share)).map(|(sum, rate)| sum.saturating_add(rate));
         }
         sampler.share_out(shares::shares(&parts, speeds));
+        sampler.drop_trims_alone();
         let rate = bytes.map(|bytes| sampler.sector.holding(bytes / sampler.drives()));
         sampler.rate = sampler.rate.zip(rate).map(|(traces, jobs)| traces.saturating_add(jobs));
         Ok(sampler)
@@ -365,14 +389,14 @@ impl WriteSampler {
         self.rate
     }
 
-    /// Draws the sector of each of the next writes.
-    pub fn fill(&mut self, lpns: &mut [u32]) {
-        for lpn in lpns {
-            *lpn = self.draw();
+    /// Draws the sector of each of the next writes, and the trims among them.
+    pub fn fill(&mut self, lpns: &mut [u32], trims: &mut Vec<Trim>) {
+        for (before, lpn) in lpns.iter_mut().enumerate() {
+            *lpn = self.draw(before, trims);
         }
     }
 
-    fn draw(&mut self) -> u32 {
+    fn draw(&mut self, before: usize, trims: &mut Vec<Trim>) -> u32 {
         if let Some(sector) = self.next_of_run() {
             return sector as u32;
         }
@@ -382,29 +406,42 @@ impl WriteSampler {
             let Writer { writes, disk, array, fruitless, patience, .. } = &mut self.writers[turn];
             *fruitless += 1;
             let tired = *fruitless >= *patience;
-            let run = match writes.next(*disk) {
-                Some(Some((offset, len))) => match array {
-                    Some((layout, member)) => layout.written(*member, offset, len),
-                    None => Some(offset..offset + len),
-                },
-                Some(None) => None,
+            let (run, trims_it) = match writes.next(*disk) {
+                Some(Some((offset, len, trims_it))) => {
+                    let run = match array {
+                        Some((layout, member)) if trims_it => layout.trimmed(*member, offset, len),
+                        Some((layout, member)) => layout.written(*member, offset, len),
+                        None => Some(offset..offset + len),
+                    };
+                    (run, trims_it)
+                }
+                Some(None) => (None, false),
                 // It has ended.
                 None => {
                     self.leave(turn);
                     continue;
                 }
             };
-            if let Some(run) = run {
+            if trims_it && let Some(run) = run {
+                // Whole sectors only.
+                let run = self.sector.holding(run.start)..self.sector.of(run.end).min(whole);
+                let part = self.part_of(run);
+                let end = part.end.min(self.sectors);
+                if end > part.start {
+                    let sectors = (end - part.start) as u32;
+                    trims.push(Trim { before, lpn: part.start as u32, sectors });
+                    self.had(turn, sectors.into());
+                    continue;
+                }
+            } else if let Some(run) = run {
                 self.run = self.sector.of(run.start)..self.sector.holding(run.end).min(whole);
-                let sectors = self.run.end.saturating_sub(self.run.start);
+                let part = self.part_of(self.run.clone());
                 if let Some(sector) = self.next_of_run() {
-                    let writer = &mut self.writers[turn];
-                    writer.fruitless = 0;
-                    writer.had += sectors * writer.each;
+                    self.had(turn, (part.end - part.start).max(1));
                     return sector as u32;
                 }
             }
-            // It never writes to this drive (a mix of 100 % reads).
+            // It does neither to this drive (a mix of 100 % reads).
             if tired {
                 self.leave(turn);
             }
@@ -421,6 +458,30 @@ impl WriteSampler {
     fn leave(&mut self, turn: usize) {
         self.writers.remove(turn);
         self.turn = 0;
+        self.drop_trims_alone();
+    }
+    /// Trims alone lead to no steady state.
+    fn drop_trims_alone(&mut self) {
+        if !self.writers.iter().any(|writer| writer.overwrites) {
+            self.writers.clear();
+        }
+    }
+    /// A writer had so many sectors of the drive.
+    fn had(&mut self, turn: usize, sectors: u64) {
+        let writer = &mut self.writers[turn];
+        writer.fruitless = 0;
+        writer.had += sectors * writer.each;
+    }
+    /// The drive's part of sectors in a row.
+    fn part_of(&self, run: std::ops::Range<u64>) -> std::ops::Range<u64> {
+        let run = run.start..run.end.max(run.start);
+        match &self.behind {
+            None => run,
+            Some((route, _)) => {
+                let part = route.sectors(run);
+                part.start..part.end.max(part.start)
+            }
+        }
     }
     /// The next sector of the I/O at hand that the drive has.
     fn next_of_run(&mut self) -> Option<u64> {
@@ -437,16 +498,23 @@ fn share_of_member(disk: &JobDisk, rate: u64) -> u64 {
     rate * u64::from(1 + layout.level.parities()) / u64::from(layout.members)
 }
 
-/// Bytes a second that a job may write; none: as fast as it can. Writes of a mix that are not limited
-/// themselves come with the reads.
-pub(crate) fn write_rate(job: &Job) -> Option<u64> {
-    let limit = |ddir: usize| match (job.rate[ddir], job.rate_iops[ddir]) {
+/// Bytes a second that a job's own option lets it do of a kind.
+pub(crate) fn rate_of(job: &Job, ddir: usize) -> Option<u64> {
+    match (job.rate[ddir], job.rate_iops[ddir]) {
         (0, 0) => None,
         (0, iops) => Some(iops.saturating_mul(job.min_bs[ddir])),
         (bytes, _) => Some(bytes),
-    };
+    }
+}
+
+/// Bytes a second that a job may write; none: as fast as it can. Writes of a mix that are not limited
+/// themselves come with the reads.
+pub(crate) fn write_rate(job: &Job) -> Option<u64> {
+    let limit = |ddir: usize| rate_of(job, ddir);
     let (read, write) = (Ddir::Read as usize, Ddir::Write as usize);
-    match (limit(write), limit(read)) {
+    // Each write comes behind a trim.
+    let own = limit(write).or_else(|| limit(Ddir::Trim as usize).filter(|_| job.rw.is_trimwrite()));
+    match (own, limit(read)) {
         (None, Some(reads)) if job.rw.is_mixed() && job.rwmix[read] > 0 => {
             let parts = u128::from(reads) * u128::from(job.rwmix[write]);
             Some((parts / u128::from(job.rwmix[read])) as u64)
@@ -476,7 +544,7 @@ mod tests {
     fn speeds() -> Speeds {
         let amplification = |physical: f64| 1.0 / (1.0 - 1.0 / physical);
         let read = wordline_base::Span::ZERO;
-        Speeds { fresh: 40.96e6, aged: 40.96e6, amplification, physical: 1.25, read }
+        Speeds { fresh: 40.96e6, aged: 40.96e6, amplification, physical: 1.25, read, trim: read }
     }
 
     #[test]
@@ -485,7 +553,7 @@ mod tests {
                            rate_iops=500\niodepth=2\nruntime=3s\n[r]\nrw=randread\nbs=4k\n";
         let drawn = |plan: &Plan| {
             let mut lpns = vec![0; 20_000];
-            sampler(plan).fill(&mut lpns);
+            sampler(plan).fill(&mut lpns, &mut Vec::new());
             lpns
         };
         let first = plan(JOB);
@@ -524,13 +592,48 @@ mod tests {
             let plan = plan(&JOBS.replace(from, to));
             let mut lpns = vec![0; parts];
             let mut sampler = sampler(&plan);
-            sampler.fill(&mut lpns);
+            sampler.fill(&mut lpns, &mut Vec::new());
             let found = lpns.iter().filter(|&&lpn| lpn < cold).count() as f64 / parts as f64;
             assert!((found - share).abs() < 0.0005, "{to}: {found} of {share}");
             let (told, _) = sampler.shares();
             assert_eq!((told[0].0, told[1].0), ("cold", "hot"));
             assert!((told[0].1 - share).abs() < 0.0005, "{to}: {told:?}");
         }
+    }
+    /// Trims come among the writes in the proportion of the jobs' rates.
+    #[test]
+    fn trims_have_their_share() {
+        const JOBS: &str = "[global]\nbs=4k\ntime_based\nruntime=1\n[w]\nrw=randwrite\nrate_iops=3k\n\
+                            [t]\nrw=randtrim\nrate_iops=1k\n";
+        let drawn = |text: &str| {
+            let (mut lpns, mut trims) = (vec![0; 30_000], Vec::new());
+            let mut sampler = sampler(&plan(text));
+            sampler.fill(&mut lpns, &mut trims);
+            (lpns, trims, sampler.is_own())
+        };
+        let sectors = |trims: &[Trim]| trims.iter().map(|trim| trim.sectors).sum::<u32>();
+        let (_, trims, _) = drawn(JOBS);
+        assert!(sectors(&trims).abs_diff(10_000) <= 1, "{}", trims.len());
+        assert!(trims.windows(2).all(|two| two[0].before <= two[1].before));
+        // By bytes, of whole sectors.
+        let (_, trims, _) = drawn(&JOBS.replace("rate_iops=1k", "bs=15k\nrate=4m"));
+        assert!(trims.iter().all(|trim| (2..=3).contains(&trim.sectors)));
+        let (lpns, trims, _) = drawn("[w]\nrw=randtrimwrite\nbs=4k\n");
+        for trim in &trims {
+            assert_eq!(
+                lpns.get(trim.before),
+                Some(&trim.lpn),
+                "a trimwrite writes what it trimmed"
+            );
+        }
+        assert_eq!(trims.len(), 30_000);
+        let (_, trims, own) = drawn("[t]\nrw=randtrim\nbs=4k\n[r]\nrw=randread\n");
+        assert!(trims.is_empty() && !own, "nothing writes");
+        let mixed = JOBS.replace("rw=randwrite", "rw=randrw\nrwmixread=100");
+        assert!(
+            drawn(&mixed).1.len() < 100_000,
+            "what never writes leaves trims alone, and they end"
+        );
     }
     /// What decides the shares of several jobs is a part of what two plans have to have in common.
     #[test]
@@ -571,7 +674,7 @@ mod tests {
         let job = |name: &str| plan(&format!("[{name}]\nrw=randwrite\nbs=4k\nnorandommap\n"));
         let drawn = |plan: &Plan| {
             let mut lpns = vec![0; 5_000];
-            sampler(plan).fill(&mut lpns);
+            sampler(plan).fill(&mut lpns, &mut Vec::new());
             lpns
         };
         let (a, b) = (job("a"), job("b"));

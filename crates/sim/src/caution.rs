@@ -300,9 +300,8 @@ pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
     })
 }
 
-/// Programs and erasures, or reads as well, that waited for power, of `ops` in all in so many nanoseconds; and a drive
-/// that was too hot.
-pub(crate) fn throttled(power: PowerStats, ops: u64, ns: u64) -> Vec<String> {
+/// Programs and erasures, or reads as well, that waited for power in so many nanoseconds; and a drive that was too hot.
+pub(crate) fn throttled(power: PowerStats, ns: u64) -> Vec<String> {
     let mut all = Vec::new();
     let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
     if power.throttled_ns > 0 {
@@ -319,9 +318,10 @@ pub(crate) fn throttled(power: PowerStats, ops: u64, ns: u64) -> Vec<String> {
             _ => "power.flash_limit_mw, power.thermal.throttle_mw",
         };
         all.push(format!(
-            "{:.0}% of the {ops} flash operations that a limit of power is for waited for it ({limit}), {:.0} us in the \
+            "{:.0}% of the {} flash operations that a limit of power is for waited for it ({limit}), {:.0} us in the \
              mean: the drive was slower than its flash. device check has the rate that the limit allows",
-            share(power.held, ops),
+            share(power.held, power.begun),
+            power.begun,
             power.held_ns as f64 / power.held as f64 / 1e3
         ));
     }

@@ -11,8 +11,8 @@ use wordline_base::rng::splitmix64;
 use wordline_base::{Seed, Stamps, StateSource};
 use wordline_device::DriveConfig;
 use wordline_ftl::{
-    AgeError, FtlKind, Pace, SavedIn, SavedOut, Translation, Translator, WindowLimits,
-    steady_by_overwriting,
+    AgeError, Chooses, FtlKind, Pace, SavedIn, SavedOut, Translation, Translator, Trim,
+    WindowLimits, overwrite_between, steady_by_overwriting,
 };
 use wordline_nand::Nand;
 
@@ -263,6 +263,19 @@ fn sum_of(head: &[u8]) -> u64 {
 /// Asked now and then while a drive is aged. An error ends it.
 pub type Look<'a> = dyn FnMut() -> Result<(), AgeError> + 'a;
 
+/// What a sampler draws, while somebody looks on.
+struct Sampled<'a, 'b> {
+    sampler: &'a mut WriteSampler,
+    look: &'a mut Look<'b>,
+}
+
+impl Chooses for Sampled<'_, '_> {
+    fn choose(&mut self, lpns: &mut [u32], trims: &mut Vec<Trim>) -> Result<(), AgeError> {
+        self.sampler.fill(lpns, trims);
+        (self.look)()
+    }
+}
+
 /// A drive between runs: its flash and its FTL, without a host and without time.
 #[derive(Clone)]
 pub struct Drive {
@@ -380,10 +393,7 @@ impl Drive {
         limits: WindowLimits,
         look: &mut Look<'_>,
     ) -> Result<(), AgeError> {
-        let next = &mut |lpns: &mut [u32]| {
-            sampler.fill(lpns);
-            look()
-        };
+        let next = &mut Sampled { sampler, look };
         let report = steady_by_overwriting(&mut self.ftl, &mut self.stamps, next, limits)?;
         self.unsteady = !report.steady;
         self.ageing = report.windows;
@@ -420,12 +430,14 @@ impl Drive {
     fn random(&mut self, sampler: &mut WriteSampler, look: &mut Look<'_>) -> Result<(), AgeError> {
         let before = *self.ftl.counters();
         let mut lpns = vec![0; (self.sectors() / 1000).clamp(1, 1 << 16) as usize];
+        let mut trims = Vec::new();
         let mut left = if sampler.is_own() { self.sectors() / 10 } else { 0 };
         while left > 0 {
             let n = left.min(lpns.len() as u64) as usize;
-            sampler.fill(&mut lpns[..n]);
+            trims.clear();
+            sampler.fill(&mut lpns[..n], &mut trims);
             look()?;
-            self.ftl.overwrite(&mut self.stamps, &lpns[..n])?;
+            overwrite_between(&mut self.ftl, &mut self.stamps, &lpns[..n], &trims)?;
             left -= n as u64;
         }
         let c = self.ftl.counters();
@@ -448,10 +460,7 @@ impl Drive {
             users => {
                 let users = users.unwrap_or(u64::from(u32::MAX));
                 let pace = Pace { users, unit, most: self.program_rate };
-                let next = &mut |lpns: &mut [u32]| {
-                    job.fill(lpns);
-                    look()
-                };
+                let next = &mut Sampled { sampler: job, look };
                 let report = self.ftl.paced(&mut self.stamps, next, pace)?;
                 self.unsteady = !report.steady;
                 self.ageing.extend(report.windows);

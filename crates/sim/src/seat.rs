@@ -27,6 +27,8 @@ pub(crate) struct DriveSeat {
     pub bridge: Option<(usize, u16)>,
     /// Flash writes by cause and erases before the run: ageing is not part of it.
     pub before: Counters,
+    /// Flash writes by cause up to each row of the series, of a machine with several drives.
+    pub course: Vec<[u64; CAUSES]>,
     /// How it was aged.
     pub prepared: Option<Precondition>,
     /// Write amplification of each window of ageing.
@@ -48,6 +50,16 @@ impl DriveSeat {
         let written = Cause::ALL.map(|cause| cause.counted(c));
         let energy = self.controller.energy_by_state(now);
         std::array::from_fn(|i| if i < CAUSES { written[i] } else { energy[i - CAUSES] })
+    }
+
+    /// Write amplification in each third of what users wrote, where it has a course of its own.
+    pub fn by_third(&self) -> Option<[f64; 3]> {
+        let rows = self.course.windows(2).map(|two| {
+            let gained = |i: usize| two[1][i].saturating_sub(two[0][i]);
+            (0, std::array::from_fn(gained))
+        });
+        let rows: Vec<(u64, [u64; CAUSES])> = rows.collect();
+        WriteAmplification::thirds(&rows)
     }
 
     pub fn described(&self) -> String {

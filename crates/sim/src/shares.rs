@@ -1,14 +1,15 @@
-//! Of what jobs write to a drive, the share of each. It is known where each has a rate that the drive can
+//! Of what jobs write to a drive and trim there, the share of each. It is known where each has a rate that the drive can
 //! serve, or ends by what it has written. Otherwise it is estimated: the I/Os in flight go through the drive in
 //! turn, so that each of a job's has the same service, and a rate is a bound on that.
 
-use crate::ageing::write_rate;
+use crate::ageing::{rate_of, write_rate};
 use wordline_base::{Ddir, Span};
 use wordline_fio::Job;
 use wordline_fio::job::BsSplit;
 
 const READ: usize = Ddir::Read as usize;
 const WRITE: usize = Ddir::Write as usize;
+const TRIM: usize = Ddir::Trim as usize;
 
 /// How fast a drive is, for shares that hang on it.
 #[derive(Clone, Copy)]
@@ -23,13 +24,15 @@ pub struct Speeds {
     pub physical: f64,
     /// What a read takes on a drive that always programs.
     pub read: Span,
+    /// What a command takes that waits for no flash.
+    pub trim: Span,
 }
 
 impl Speeds {
     /// All of it as text.
     pub fn key(&self) -> String {
-        let Speeds { fresh, aged, physical, read, .. } = self;
-        format!("{fresh} {aged} {physical} {read}\n")
+        let Speeds { fresh, aged, physical, read, trim, .. } = self;
+        format!("{fresh} {aged} {physical} {read} {trim}\n")
     }
     /// Bytes a second that can be written with this share of the sectors in use. The time of a sector grows with
     /// what is moved for it.
@@ -47,11 +50,11 @@ impl Speeds {
 pub(crate) struct Claim {
     /// I/Os in flight at most.
     slots: f64,
-    /// Of its I/Os those that read and those that write.
-    mix: [f64; 2],
-    /// Bytes of a read and of a write, in the mean.
-    bytes: [f64; 2],
-    /// Bytes a second that it may write; none: as fast as it can.
+    /// Of its I/Os those that read, that write and that trim.
+    mix: [f64; 3],
+    /// Bytes of each, in the mean.
+    bytes: [f64; 3],
+    /// I/Os a second that it may do; none: as fast as it can.
     limit: Option<f64>,
     /// Seconds of a pause for each I/O, and the part of its time that it has none.
     pause: f64,
@@ -85,10 +88,19 @@ fn mean_bytes(job: &Job, ddir: usize) -> f64 {
 impl Claim {
     pub fn of(job: &Job) -> Claim {
         let percent = |ddir: usize| f64::from(job.rwmix[ddir]) / 100.0;
-        let mix = match job.rw.is_mixed() {
-            true => [percent(READ), percent(WRITE)],
-            false => [0.0, 1.0],
+        let mix = match (job.rw.is_mixed(), job.rw.writes(), job.rw.trims()) {
+            (true, ..) => [percent(READ), percent(WRITE), 0.0],
+            (_, true, true) => [0.0, 0.5, 0.5],
+            (_, _, true) => [0.0, 0.0, 1.0],
+            _ => [0.0, 1.0, 0.0],
         };
+        let bytes = [READ, WRITE, TRIM].map(|ddir| mean_bytes(job, ddir));
+        let rates = [None, write_rate(job), rate_of(job, TRIM)];
+        let limits = (0..3).filter(|&d| mix[d] > 0.0).filter_map(|d| {
+            let ios = rates[d]? as f64 / bytes[d].max(1.0);
+            Some(ios / mix[d])
+        });
+        let limit = limits.reduce(f64::min);
         let pause = job.thinktime.as_secs_f64();
         let by_time = job.thinktime_iotime > Span::ZERO;
         let by_count = !by_time || job.thinktime_blocks_given;
@@ -98,8 +110,8 @@ impl Claim {
         Claim {
             slots: if is_sync { 1.0 } else { f64::from(job.iodepth.max(1)) },
             mix,
-            bytes: [READ, WRITE].map(|ddir| mean_bytes(job, ddir)),
-            limit: write_rate(job).map(|bytes| bytes as f64),
+            bytes,
+            limit,
             pause: if by_count { pause / f64::from(job.thinktime_blocks.max(1)) } else { 0.0 },
             awake: if by_time { io_time / (io_time + pause) } else { 1.0 },
             random: job.rw.is_random(),
@@ -113,36 +125,41 @@ impl Claim {
     /// The same of one that replays a trace, which writes so many bytes at a time, and so many a second if its times
     /// count.
     pub fn of_trace(self, bytes: f64, limit: Option<f64>) -> Claim {
-        Claim { mix: [0.0, 1.0], bytes: [bytes; 2], limit, ..self }
+        let limit = limit.map(|limit| limit / bytes.max(1.0));
+        Claim { mix: [0.0, 1.0, 0.0], bytes: [bytes; 3], limit, ..self }
     }
     pub fn ends_by_amount(&self) -> bool {
         self.amount.is_some()
     }
-    /// Bytes that it writes in all, where a pass has so many.
+    /// Bytes of an I/O of these kinds, in the mean of all its I/Os.
+    fn each(&self, kinds: &[usize]) -> f64 {
+        kinds.iter().map(|&d| self.mix[d] * self.bytes[d]).sum()
+    }
+    /// Bytes that it writes and trims in all, where a pass has so many.
     pub fn total(&self, pass: u64) -> f64 {
-        let each = self.mix[0] * self.bytes[0] + self.mix[1] * self.bytes[1];
+        let each = self.each(&[READ, WRITE, TRIM]);
         let (loops, most) = self.amount.as_ref().map_or((1, 0), |a| (a.loops, a.number_ios));
         let passes = f64::from(loops.max(1));
         let all = match most {
             0 => pass as f64,
             most => (pass as f64).min(most as f64 * each),
         };
-        passes * all * self.mix[1] * self.bytes[1] / each.max(1.0)
+        passes * all * self.each(&[WRITE, TRIM]) / each.max(1.0)
     }
     /// Seconds of all its I/Os in flight for one of them, where a write takes so long.
     fn cycle(&self, speeds: &Speeds, write: f64) -> f64 {
-        let each = self.mix[0] * speeds.read.as_secs_f64() + self.mix[1] * write;
+        let times = [speeds.read.as_secs_f64(), write, speeds.trim.as_secs_f64()];
+        let each: f64 = self.mix.iter().zip(times).map(|(part, time)| part * time).sum();
         (self.pause + each / self.slots) / self.awake.max(1e-9)
     }
-    /// Bytes a second that it writes, where a write takes so long.
+    /// I/Os a second that it does, where a write takes so long.
     fn rate(&self, speeds: &Speeds, write: f64) -> f64 {
-        let bytes = self.mix[1] * self.bytes[1];
-        let free = bytes / self.cycle(speeds, write).max(1e-12);
+        let free = 1.0 / self.cycle(speeds, write).max(1e-12);
         self.limit.map_or(free, |limit| limit.min(free))
     }
     /// It writes whenever it can.
     fn is_greedy(&self) -> bool {
-        self.mix[0] == 0.0 && self.limit.is_none() && self.pause == 0.0 && self.awake == 1.0
+        self.mix[WRITE] == 1.0 && self.limit.is_none() && self.pause == 0.0 && self.awake == 1.0
     }
 }
 
@@ -150,7 +167,7 @@ impl Claim {
 pub(crate) struct Part {
     pub claim: Claim,
     pub part: f64,
-    /// Bytes that are written in all.
+    /// Bytes that are written and trimmed in all.
     pub total: f64,
 }
 
@@ -186,30 +203,44 @@ fn rates(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> (Vec<f64>, bool) {
         return (parts.iter().map(|p| p.part).collect(), false);
     }
     if parts.iter().all(|p| p.claim.is_greedy()) {
-        let slots = |p: &Part| p.part * p.claim.slots * p.claim.bytes[1];
+        let slots = |p: &Part| p.part * p.claim.slots * p.claim.bytes[WRITE];
         return (parts.iter().map(slots).collect(), true);
     }
     let speeds = speeds();
-    let random = parts.iter().any(|p| p.claim.random);
-    let most = speeds.writes(random, 1.0);
-    let rates = |write: f64| -> Vec<f64> {
-        parts.iter().map(|p| p.part * p.claim.rate(&speeds, write)).collect()
+    let random = parts.iter().any(|p| p.claim.random && p.claim.mix[WRITE] > 0.0);
+    // Bytes of these kinds that are done at these rates.
+    let sum = |ios: &[f64], kinds: &[usize], of: &dyn Fn(&Claim) -> bool| -> f64 {
+        let all = parts.iter().zip(ios).filter(|(p, _)| of(&p.claim));
+        all.map(|(p, ios)| p.part * ios * p.claim.each(kinds)).sum()
     };
-    let limited: f64 = parts.iter().map(|p| p.part * p.claim.limit.unwrap_or(f64::INFINITY)).sum();
-    if limited <= most {
-        let limits = |p: &Part| p.part * p.claim.limit.unwrap_or(0.0);
-        return (parts.iter().map(limits).collect(), false);
+    let written = |ios: &[f64]| sum(ios, &[WRITE], &|_| true);
+    // Bytes that can be written: what is trimmed and not written again at once is in use no more.
+    let most = |ios: &[f64]| {
+        let trimmed = sum(ios, &[TRIM], &|claim| claim.mix[WRITE] == 0.0);
+        let written = written(ios);
+        speeds.writes(random, if trimmed > 0.0 { written / (written + trimmed) } else { 1.0 })
+    };
+    let both = |ios: Vec<f64>| -> Vec<f64> {
+        let each = |(p, ios): (&Part, f64)| p.part * ios * p.claim.each(&[WRITE, TRIM]);
+        parts.iter().zip(ios).map(each).collect()
+    };
+    let limits: Option<Vec<f64>> = parts.iter().map(|p| p.claim.limit).collect();
+    if let Some(limits) = limits.filter(|limits| written(limits) <= most(limits)) {
+        return (both(limits), false);
     }
     // The longer a write takes the less is written: it takes as long as leaves what the drive can serve.
+    let ios =
+        |write: f64| -> Vec<f64> { parts.iter().map(|p| p.claim.rate(&speeds, write)).collect() };
     let (mut short, mut long) = (1e-9, 1e6);
     for _ in 0..200 {
         let middle = f64::sqrt(short * long);
-        match rates(middle).iter().sum::<f64>() > most {
+        let found = ios(middle);
+        match written(&found) > most(&found) {
             true => short = middle,
             false => long = middle,
         }
     }
-    (rates(long), true)
+    (both(ios(long)), true)
 }
 
 /// What decides the shares of the jobs' threads beside what they write, as text; and whether the speeds of the
@@ -226,7 +257,7 @@ pub(crate) fn key(claims: &[Claim], traces: bool) -> (String, bool) {
         return (format!("by amount {text}\n"), false);
     }
     if claims.iter().all(Claim::is_greedy) && !traces {
-        let slots: Vec<f64> = claims.iter().map(|c| c.slots * c.bytes[1]).collect();
+        let slots: Vec<f64> = claims.iter().map(|c| c.slots * c.bytes[WRITE]).collect();
         let least = slots.iter().copied().fold(f64::INFINITY, f64::min);
         let parts: Vec<f64> = slots.iter().map(|s| s / least).collect();
         return (format!("by slots {parts:?}\n"), false);
@@ -248,6 +279,7 @@ mod tests {
             amplification: |physical| 1.0 / (1.0 - 1.0 / physical),
             physical: 1.25,
             read: Span::from_us(500),
+            trim: Span::from_us(10),
         }
     }
 
@@ -288,6 +320,10 @@ mod tests {
             assert!((shares.parts[0] - first).abs() < 0.0005, "{jobs}: {shares:?}");
             assert_eq!((shares.estimated, shares.parts.len()), (estimated, 2), "{jobs}");
         }
+        // Trims leave less in use: with X = 0.75 of the sectors 1.25 are 1.667 of what is in use, and the time of
+        // 1.5 in place of 4 moved sectors.
+        let trims = of("[a]\nrw=randtrim\nrate_iops=5333\n[b]\nrw=randwrite\niodepth=4\n");
+        assert!((trims.parts[0] - 0.25).abs() < 0.001 && trims.estimated, "{trims:?}");
         // A slot that reads nine times of ten has less than one that writes, and more than a tenth of that.
         let mixed = of("[a]\nrw=randrw\nrwmixread=90\niodepth=16\n[b]\nrw=randwrite\niodepth=16\n");
         assert!((0.1..0.4).contains(&mixed.parts[0]), "{mixed:?}");

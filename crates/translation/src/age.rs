@@ -1,7 +1,8 @@
 //! Ageing until write amplification is steady, for any FTL that can be overwritten.
 
 use crate::{AgeError, Translation};
-use wordline_base::{Span, Stamps, beside};
+use std::ops::Range;
+use wordline_base::{Lpn, Span, Stamps, beside};
 
 /// Sectors written between two draws: so many that an FTL can ask memory for a part of them while it writes
 /// another. Long windows are drawn by a thread of their own, in larger batches: to begin one may take a millisecond.
@@ -9,10 +10,60 @@ const BATCH: u64 = 1 << 12;
 const WORTH_A_THREAD: u64 = 1 << 15;
 const MOST: u64 = 1 << 20;
 
-/// Sectors that were drawn, and their stamps.
+/// A trim among the sectors that ageing overwrites.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trim {
+    /// It comes before the sector at this place among them.
+    pub before: usize,
+    /// The first sector that it unmaps.
+    pub lpn: u32,
+    /// So many of them.
+    pub sectors: u32,
+}
+
+impl Trim {
+    /// Reads find nothing there from now on.
+    pub fn stamp(&self, stamps: &mut Stamps) {
+        (self.lpn..self.lpn + self.sectors).for_each(|lpn| stamps.trim(Lpn(lpn)));
+    }
+}
+
+/// Takes the runs of so many sectors between trims, and the trim behind each, in turn.
+pub fn between<E>(
+    sectors: usize,
+    trims: &[Trim],
+    mut step: impl FnMut(Range<usize>, Option<&Trim>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut from = 0;
+    for trim in trims {
+        step(from..trim.before, Some(trim))?;
+        from = trim.before;
+    }
+    step(from..sectors, None)
+}
+
+/// Overwrites sectors in order, with the trims among them.
+pub fn overwrite_between<T: Translation + ?Sized>(
+    ftl: &mut T,
+    stamps: &mut Stamps,
+    lpns: &[u32],
+    trims: &[Trim],
+) -> Result<(), AgeError> {
+    between(lpns.len(), trims, |run, trim| {
+        if !run.is_empty() {
+            ftl.overwrite(stamps, &lpns[run])?;
+        }
+        let Some(trim) = trim else { return Ok(()) };
+        trim.stamp(stamps);
+        ftl.unmap(Lpn(trim.lpn), trim.sectors)
+    })
+}
+
+/// Sectors that were drawn, with the trims among them, and their stamps.
 #[derive(Default)]
 struct Drawn {
     lpns: Vec<u32>,
+    trims: Vec<Trim>,
     stamps: Vec<u32>,
 }
 
@@ -20,14 +71,29 @@ impl Drawn {
     /// Draws so many of a drive of so many.
     fn draw(&mut self, n: usize, of: u64, next: &mut Choose<'_>) -> Result<(), AgeError> {
         self.lpns.resize(n, 0);
+        self.trims.clear();
         if n > 0 {
-            next(&mut self.lpns)?;
+            next.choose(&mut self.lpns, &mut self.trims)?;
         }
-        beyond(&self.lpns, of)
+        beyond(&self.lpns, of)?;
+        trims_beyond(&self.trims, of)
     }
     fn stamp(&mut self, stamps: &mut Stamps) {
         self.stamps.resize(self.lpns.len(), 0);
-        stamps.bump_each(&self.lpns, &mut self.stamps);
+        let Drawn { lpns, trims, stamps: bumped } = self;
+        let Ok(()) = between(lpns.len(), trims, |run, trim| {
+            stamps.bump_each(&lpns[run.clone()], &mut bumped[run]);
+            trim.into_iter().for_each(|trim| trim.stamp(stamps));
+            Ok::<_, std::convert::Infallible>(())
+        });
+    }
+    fn write<T: Translation + ?Sized>(&self, ftl: &mut T) -> Result<(), AgeError> {
+        between(self.lpns.len(), &self.trims, |run, trim| {
+            if !run.is_empty() {
+                ftl.overwrite_stamped(&self.lpns[run.clone()], &self.stamps[run])?;
+            }
+            trim.map_or(Ok(()), |trim| ftl.unmap(Lpn(trim.lpn), trim.sectors))
+        })
     }
 }
 
@@ -35,6 +101,15 @@ impl Drawn {
 pub fn beyond(lpns: &[u32], sectors: u64) -> Result<(), AgeError> {
     match lpns.iter().find(|&&lpn| u64::from(lpn) >= sectors) {
         Some(&sector) => Err(AgeError::Beyond { sector, sectors }),
+        None => Ok(()),
+    }
+}
+
+/// The same of trims.
+pub fn trims_beyond(trims: &[Trim], sectors: u64) -> Result<(), AgeError> {
+    let end = |trim: &Trim| u64::from(trim.lpn) + u64::from(trim.sectors);
+    match trims.iter().find(|trim| end(trim) > sectors) {
+        Some(trim) => Err(AgeError::Beyond { sector: trim.lpn.max(sectors as u32), sectors }),
         None => Ok(()),
     }
 }
@@ -55,7 +130,7 @@ fn overwrite_drawn<T: Translation + ?Sized>(
     drawn.draw(of(left), capacity, next)?;
     if batch < WORTH_A_THREAD || !ftl.takes_stamped(stamps, &drawn.lpns)? {
         loop {
-            ftl.overwrite(stamps, &drawn.lpns)?;
+            overwrite_between(ftl, stamps, &drawn.lpns, &drawn.trims)?;
             left -= drawn.lpns.len() as u64;
             if left == 0 {
                 return Ok(());
@@ -67,7 +142,7 @@ fn overwrite_drawn<T: Translation + ?Sized>(
     loop {
         left -= drawn.lpns.len() as u64;
         let (written, ended) = beside(
-            || ftl.overwrite_stamped(&drawn.lpns, &drawn.stamps),
+            || drawn.write(ftl),
             || {
                 ahead.draw(of(left), capacity, next)?;
                 ahead.stamp(stamps);
@@ -136,8 +211,21 @@ impl Default for WindowLimits {
     }
 }
 
-/// Chooses the sectors that ageing overwrites next. An error ends the ageing.
-pub type Choose<'a> = dyn FnMut(&mut [u32]) -> Result<(), AgeError> + 'a;
+/// Who chooses what ageing does next.
+pub trait Chooses {
+    /// The sectors that are overwritten next, and the trims among them in their order. An error ends the ageing.
+    fn choose(&mut self, lpns: &mut [u32], trims: &mut Vec<Trim>) -> Result<(), AgeError>;
+}
+
+/// Nothing is trimmed.
+impl<F: FnMut(&mut [u32]) -> Result<(), AgeError>> Chooses for F {
+    fn choose(&mut self, lpns: &mut [u32], _: &mut Vec<Trim>) -> Result<(), AgeError> {
+        self(lpns)
+    }
+}
+
+/// Chooses the sectors that ageing overwrites next, and what is trimmed meanwhile.
+pub type Choose<'a> = dyn Chooses + 'a;
 
 /// What ageing to a steady state found.
 #[derive(Clone, PartialEq, Debug)]

@@ -39,7 +39,10 @@ mod split;
 mod turns;
 mod untimed;
 
-pub use age::{Choose, Pace, Steady, WindowLimits, beyond, steady_by_overwriting};
+pub use age::{
+    Choose, Chooses, Pace, Steady, Trim, WindowLimits, between, beyond, overwrite_between,
+    steady_by_overwriting, trims_beyond,
+};
 pub use buffer::{Filled, MappedBuffer};
 pub use commands::{Command, Commands};
 pub use counters::Counters;
@@ -51,9 +54,7 @@ pub use executor::{
 };
 pub use log::{BlockLog, BlockUse, LogFtl, LogPolicy};
 pub use order::Order;
-pub use orders::{
-    GcFloor, GcOrder, GcPolicy, GcReport, GcShape, Ordered, PARTS, SlcUse, space_owed,
-};
+pub use orders::{GcFloor, GcOrder, GcPolicy, GcReport, GcShape, Ordered, PARTS, SlcUse, owed};
 pub use saved::{LoadError, SavedIn, SavedOut, damaged};
 pub use split::{Newest, split};
 pub use turns::{Touch, Turns};
@@ -460,6 +461,10 @@ pub trait Translation: Send {
     /// Writes sectors, in order, without time, which have got their stamps already ([`Stamps::bump`]).
     fn overwrite_stamped(&mut self, _lpns: &[u32], _stamps: &[u32]) -> Result<(), AgeError> {
         unreachable!("this FTL gives sectors their stamps")
+    }
+    /// Unmaps sectors without time, while nothing is under way. Their stamps are trimmed by whoever asks for it.
+    fn unmap(&mut self, lpn: Lpn, sectors: u32) -> Result<(), AgeError> {
+        untimed::trim(self, lpn, sectors)
     }
     /// Leaves the drive alone until its collector rests, without time. Nothing is left to do where each
     /// write did all there was.

@@ -535,6 +535,7 @@ impl Plan {
             physical: if in_use > 0.0 { -in_use.ln() / (1.0 - in_use) } else { f64::MAX },
             // It waits for half a program, in the mean.
             read: read + config.nand.t_program.mean() / 2,
+            trim: derived.write_latency.iter().map(|stage| stage.time).sum(),
         }
     }
     fn jobs(&self) -> Option<&Jobs> {
@@ -694,7 +695,7 @@ fn shares_note(bays: &[Bay]) -> Option<String> {
     };
     let shares = bays.iter().find_map(of)?;
     Some(format!(
-        "the jobs' shares of what ageing wrote are estimated from their rates, pauses, queue depths and block sizes: \
+        "the jobs' shares of what ageing wrote and trimmed are estimated from their rates, pauses, queue depths and block sizes: \
          {shares}"
     ))
 }

@@ -142,6 +142,7 @@ impl World {
                 ageing,
                 unsteady,
                 uniform,
+                course: Vec::new(),
                 keeps_buffer_alone: of.device.cache.as_ref().is_some_and(|c| !c.capacitor)
                     && of.ftl.keeps_buffer(),
             });
@@ -355,6 +356,7 @@ impl World {
                 .collect(),
         };
         world.series_last = world.series_now(Time::ZERO);
+        world.note_courses(Time::ZERO);
         world.start(options);
         Ok(world)
     }

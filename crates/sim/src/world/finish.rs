@@ -71,7 +71,7 @@ impl World {
                 unmapped,
                 scattered,
                 in_place: drive.controller.nand().geometry.in_place,
-                by_third: wa.by_third,
+                by_third: wa.by_third.or_else(|| drive.by_third()),
                 collected: {
                     let c = c.since(b);
                     let user = c.user_sectors as f64;
@@ -116,11 +116,7 @@ impl World {
     fn throttled(&self, drive: &DriveSeat) -> Vec<String> {
         let now = self.ctx.now;
         let Some(power) = drive.controller.stats(now).power else { return Vec::new() };
-        let reads = drive.controller.config().power.limit_reads;
-        let ops = &drive.controller.nand().counters().ops;
-        let of_reads = [Class::UserRead, Class::RebuildRead, Class::GcRead, Class::MetaRead];
-        let limited = Class::ALL.into_iter().filter(|class| reads || !of_reads.contains(class));
-        caution::throttled(power, limited.map(|class| ops[class]).sum(), now.0)
+        caution::throttled(power, now.0)
     }
 
     /// What jobs wrote into files and their hosts did not write to the drive. A ramp's writes are in the second

@@ -23,7 +23,19 @@ impl World {
         sum
     }
 
+    /// What each of several drives has written by now, for its own course.
+    pub(super) fn note_courses(&mut self, now: Time) {
+        if self.drives.len() < 2 {
+            return;
+        }
+        for d in 0..self.drives.len() {
+            let totals = self.drives[d].totals(self.ftl_of(d), now);
+            self.drives[d].course.push(std::array::from_fn(|i| totals[i]));
+        }
+    }
+
     pub(super) fn add_row(&mut self, now: Time) {
+        self.note_courses(now);
         let (new, last) = (self.series_now(now), self.series_last);
         // Firmware is booked ahead: an interval's part of it is known when it is over.
         self.series.push((now.0, std::array::from_fn(|i| new[i].saturating_sub(last[i]))));
@@ -36,6 +48,10 @@ impl World {
         self.sample_interval();
         if self.series.len() == SERIES_ROWS {
             self.intervals.halve();
+            for drive in &mut self.drives {
+                // The first is the beginning, and each other one the end of a row.
+                drive.course = drive.course.iter().step_by(2).copied().collect();
+            }
             self.host_series =
                 self.host_series.chunks(2).map(|pair| pair[0].with(&pair[1])).collect();
             self.series = self
