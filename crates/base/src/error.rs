@@ -19,6 +19,10 @@ impl BadValue {
     }
     /// The same one section up.
     pub fn below(self, section: &str) -> BadValue {
-        BadValue { key: format!("{section}.{}", self.key).into(), why: self.why }
+        // What is wrong for a layer above may be a setting of the flash, which is named whole.
+        match self.key.starts_with("nand.") {
+            true => self,
+            false => BadValue { key: format!("{section}.{}", self.key).into(), why: self.why },
+        }
     }
 }

@@ -15,7 +15,7 @@ fn uniform_writes_settle_where_the_closed_form_says() {
     const UNIFORM: &str = "[w]\nrw=randwrite\nnorandommap\nnumber_ios=100\n";
     for device in ["cnex-small", "z-ssd-small", "intel-750-small"] {
         let case = Case::new(device, UNIFORM);
-        let expected = derive(&case.config().unwrap()).uniform_wa;
+        let expected = derive(&case.config().unwrap()).uniform_wa.unwrap();
         let (wa, unsteady) = aged(case);
         assert!(!unsteady, "{device} did not settle");
         // The closed form is of FIFO on endless lines; greedy on tens of lines lies near it.
@@ -85,7 +85,7 @@ fn a_job_of_any_seed_finds_a_drive_in_steady_state() {
         let own = job("randrepeat=0\nrandseed=5");
         let case = Case::new(device, &own).age(Age::Steady);
         let config = case.config().unwrap();
-        let expected = derive(&config).uniform_wa;
+        let expected = derive(&config).uniform_wa.unwrap();
         let drive = aged_drive(&case, &config).unwrap();
         let mut rates = Vec::new();
         let seeds = (1..=10).map(|seed| format!("randrepeat=0\nrandseed={seed}"));
@@ -237,7 +237,7 @@ fn a_log_of_flash_software_settles_where_its_closed_form_says() {
     const UNIFORM: &str = "[w]\nrw=randwrite\nbs=4k\nnorandommap\nnumber_ios=100\n";
     for blocks in ["64", "128", "256"] {
         let case = Case::new("fssd-small", UNIFORM).set(&format!("nand.blocks={blocks}"));
-        let expected = derive(&case.config().unwrap()).uniform_wa;
+        let expected = derive(&case.config().unwrap()).uniform_wa.unwrap();
         let (wa, unsteady) = aged(case);
         println!("{blocks} blocks: {wa:.2}, expected {expected:.2}");
         assert!(!unsteady, "{blocks} blocks");

@@ -243,7 +243,7 @@ fn a_drive_with_a_part_of_its_map_in_memory_has_the_rates_that_are_derived() {
     let wa = &result.machine.totals.write_amplification;
     let user = wa.user_sectors as f64;
     let (data, pages) = (1.0 + wa.gc_sectors as f64 / user, wa.map_sectors as f64 / user);
-    let expected_data = derived.uniform_wa / (1.0 + derived.map_misses);
+    let expected_data = derived.uniform_wa.unwrap() / (1.0 + derived.map_misses);
     println!("{rate:.0} of {expected:.0} IOPS, {data:.2} of {expected_data:.2}, pages {pages:.2}");
     assert!((data / expected_data - 1.0).abs() < 0.08, "{data:.2} of {expected_data:.2}");
     // One for each sector that is programmed, if its page is not in memory. Entries that wait for one page share it.

@@ -1,8 +1,9 @@
 //! What settings and geometry come to: sectors, the buffer, the levels of the collector.
 
 use crate::config::{FtlConfig, GcBuffer};
-use crate::line::Lines;
+use crate::line::{Lines, emeta_sectors};
 use crate::map::MAX_SLOTS;
+use crate::stride::Strides;
 use wordline_base::{BadValue, Span};
 use wordline_nand::Geometry;
 use wordline_translation::Capacity;
@@ -10,6 +11,13 @@ use wordline_translation::Capacity;
 /// Sectors of data that all lines can hold.
 pub(crate) fn data_sectors(lines: &Lines) -> u64 {
     lines.all_units() * u64::from(lines.sectors_per_unit)
+}
+
+/// Sectors of a new drive that users can write.
+fn for_users(lines: &Lines, c: &FtlConfig) -> u64 {
+    let share = 1.0 - c.over_provisioning / 100.0;
+    let base = if c.op_after_parity { data_sectors(lines) } else { lines.sectors_without_parity() };
+    (base as f64 * share) as u64
 }
 
 /// The write buffer's entries, and those of them that are never free: the newest data stay in memory.
@@ -166,9 +174,7 @@ impl Plan {
         let reserve_min = reserve_min + if c.hot_cold { 2 } else { 0 };
         let needed = (3 + reserve_min) * line_max + 2 * u64::from(unit) * count;
         let made = capacity == Capacity::Fresh;
-        let share = 1.0 - c.over_provisioning / 100.0;
-        let base = if c.op_after_parity { total } else { lines.sectors_without_parity() };
-        let sectors = capacity.sectors().unwrap_or((base as f64 * share) as u64);
+        let sectors = capacity.sectors().unwrap_or_else(|| for_users(lines, c));
         // A drive that has lost blocks goes on with what it has.
         let least = if made { needed } else { (3 + reserve_min) * line_max };
         if !worn && (sectors == 0 || least + sectors > total) {
@@ -249,4 +255,37 @@ pub fn collector_marks(g: &Geometry, config: &FtlConfig) -> Result<[u32; 2], Bad
     let mut lines = Lines::new(g, config, &mut |_, _| false)?;
     let plan = Plan::new(g, config, &mut lines, Capacity::Fresh)?;
     Ok([plan.high, plan.reserve].map(|blocks| blocks / g.luns))
+}
+
+/// Sectors of lines whose blocks are all good, and what users' data have of their LUNs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LineRoom {
+    /// Sectors of data of all lines.
+    pub data: u64,
+    /// Sectors of their metadata. All the rest is parity.
+    pub metadata: u64,
+    /// Sectors that users can write.
+    pub users: u64,
+    /// LUNs of a line that users' data go to; of hot and cold data apart, on a new drive.
+    pub luns: u32,
+    /// Those of them that hold parity.
+    pub parity_luns: u32,
+}
+
+/// What lines have room for on a new drive.
+pub fn line_room(g: &Geometry, config: &FtlConfig) -> Result<LineRoom, BadValue> {
+    Buffer::new(g, config)?;
+    let lines = Lines::new(g, config, &mut |_, _| false)?;
+    let luns = lines.hot;
+    let parity_luns = Strides::new(luns, config).map_or(0, |s| s.count * s.parities);
+    let sides = if lines.is_split() { [luns, g.luns - luns] } else { [luns, 0] };
+    let units = |luns: u32| 1 + emeta_sectors(g, luns).div_ceil(g.sectors_per_unit);
+    let metadata: u32 = sides.into_iter().filter(|&luns| luns > 0).map(units).sum();
+    Ok(LineRoom {
+        data: data_sectors(&lines),
+        metadata: u64::from(metadata) * u64::from(g.lines) * u64::from(g.sectors_per_unit),
+        users: for_users(&lines, config),
+        luns,
+        parity_luns,
+    })
 }

@@ -16,7 +16,7 @@
 //! without time, `state` saving and loading, `recover` the map rebuilt from what flash holds, `bytes` where
 //! they are for drivers that keep some. For
 //! reads that never wait (RAIL): `stride` who shares parity, `lock` who is busy, `rebuild` sectors
-//! read from the rest of their stride, `mostly` when that is not worth it, `part` hot and cold data
+//! read from the rest of their stride, `mostly` when that is not worth it, `pace` how fast they let users write, `part` hot and cold data
 //! on LUNs of their own. An FTL of its own, for media written in place, is `place`.
 //!
 //! Left out of pblk: its L2P snapshot, multiple targets on one drive, read retries. Left out of
@@ -34,6 +34,7 @@ mod line;
 mod lock;
 mod map;
 mod mostly;
+mod pace;
 mod part;
 mod place;
 mod rate;
@@ -51,9 +52,10 @@ pub use config::{
     FtlConfig, GcBuffer, ParityPlace, PartitionRule, Placement, StrideLayout, Throttle,
     VictimPolicy,
 };
-pub use derived::collector_marks;
+pub use derived::{LineRoom, collector_marks, line_room};
 pub use line::{Group, LineState, Stream};
 pub use map::LOST;
+pub use pace::{OperationTimes, throttled_units};
 pub use place::InPlace;
 pub use recover::{LineMedia, Media, RecoverError, Recovery, SmetaRecord, Written};
 pub use translator::{FtlKind, Translator};

@@ -11,7 +11,8 @@
 //! may be a bridge. `nand` and `ftl` of a bridge, which has no flash, are those of all drives behind it.
 
 use crate::config::{
-    Inside, Loaded, Opened, ReadFile, load, open, place_parts, swap_media, without_firmware,
+    Inside, Loaded, Opened, ReadFile, channels_of_gang, load, open, place_parts, swap_media,
+    without_firmware,
 };
 use crate::de::read;
 use crate::error::{ConfigError, Place, Problems};
@@ -158,7 +159,8 @@ fn resolve(
         own.merge(over.clone());
         let mut swapped = false;
         if !is_bridge(&own) {
-            swapped = swap_media(&mut own, files, problems)?;
+            let gang = channels_of_gang(&own);
+            swapped = swap_media(&mut own, gang, files, problems)?;
             let whole = own.clone();
             place_parts(&mut own, &whole, problems);
         }

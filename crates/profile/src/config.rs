@@ -269,10 +269,16 @@ pub fn assemble_with_places(
     // Those of drives behind a bridge are done drive by drive.
     let mut swapped = false;
     if !bridge::is_bridge(&tree) {
-        swapped = swap_media(&mut tree, files, &mut problems)?;
         // What is set beside the word says what it divides; an error in that is told below.
-        let (mut whole, mut aside) = (tree.clone(), Problems::default());
-        others.iter().for_each(|text| apply(text, &mut whole, &mut aside));
+        let mut aside = Problems::default();
+        let mut set = |tree: &Node| {
+            let mut whole = tree.clone();
+            others.iter().for_each(|text| apply(text, &mut whole, &mut aside));
+            whole
+        };
+        let gang = channels_of_gang(&set(&tree));
+        swapped = swap_media(&mut tree, gang, files, &mut problems)?;
+        let whole = set(&tree);
         place_parts(&mut tree, &whole, &mut problems);
     }
     let (caches, others): (Vec<&String>, Vec<&String>) = others
@@ -589,8 +595,12 @@ fn cache_served(tree: &mut Node, problems: &mut Problems) -> Result<(), ConfigEr
 /// Puts the medium named by `nand.media` in place of the drive's own, with as many pages a block as
 /// keep its bytes: what the FTL counts in lines keeps its meaning, and the drive its capacity. False: none
 /// is named.
+///
+/// A page of the drive's gang is one of each of its channels. Where the medium's own page is a sector, each channel has
+/// its part of that (docs/design/nand.md): `gang` is how many there are.
 pub(crate) fn swap_media(
     tree: &mut Node,
+    gang: u64,
     files: Option<ReadFile<'_>>,
     problems: &mut Problems,
 ) -> Result<bool, ConfigError> {
@@ -627,6 +637,7 @@ pub(crate) fn swap_media(
         tree.remove("ftl.firmware.slc_dynamic");
     }
     tree.merge(media.tree);
+    split_page(tree, gang);
     // What is missing or impossible here is found when the section is read.
     if let (Some((old, pages)), Some((new, _))) = (before, unit_and_pages(tree))
         && let Some(bytes) = old.checked_mul(pages).filter(|_| new > 0)
@@ -636,6 +647,39 @@ pub(crate) fn swap_media(
         nand.insert("pages_per_block".into(), Entry { key_at: at, node: Node { value, at } });
     }
     Ok(true)
+}
+
+/// The channels of a gang in the tree with all that is set.
+pub(crate) fn channels_of_gang(tree: &Node) -> u64 {
+    match tree.get("nand").and_then(|nand| nand.get("gang")).map(|node| &node.value) {
+        Some(Value::Integer(n)) => u64::try_from(*n).unwrap_or(1),
+        _ => 1,
+    }
+}
+
+/// Gives each channel of a gang its part of a page that is a sector: two pages would be a unit of two sectors, and one of
+/// these could not be written alone.
+fn split_page(tree: &mut Node, gang: u64) {
+    let Some(nand) = tree.value_mut("nand") else { return };
+    let Value::Table(nand) = nand else { return };
+    let number = |nand: &Table, key: &str| match nand.get(key)?.node.value {
+        Value::Integer(n) => u64::try_from(n).ok(),
+        _ => None,
+    };
+    let sector = number(nand, "sector_bytes").unwrap_or(4096);
+    let (Some(page), Some(planes)) = (number(nand, "page_bytes"), number(nand, "planes")) else {
+        return;
+    };
+    if gang < 2 || page.checked_mul(planes) != Some(sector) || !page.is_multiple_of(gang) {
+        return;
+    }
+    for key in ["page_bytes", "transfer_bytes"] {
+        if let Some(entry) = nand.get_mut(key)
+            && let Value::Integer(bytes) = &mut entry.node.value
+        {
+            *bytes = (*bytes).min((page / gang) as i64);
+        }
+    }
 }
 
 /// Takes a drive's own collector off a medium that another one was exchanged for and that is written over in

@@ -4,12 +4,19 @@
 use crate::config::Config;
 use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
-use wordline_ftl::{Placement, collector_marks, held_in_use, log_in_use, slc_buffer};
+use wordline_ftl::{
+    LineRoom, Placement, Throttle, collector_marks, held_in_use, log_in_use, slc_buffer,
+};
 use wordline_nand::{ChannelOrder, Geometry};
 
 mod power;
+mod strides;
+mod victims;
 
 use power::Drawn;
+pub use strides::Throttled;
+use strides::lines_in_parts;
+pub use victims::{Chosen, drawn_write_amplification};
 
 /// Where the sectors go.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -20,6 +27,8 @@ pub struct Capacity {
     pub raw_sectors: u64,
     /// What lines keep for their own metadata.
     pub metadata_sectors: u64,
+    /// Sectors of parity.
+    pub parity_sectors: u64,
     /// Sectors that users can write.
     pub user_sectors: u64,
     /// Whole lines beyond those that a full drive needs for user data and its metadata.
@@ -37,7 +46,7 @@ impl Capacity {
     }
     /// Sectors that hold users' data or are spare.
     pub fn data_sectors(&self) -> u64 {
-        self.raw_sectors - self.metadata_sectors
+        self.raw_sectors - self.metadata_sectors - self.parity_sectors
     }
     /// Spare over user capacity, as drive makers state over-provisioning.
     pub fn spare_over_user(&self) -> f64 {
@@ -58,6 +67,18 @@ pub(crate) fn metadata_per_line(g: &Geometry) -> u64 {
 }
 
 pub(crate) fn capacity(config: &Config, g: &Geometry) -> Capacity {
+    if let Some(room) = lines_in_parts(config, g) {
+        let line = room.data / u64::from(g.lines);
+        let used = room.users.div_ceil(line.max(1));
+        return Capacity {
+            sector: g.sector,
+            raw_sectors: g.sectors(),
+            metadata_sectors: room.metadata,
+            parity_sectors: g.sectors() - room.metadata - room.data,
+            user_sectors: room.users,
+            spare_lines: u64::from(g.lines).saturating_sub(used),
+        };
+    }
     // Others than pblk have their lists in the spare areas.
     let is_pblk = config.ftl.firmware.is_none() && config.ftl.fssd.is_none();
     let per_line = if is_pblk { metadata_per_line(g) } else { 0 };
@@ -68,7 +89,7 @@ pub(crate) fn capacity(config: &Config, g: &Geometry) -> Capacity {
     let used = if line_data == 0 { u64::from(g.lines) } else { user_sectors.div_ceil(line_data) };
     let spare_lines = u64::from(g.lines).saturating_sub(used);
     let (sector, raw_sectors) = (g.sector, g.sectors());
-    Capacity { sector, raw_sectors, metadata_sectors, user_sectors, spare_lines }
+    Capacity { sector, raw_sectors, metadata_sectors, parity_sectors: 0, user_sectors, spare_lines }
 }
 
 /// One thing that bounds a rate.
@@ -164,9 +185,12 @@ pub struct Derived {
     pub capacity: Capacity,
     /// Bytes a second of the link in one direction, payload.
     pub link_rate: f64,
-    /// Write amplification of uniform random writes over the full drive, reclaiming in FIFO order:
-    /// what greedy stays somewhat below; with pages of the map. In place, what one of 4 KiB programs of its unit.
-    pub uniform_wa: f64,
+    /// Write amplification of uniform random writes over the full drive, without parity and with pages of the map. Victims
+    /// that go by age or by what they have in use count as collected in turn. In place, what one of 4 KiB programs of
+    /// its unit. None: there is no closed form of it.
+    pub uniform_wa: Option<f64>,
+    /// What is programmed for each unit of data, its parity included.
+    pub parity_factor: f64,
     /// Of the pages of the map that are looked up at random, the share that memory does not have.
     pub map_misses: f64,
     /// Random reads of 4 KiB.
@@ -182,8 +206,10 @@ pub struct Derived {
     pub sequential_write: Peak,
     /// The buffer in SLC mode, if the drive has one.
     pub slc_buffer: Option<SlcBuffer>,
-    /// At write amplification 1 and at `uniform_wa`; in place there is one.
+    /// At write amplification 1 and at `uniform_wa`, if there is that; in place there is one.
     pub random_write: Vec<Peak>,
+    /// Where writes may wait for their strides.
+    pub throttled: Option<Throttled>,
     /// 4 KiB read from flash, from doorbell to completion entry.
     pub read_latency: Vec<Stage>,
     /// How often such a read is done again in the mean, as it is of a page that was written before time began, and what
@@ -261,12 +287,17 @@ fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64)
             (line, Box::new(held))
         }
     };
-    let mut wa = fifo_write_amplification(alpha);
-    for _ in 0..200 {
+    let chosen = Chosen::by(&config.ftl);
+    let mut wa = chosen.write_amplification(alpha);
+    for _ in 0..100 {
         let moved = (1.0 - 1.0 / wa) / 2.0 * line;
         let spare = alpha - 1.0;
         let next = 1.0 + (spare - (held(wa) + moved) / users).max(0.05 * spare);
-        wa = (wa + fifo_write_amplification(next)) / 2.0;
+        let before = wa;
+        wa = (wa + chosen.write_amplification(next)) / 2.0;
+        if (wa - before).abs() < 1e-12 * wa {
+            break;
+        }
     }
     wa
 }
@@ -294,7 +325,8 @@ fn amplification(config: &Config, g: &Geometry, capacity: &Capacity) -> f64 {
     limited_write_amplification(config, capacity, alpha)
 }
 
-/// What [`Derived::uniform_wa`] is for a drive that is no bridge, without pages of its map.
+/// What [`Derived::uniform_wa`] is for a drive that is no bridge, without pages of its map. Of hot and cold data apart, as if
+/// they were not: which is for a part of a drive to have as the whole has it.
 pub fn uniform_write_amplification(config: &Config) -> f64 {
     let g = Geometry::new(&config.nand).expect("a Config is checked when it is assembled");
     amplification(config, &g, &capacity(config, &g))
@@ -308,6 +340,9 @@ const LUNS: &str = "LUNs";
 
 /// The bound of LUNs that always have work, with the time for which their data wait for each other.
 const WAITING: &str = "LUNs that wait for channels";
+
+/// The bound of programs that wait for their strides.
+const STRIDES: &str = "strides";
 
 /// The bound of LUNs that all read at one time, after which all of their data wait for each other.
 const IN_PHASE: &str = "LUNs in phase";
@@ -354,7 +389,7 @@ fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>
     let (count, first) = (inside.len() as f64, &inside[0]);
     let link_rate = link_rate(config, sas);
     let user_sectors = first.capacity.user_sectors;
-    let rates = Rates { config, g: &first.geometry, user_sectors, link_rate, sas };
+    let rates = Rates { config, g: &first.geometry, user_sectors, link_rate, sas, room: None };
     let firmware = &config.device.firmware;
     let stripe = u64::from(bridge.stripe_bytes);
     // The slowest of the drives has as much to do as the others.
@@ -406,12 +441,15 @@ fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>
             sector: first.capacity.sector,
             raw_sectors: each(|c| c.raw_sectors),
             metadata_sectors: each(|c| c.metadata_sectors),
+            parity_sectors: each(|c| c.parity_sectors),
             user_sectors: least * inside.len() as u64,
             spare_lines: each(|c| c.spare_lines),
         },
         link_rate,
         map_misses: 0.0,
-        uniform_wa: inside.iter().map(|d| d.uniform_wa).fold(1.0, f64::max),
+        uniform_wa: inside.iter().filter_map(|d| d.uniform_wa).reduce(f64::max),
+        parity_factor: inside.iter().map(|d| d.parity_factor).fold(1.0, f64::max),
+        throttled: None,
         random_read: peak(false, &|d| d.random_read.clone()),
         random_read_at: Vec::new(),
         random_read_in_phase: None,
@@ -440,25 +478,36 @@ fn derive_drive(config: &Config, sas: Option<&SasConfig>) -> Derived {
     let link_rate = link_rate(config, sas);
     let data_wa = amplification(config, &g, &capacity);
     let user_sectors = capacity.user_sectors;
-    let rates = Rates { config, g: &g, user_sectors, link_rate, sas };
+    let room = lines_in_parts(config, &g);
+    let rates = Rates { config, g: &g, user_sectors, link_rate, sas, room };
     let random_read = rates.read("random read, 4 KiB", SECTOR);
     let map_misses = rates.map_misses(1, true);
+    // Where hot and cold data are apart no form has what the collector moves, nor where that is.
+    let data_wa = (room.is_none() || !config.ftl.hot_cold).then_some(data_wa);
+    // Writes never go without their strides.
+    let always = config.ftl.throttle == Throttle::All && config.ftl.write_mostly_iops == 0;
     Derived {
         geometry: g,
         capacity,
         link_rate,
         map_misses,
-        uniform_wa: data_wa * (1.0 + map_misses),
+        uniform_wa: data_wa.map(|wa| wa * (1.0 + map_misses)),
+        parity_factor: rates.parity(),
+        throttled: rates.throttled(data_wa),
         read_again: rates.read_again(),
         random_read_at: rates.read_at_depths(&random_read),
         random_read_in_phase: rates.read_in_phase(&random_read),
         random_read,
         sequential_read: rates.read("sequential read, 128 KiB", LARGE),
-        sequential_write: rates.write("sequential write, 128 KiB", LARGE, 1.0),
+        sequential_write: rates.write("sequential write, 128 KiB", LARGE, 1.0, always),
         slc_buffer: rates.slc_buffer(),
         random_write: match g.in_place {
             true => vec![rates.write_in_place()],
-            false => [1.0, data_wa].map(|wa| rates.write("random write, 4 KiB", SECTOR, wa)).into(),
+            false => [1.0]
+                .into_iter()
+                .chain(data_wa)
+                .map(|wa| rates.write("random write, 4 KiB", SECTOR, wa, always))
+                .collect(),
         },
         read_latency: rates.read_stages(false),
         cached_read_latency: config.device.cache.as_ref().map(|_| rates.read_stages(true)),
@@ -480,6 +529,8 @@ struct Written {
     array: [f64; 3],
     /// Of a LUN's time, that of reads.
     reading: f64,
+    /// Units that strides program in a second, where programs wait for these.
+    strides: Option<f64>,
 }
 
 /// Times of a read, in seconds.
@@ -511,6 +562,8 @@ struct Rates<'a> {
     link_rate: f64,
     /// Its link, if it is behind a bridge.
     sas: Option<&'a SasConfig>,
+    /// Of lines with parity, or of hot and cold data apart.
+    room: Option<LineRoom>,
 }
 
 impl Rates<'_> {
@@ -820,8 +873,8 @@ impl Rates<'_> {
         Some(rate / SECTOR as f64).filter(|&iops| iops < peak.iops())
     }
 
-    /// `wa`: without pages of the map.
-    fn write(&self, name: &str, bytes: u64, wa: f64) -> Peak {
+    /// `wa`: without pages of the map, and without parity. `throttled`: programs wait for their strides.
+    fn write(&self, name: &str, bytes: u64, wa: f64, throttled: bool) -> Peak {
         let at_random = bytes == SECTOR;
         let n = &self.config.nand;
         let unit = self.g.unit_bytes();
@@ -836,17 +889,25 @@ impl Rates<'_> {
         let misses = wa * self.map_misses(1, at_random);
         let unit_misses = misses * f64::from(self.g.sectors_per_unit);
         let [map_held, map_channel, map_core] = self.map_read();
-        let all = wa + misses;
+        let all = (wa + misses) * self.parity();
         let t_read = n.t_read.mean().as_secs_f64();
         let reading = reads * (command + t_read) + data + unit_misses * map_held;
         let lun = all * program + reading;
         let channel =
             all * (command + transfer) + reads * command + data + unit_misses * map_channel;
         let name = if at_random { format!("{name}, WA {all:.2}") } else { name.into() };
-        let core = misses * map_core + (wa - 1.0) * self.move_core();
+        // Each sector of data is added to the parity of its stride, to both if there are two.
+        let ftl = &self.config.ftl;
+        let sums = match self.room.is_some_and(|room| room.parity_luns > 0) && !ftl.parity_offload {
+            true => f64::from(ftl.parities) * ftl.cost.xor_sector.as_secs_f64(),
+            false => 0.0,
+        };
+        let core = misses * map_core + (wa - 1.0) * self.move_core() + wa * sums;
         let array =
             [(reads + unit_misses) * t_read, all * n.t_program.mean().as_secs_f64(), all * erase];
-        self.written(name, bytes, Written { programs: all, core, lun, channel, array, reading })
+        let strides = throttled.then(|| self.strides()).flatten();
+        let work = Written { programs: all, core, lun, channel, array, reading, strides };
+        self.written(name, bytes, work)
     }
     /// Reads of the collector in a unit of its victim, and the pieces of 4 KiB that they carry. Of the pieces a
     /// share 1 - 1 / WA is in use, in places that do not depend on each other.
@@ -897,7 +958,8 @@ impl Rates<'_> {
                 let array = [reads + map * t_read, programs + wa * misses * t_program, erases];
                 let reading = (wa - 1.0) * fold_read + map * map_held;
                 let programs = wa * (1.0 + misses);
-                let written = Written { programs, core, lun, channel, array, reading };
+                let strides = None;
+                let written = Written { programs, core, lun, channel, array, reading, strides };
                 self.written(name.into(), LARGE, written)
             };
         let into = [0.0, slc.t_program.as_secs_f64(), 0.0];
@@ -943,13 +1005,16 @@ impl Rates<'_> {
             channel: work.channel,
             core: core * unit as f64 / bytes as f64,
         };
+        let luns = f64::from(self.writers()) * unit as f64;
+        let strides = work.strides.map_or(0.0, |units| units * unit as f64 / work.programs);
         let peak = self.limited(
             name,
             bytes,
             vec![
-                (LUNS, f64::from(self.g.luns) * unit as f64 / work.lun),
+                (LUNS, luns / work.lun),
                 ("channels", f64::from(self.g.channels) * unit as f64 / work.channel),
-                (WAITING, f64::from(self.g.luns) * unit as f64 / round),
+                (WAITING, luns / round),
+                (STRIDES, strides),
                 ("firmware", cores / core),
                 ("link", self.link_rate),
                 ("limit program_rate", l.program_rate as f64 / work.programs),
@@ -958,7 +1023,9 @@ impl Rates<'_> {
             ],
             drawn,
         );
-        let in_phase = Some(self.all_in_phase(unit, work.lun, work.channel));
+        // Strides that wait have most LUNs without work.
+        let in_phase =
+            work.strides.is_none().then(|| self.all_in_phase(unit, work.lun, work.channel));
         Peak { in_phase, ..peak }
     }
 

@@ -1,11 +1,11 @@
 //! The figures of [`crate::derive`] as text, for people.
 
 use crate::config::Config;
-use crate::derive::{Capacity, Derived, Peak, Stage, derive, total};
+use crate::derive::{Capacity, Chosen, Derived, Peak, Stage, derive, total};
 use std::fmt::Write;
 use wordline_base::Span;
 use wordline_device::BridgeConfig;
-use wordline_ftl::{Placement, VictimPolicy};
+use wordline_ftl::{FtlConfig, Placement, Throttle, VictimPolicy};
 
 /// Runs come within so much of a form: rates that are nearer to each other are told as one.
 const AS_ONE: f64 = 0.94;
@@ -52,6 +52,27 @@ fn words(variant: &str) -> String {
         out.push(c.to_ascii_lowercase());
     }
     out
+}
+
+/// Which LUNs of how many hold parity.
+fn strides(ftl: &FtlConfig) -> String {
+    let wait = match ftl.hot_cold {
+        true => ", of hot data alone and on a new drive",
+        false => "",
+    };
+    match ftl.parities {
+        1 => format!("a unit in strides of {}{wait}", ftl.stride),
+        n => format!("{n} units in strides of {}{wait}", ftl.stride),
+    }
+}
+
+/// Why there is no rate of reads beside throttled writes.
+fn reads_wait(config: &Config) -> &'static str {
+    match (config.ftl.hot_cold, config.ftl.throttle) {
+        (true, _) => "no closed form has how long the LUNs of hot and of cold data are busy",
+        (_, Throttle::Gc) => "reads wait behind users' programs",
+        _ => "reads of busy LUNs wait (ftl.rebuild_from_one)",
+    }
 }
 
 struct Lines(String);
@@ -109,6 +130,68 @@ impl Lines {
         let all = c.user_sectors * 4 + c.raw_sectors * back + c.raw_sectors / 8;
         let each = all as f64 / c.user_sectors as f64;
         self.row("whole mapping", format!("{}, {each:.2} B a user sector: {more}", binary(all)));
+    }
+    /// The rate of writes that wait for their strides, beside that of writes that do not.
+    fn throttled(&mut self, peak: &Peak, other: &Peak, ftl: &FtlConfig) {
+        let [all, none] =
+            [peak, other].map(|peak| si(peak.bytes_per_s(), "B/s").trim().to_string());
+        if ftl.throttle == Throttle::Gc {
+            let text = format!(
+                "from {all}, if all programs waited for their strides: those of units that begin with the collector's \
+                 data do, and no form has which these are"
+            );
+            return self.row("", text);
+        }
+        match ftl.write_mostly_iops {
+            0 => self.row("", "throttled, beside reads or none (ftl.write_mostly_iops = 0)"),
+            least => {
+                self.peak(peak);
+                let text = format!(
+                    "at most, beside {least} reads a second or more: programs also wait for reads under way. {none} beside \
+                     fewer"
+                );
+                self.row("", text);
+            }
+        }
+    }
+    /// What the write amplification stands for.
+    fn amplification(&mut self, config: &Config, d: &Derived) {
+        let ftl = &config.ftl;
+        let Some(wa) = d.uniform_wa else {
+            let text = "no figure past that: no closed form has what is moved where hot and cold data are apart";
+            return self.row("", text);
+        };
+        let keeper = match ftl.firmware.is_some() || ftl.fssd.is_some() {
+            true => "the collector",
+            false => "the rate limiter",
+        };
+        let text = "the second WA: uniform random writes to a full drive, with the lines";
+        self.row("", format!("{text} {keeper} keeps free,"));
+        let victims = match (&ftl.firmware, &ftl.fssd) {
+            (Some(firmware), _) => format!("{:?}", firmware.victim),
+            (None, Some(_)) => format!("{:?}", VictimPolicy::Greedy),
+            (None, None) => format!("{:?}", ftl.victim),
+        };
+        let victims = words(&victims);
+        let text = match Chosen::by(ftl) {
+            Chosen::Drawn(1) => format!("collected by victims drawn at random ({victims})"),
+            Chosen::Drawn(d) => {
+                format!("collected by the least in use of {d} drawn at random ({victims})")
+            }
+            Chosen::Oldest if victims == "fifo" => {
+                "collected in turn, as its victims are (fifo)".into()
+            }
+            Chosen::Oldest => format!(
+                "as if they were collected in turn; its own victims ({victims}) have about as much in use: runs come \
+                 within an eighth of it"
+            ),
+        };
+        self.row("", text);
+        if d.parity_factor > 1.0 {
+            let parity = d.parity_factor;
+            let text = format!("{wa:.2} of it the collector's, times {parity:.2} with parity");
+            self.row("", text);
+        }
     }
     /// What reads that are done again take, where one of a hundred is.
     fn read_again(&mut self, d: &Derived, config: &Config) {
@@ -193,10 +276,19 @@ pub fn explain(config: &Config) -> String {
     out.row("raw", both(c.raw_bytes()));
     let share = c.metadata_sectors as f64 / c.raw_sectors as f64 * 100.0;
     out.row("metadata of lines", format!("{share:.3} %"));
+    if c.parity_sectors > 0 {
+        let share = c.parity_sectors as f64 / c.raw_sectors as f64 * 100.0;
+        out.row("parity", format!("{share:.2} %: {}", strides(&config.ftl)));
+    }
+    let less = match (c.parity_sectors > 0, config.ftl.op_after_parity) {
+        (false, _) => "raw less metadata",
+        (true, true) => "raw less metadata and parity",
+        (true, false) => "raw less metadata, parity taken from what is spare",
+    };
     out.row(
         "over-provisioning",
         format!(
-            "{:.2} % of raw less metadata; spare is {:.1} % of user capacity, {} lines",
+            "{:.2} % of {less}; spare is {:.1} % of user capacity, {} lines",
             config.ftl.over_provisioning,
             c.spare_over_user() * 100.0,
             c.spare_lines
@@ -267,35 +359,37 @@ pub fn explain(config: &Config) -> String {
             "where LUNs are never idle: a command waits for the data of its channel's others";
         out.row("... in phase", format!("{} {text}", si(iops, "IOPS")));
     }
+    if let Some(throttled) = &d.throttled {
+        match &throttled.random_read {
+            Some(peak) => {
+                out.peak(peak);
+                out.row("", "busy LUNs' reads rebuilt from the rest of their strides");
+            }
+            None => {
+                out.row("... beside throttled writes", format!("no figure: {}", reads_wait(config)))
+            }
+        }
+    }
     out.peak(&d.sequential_read);
     out.peak(&d.sequential_write);
+    if let Some(peak) = d.throttled.as_ref().and_then(|t| t.sequential_write.as_ref()) {
+        out.throttled(peak, &d.sequential_write, &config.ftl);
+    }
+    if config.ftl.hot_cold && d.uniform_wa.is_none() {
+        out.row("", "of a new drive, on the LUNs of hot data");
+    }
     if let Some(buffer) = &d.slc_buffer {
         out.peak(&buffer.write);
         buffer.folding.iter().for_each(|peak| out.peak(peak));
         out.row("", "the rates before and after these are of the native cells alone");
     }
     d.random_write.iter().for_each(|peak| out.peak(peak));
+    let throttled = d.throttled.as_ref().and_then(|t| t.random_write.as_ref());
+    if let (Some(peak), Some(other)) = (throttled, d.random_write.get(1)) {
+        out.throttled(peak, other, &config.ftl);
+    }
     if !g.in_place {
-        let ftl = &config.ftl;
-        let keeper = match ftl.firmware.is_some() || ftl.fssd.is_some() {
-            true => "the collector",
-            false => "the rate limiter",
-        };
-        let text = "the second WA: uniform random writes to a full drive, with the lines";
-        out.row("", format!("{text} {keeper} keeps free,"));
-        let victims = match (&ftl.firmware, &ftl.fssd) {
-            (Some(firmware), _) => format!("{:?}", firmware.victim),
-            (None, Some(_)) => format!("{:?}", VictimPolicy::Greedy),
-            (None, None) => format!("{:?}", ftl.victim),
-        };
-        let text = match victims.as_str() {
-            "Fifo" => "collected in turn, as its victims are (fifo)".into(),
-            of => format!(
-                "as if they were collected in turn; by its own victims ({}) it is about as much or less",
-                words(of)
-            ),
-        };
-        out.row("", text);
+        out.amplification(config, &d);
         if d.map_misses > 0.0 {
             let text = "bounds: what is moved waits for pages of the map while LUNs are idle";
             out.row("", text);
@@ -317,17 +411,20 @@ pub fn explain(config: &Config) -> String {
 
     out.head("Life");
     let fill = c.user_bytes() as f64 / d.sequential_write.bytes_per_s();
-    out.row("time to fill", seconds(fill));
+    match config.ftl.hot_cold && d.uniform_wa.is_none() {
+        false => out.row("time to fill", seconds(fill)),
+        true => {
+            out.row("time to fill", "no figure: lines of hot data are moved to cold LUNs meanwhile")
+        }
+    }
     let flash = c.raw_bytes() as f64 * f64::from(n.endurance);
+    let cycles = format!("{} cycles: {} to flash", n.endurance, si(flash, "B"));
     out.row(
         "endurance",
-        format!(
-            "{} cycles: {} to flash, {} from the host at WA {:.2}",
-            n.endurance,
-            si(flash, "B"),
-            si(flash / d.uniform_wa, "B"),
-            d.uniform_wa
-        ),
+        match d.uniform_wa.map(|wa| wa * d.parity_factor) {
+            Some(wa) => format!("{cycles}, {} from the host at WA {wa:.2}", si(flash / wa, "B")),
+            None => format!("{cycles}; from the host no figure, as of random writes"),
+        },
     );
 
     if let (Some(buffer), Some(slc)) =

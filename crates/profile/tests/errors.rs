@@ -558,6 +558,60 @@ fn a_medium_that_is_written_in_place_has_no_collector() {
     }
 }
 
+/// The stride is told where it does not fit, and the LUNs where they are too few for any line.
+#[test]
+fn lines_of_too_few_luns_are_refused_by_what_the_user_wrote() {
+    let refused = |ftl: &'static str, sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
+        let sources = Sources {
+            ftl: Some(Source::Preset(ftl)),
+            ..Sources::presets("cnex-small", "linux-libaio")
+        };
+        let (config, places) = assemble_with_places(sources, &sets).unwrap();
+        let g = derive(&config).geometry;
+        let error = wordline_ftl::line_room(&g, &config.ftl).unwrap_err().below("ftl");
+        places.error(&error.key, &error.why).to_string()
+    };
+    let few = ["nand.channels=1", "nand.luns_per_channel=1"];
+    let error = refused("rail", &few);
+    let told = "'stride' is 4, but there is 1 LUN: set ftl.stride to 0, for no parity, or give the drive more LUNs";
+    assert!(error.contains("rail.toml") && error.contains(told), "{error}");
+    let error = refused("rail", &["nand.channels=1", "nand.luns_per_channel=2"]);
+    assert!(error.contains("at most 2, to 0 for no parity"), "{error}");
+    let error = refused("rail-hc", &["nand.channels=1", "nand.luns_per_channel=4"]);
+    assert!(
+        error.contains("'hot_cold' needs two strides of 4 LUNs, but there are 4 LUNs: set"),
+        "{error}"
+    );
+    let error = refused("pblk", &few);
+    let told = "'luns_per_channel' is too small: a line needs 2 blocks, 1 for its metadata and one for data, but";
+    assert!(error.contains(told) && error.contains("--set"), "{error}");
+}
+
+/// Channels of a gang share a page that is a sector: a sector is written alone, and the drive keeps its capacity.
+#[test]
+fn a_medium_whose_page_is_a_sector_is_split_over_a_gang() {
+    let read = |sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
+        assemble(Sources::presets("z-ssd-small", "linux-libaio"), &sets).unwrap()
+    };
+    let own = derive(&read(&[])).geometry.bytes();
+    for medium in ["nand.media=optane", "nand.media=mram"] {
+        for (more, channels, page) in
+            [("nand.gang=2", 4, 2048), ("nand.gang=4", 2, 1024), ("nand.gang=1", 8, 4096)]
+        {
+            let config = read(&[medium, more]);
+            let g = derive(&config).geometry;
+            assert_eq!((g.sectors_per_unit, g.channels), (1, channels), "{medium} {more}");
+            assert_eq!((config.nand.page_bytes, config.nand.transfer_bytes), (page, page));
+            assert_eq!(g.bytes(), own, "{medium} {more}");
+        }
+    }
+    // Pages of flash that hold parts of many sectors are one on each channel.
+    let config = read(&["nand.media=bics"]);
+    assert_eq!(config.nand.page_bytes, 16384);
+}
+
 #[test]
 fn a_volatile_buffer_behind_a_protected_cache_is_refused() {
     let [error] = &set(&["ftl.firmware.protected=false"])[..] else { panic!("one message") };

@@ -523,11 +523,14 @@ impl Plan {
         let derived = derive(&config);
         let write = |at: Option<&Peak>| at.map_or(1.0, Peak::bytes_per_s);
         // Of what is moved at this write amplification a share of 1 - 1 / WA is in use.
-        let in_use = 1.0 - 1.0 / uniform_write_amplification(&config);
+        let amplified = uniform_write_amplification(&config);
+        let in_use = 1.0 - 1.0 / amplified;
+        // Where no form has the rate of a full drive, that of an empty one less what is moved.
+        let share = if derived.uniform_wa.is_some() { 1.0 } else { amplified };
         let read: Span = derived.read_latency.iter().map(|stage| stage.time).sum();
         Speeds {
             fresh: write(derived.random_write.first()),
-            aged: write(derived.random_write.last()),
+            aged: write(derived.random_write.last()) / share,
             amplification: fifo_write_amplification,
             physical: if in_use > 0.0 { -in_use.ln() / (1.0 - in_use) } else { f64::MAX },
             // It waits for half a program, in the mean.

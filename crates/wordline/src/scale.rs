@@ -446,12 +446,17 @@ mod tests {
                     part.nand.blocks,
                     part.nand.pages_per_block,
                     part.ftl.over_provisioning,
-                    b.uniform_wa,
-                    a.uniform_wa
+                    b.uniform_wa.unwrap(),
+                    a.uniform_wa.unwrap()
                 );
                 assert!(more <= line, "{device} 1/{of}: {more} sectors more than {users}");
-                let off = (b.uniform_wa / a.uniform_wa - 1.0).abs();
-                assert!(off < 0.01, "{device} 1/{of}: {} {}", b.uniform_wa, a.uniform_wa);
+                let off = (b.uniform_wa.unwrap() / a.uniform_wa.unwrap() - 1.0).abs();
+                assert!(
+                    off < 0.01,
+                    "{device} 1/{of}: {} {}",
+                    b.uniform_wa.unwrap(),
+                    a.uniform_wa.unwrap()
+                );
                 let (mut a, mut b) = (whole.clone(), part.clone());
                 for c in [&mut a, &mut b] {
                     (c.nand.blocks, c.nand.pages_per_block) = (0, 0);

@@ -256,27 +256,42 @@ impl Lines {
                 ),
             ));
         }
-        if needed > g.luns {
-            return Err(BadValue::new(
-                "pages_per_block",
-                format!(
-                    "a line of {} units cannot hold {} units of metadata and data: use more pages \
-                     or LUNs",
-                    g.units_per_line(),
-                    emeta_units + 1
-                ),
-            ));
-        }
+        let has = match g.luns {
+            1 => "there is 1 LUN".into(),
+            luns => format!("there are {luns} LUNs"),
+        };
+        let more = "give the drive more LUNs (nand.channels, nand.luns_per_channel)";
         if config.stride > 0 && config.stride > g.luns {
+            let other = match g.luns {
+                1 => "set ftl.stride to 0, for no parity".into(),
+                luns => format!("set ftl.stride to at most {luns}, to 0 for no parity"),
+            };
             return Err(BadValue::new(
                 "stride",
-                format!("is {}, but there are {} LUNs", config.stride, g.luns),
+                format!("is {}, but {has}: {other}, or {more}", config.stride),
             ));
         }
         if config.hot_cold && g.luns < 2 * config.stride.max(1) {
+            let strides = match config.stride {
+                0 => "two LUNs".into(),
+                stride => format!("two strides of {stride} LUNs"),
+            };
             return Err(BadValue::new(
                 "hot_cold",
-                format!("needs two strides of {} LUNs, there are {}", config.stride.max(1), g.luns),
+                format!("needs {strides}, but {has}: set ftl.hot_cold to false, or {more}"),
+            ));
+        }
+        if needed > g.luns {
+            // One block more for each that metadata fill.
+            let key = if needed == 2 { "nand.luns_per_channel" } else { "nand.pages_per_block" };
+            let or = if needed == 2 { "" } else { ", or longer blocks (nand.pages_per_block)" };
+            return Err(BadValue::new(
+                key,
+                format!(
+                    "is too small: a line needs {needed} blocks, {} for its metadata and one for data, but {has}: \
+                     {more}{or}",
+                    needed - 1
+                ),
             ));
         }
         let words = g.luns.div_ceil(64) as usize;

@@ -32,7 +32,7 @@ pub(super) fn found(scale: Scale, whole: &Config, part: &Config) -> Vec<String> 
 }
 
 fn amplification(before: &Derived, after: &Derived) -> Option<String> {
-    let [part, whole] = [after, before].map(|d| d.uniform_wa);
+    let (part, whole) = (after.uniform_wa?, before.uniform_wa?);
     apart(part, whole).then(|| {
         let by = percent(part, whole);
         format!(
