@@ -248,7 +248,7 @@ fn a_log_of_flash_software_settles_where_its_closed_form_says() {
 /// Write amplification that a drive is aged to, and what device check says of uniform writes.
 fn aged_and_uniform(device: &str, jobs: &str) -> (f64, f64) {
     let case = Case::new(device, jobs);
-    let uniform = derive(&case.config().unwrap()).uniform_wa;
+    let uniform = derive(&case.config().unwrap()).uniform_wa.unwrap();
     let (wa, unsteady) = aged(case);
     assert!(!unsteady, "{device} did not settle: {jobs}");
     (wa, uniform)
