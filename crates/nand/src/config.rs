@@ -258,7 +258,8 @@ pub struct Suspend {
     pub t_resume: Span,
     /// The least a program or erase works between going on and the next suspension.
     pub interval: Span,
-    /// The most reads that an operation lets go ahead of it, waiting as the next one, transferring or suspended.
+    /// The most reads that an operation lets go ahead of it, waiting, transferring or suspended. A read that passes several
+    /// counts for the first.
     pub most: u32,
 }
 

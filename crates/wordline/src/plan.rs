@@ -693,7 +693,15 @@ fn shares_note(bays: &[Bay]) -> Option<String> {
         let text = named.collect::<Vec<_>>().join(", ") + more;
         (estimated && shares.len() > 1).then_some(text)
     };
-    let shares = bays.iter().find_map(of)?;
+    let all: Vec<_> = bays.iter().filter_map(|bay| Some((&bay.name, of(bay)?))).collect();
+    let (_, first) = all.first()?;
+    let shares = match all.len() == bays.len() && all.iter().all(|(_, text)| text == first) {
+        true => first.clone(),
+        false => {
+            let of = |(name, text): &(&String, String)| format!("{name}: {text}");
+            all.iter().map(of).collect::<Vec<_>>().join("; ")
+        }
+    };
     Some(format!(
         "the jobs' shares of what ageing wrote and trimmed are estimated from their rates, pauses, queue depths and block sizes: \
          {shares}"

@@ -13,9 +13,9 @@
 //! read's data are in a register.
 //!
 //! Reads keep their order among each other and stay behind what they depend on: programs of their
-//! page and erases of their block. An operation that is the next of those that are passed lets `most` reads go ahead of
-//! it, from then on and wherever it is, and none after that. A program or erase works for `interval` between
-//! suspensions. So each ends, and a read waits for one of them and not for a queue.
+//! page and erases of their block. A read that passes several operations counts for the first of them alone. An operation
+//! lets `most` such reads go ahead of it, wherever it is, and none after that. A program or erase works for `interval`
+//! between suspensions. So each ends, and reads wait for one operation after each `most` of them.
 //!
 //! A channel that chooses among those that wait for it (`dma`, or commands first) has a queue: those in front of it
 //! are commands without data, of reads and erases, if these go first. Nothing under way is stopped for a command. The
@@ -287,10 +287,10 @@ impl Nand {
             place -= 1;
             self.preempt_mut().counters.passed += 1;
         }
-        // Those behind wait for this one as well: if they counted the read too, none could be passed any more as soon as
-        // this one cannot, and a read would wait for all of them.
-        if let Some(&next) = self.luns[lun].queue.get(place) {
-            self.preempt_mut().let_ahead(next);
+        // It counts for the first of them alone. If all counted it, all would be at their limit at one time, and the next
+        // read would wait for every one of them.
+        if let Some(&first) = self.luns[lun].queue.get(place) {
+            self.preempt_mut().let_ahead(first);
         }
         self.luns[lun].queue.insert(place, key);
         match (&self.planes, idle) {
