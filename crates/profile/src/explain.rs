@@ -375,7 +375,7 @@ pub fn explain(config: &Config) -> String {
     if let Some(peak) = d.throttled.as_ref().and_then(|t| t.sequential_write.as_ref()) {
         out.throttled(peak, &d.sequential_write, &config.ftl);
     }
-    if config.ftl.hot_cold && d.uniform_wa.is_none() {
+    if d.uniform_wa.is_none() {
         out.row("", "of a new drive, on the LUNs of hot data");
     }
     if let Some(buffer) = &d.slc_buffer {
@@ -411,9 +411,9 @@ pub fn explain(config: &Config) -> String {
 
     out.head("Life");
     let fill = c.user_bytes() as f64 / d.sequential_write.bytes_per_s();
-    match config.ftl.hot_cold && d.uniform_wa.is_none() {
-        false => out.row("time to fill", seconds(fill)),
-        true => {
+    match d.uniform_wa {
+        Some(_) => out.row("time to fill", seconds(fill)),
+        None => {
             out.row("time to fill", "no figure: lines of hot data are moved to cold LUNs meanwhile")
         }
     }

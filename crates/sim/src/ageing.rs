@@ -5,7 +5,8 @@ use crate::error::JobError;
 use crate::recorded::{Recorded, Replays};
 use crate::shares::{self, Claim, Part, Shares, Speeds, write_rate};
 use crate::topology::Route;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use wordline_base::{Ddir, Rng, SectorSize, Seed};
 use wordline_fio::job::{Distribution, RandomGenerator};
 use wordline_fio::{Generator, Job, Plan, ZetanCache};
@@ -110,10 +111,13 @@ const FRUITLESS: u64 = 100_000;
 pub struct WriteSampler {
     /// Threads that write or trim, if any writes.
     writers: Vec<Writer>,
-    /// Whose turn it was.
-    turn: usize,
-    /// The share of each at first.
-    shares: Shares,
+    /// Who is next: what each has written and trimmed in units of its share, since which turn it waits, and its place
+    /// among the writers.
+    line: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    /// Turns so far.
+    turns: u64,
+    /// The shares are not known.
+    estimated: bool,
     /// Sectors of the I/O at hand not given out yet.
     run: std::ops::Range<u64>,
     /// Bytes a second of each trace, where its times count.
@@ -147,9 +151,9 @@ struct Writer {
     name: String,
     /// It writes. Others trim alone.
     overwrites: bool,
-    /// What it has written and trimmed, in units of its share. Who has least is next.
-    had: u64,
-    /// What a sector is in these.
+    /// Its part of all that is written and trimmed.
+    share: f64,
+    /// What a sector is in units of it.
     each: u64,
     disk: u16,
     /// The disk is an array, and the drive this member of it.
@@ -192,8 +196,9 @@ impl WriteSampler {
     pub fn uniform(drive_bytes: u64, sector: SectorSize, seed: Seed) -> WriteSampler {
         WriteSampler {
             writers: Vec::new(),
-            turn: 0,
-            shares: Shares { parts: Vec::new(), estimated: false },
+            line: BinaryHeap::new(),
+            turns: 0,
+            estimated: false,
             run: 0..0,
             trace_rates: Vec::new(),
             rate: Some(0),
@@ -222,6 +227,7 @@ impl WriteSampler {
         for disk in disks {
             sampler.add_trace("", recorded, disk, drive);
         }
+        sampler.line_up(vec![0; sampler.writers.len()]);
         sampler
     }
     /// With what a trace writes to a disk. Answers with bytes of its writes in the mean, of all of them, and those a
@@ -256,12 +262,12 @@ impl WriteSampler {
         patience: u64,
     ) {
         let name = name.to_string();
-        let (had, each, fruitless) = (0, 1, 0);
+        let (share, each, fruitless) = (1.0, 1, 0);
         self.writers.push(Writer {
             writes,
             name,
             overwrites,
-            had,
+            share,
             each,
             disk,
             array,
@@ -273,21 +279,23 @@ impl WriteSampler {
     fn share_out(&mut self, shares: Shares) {
         /// What a sector is to a writer that has all.
         const WHOLE: f64 = (1u64 << 20) as f64;
-        for (writer, share) in self.writers.iter_mut().zip(&shares.parts) {
+        for (writer, share) in self.writers.iter_mut().zip(shares.parts) {
+            writer.share = share;
             writer.each = (WHOLE / share.max(1e-6)).round() as u64;
         }
-        self.shares = shares;
+        self.estimated = shares.estimated;
+        self.line_up(vec![0; self.writers.len()]);
     }
     /// The share of each job in what is written and trimmed, in the order of the jobs, and whether these are estimated.
     pub fn shares(&self) -> (Vec<(&str, f64)>, bool) {
         let mut all: Vec<(&str, f64)> = Vec::new();
-        for (writer, share) in self.writers.iter().zip(&self.shares.parts) {
+        for writer in &self.writers {
             match all.last_mut().filter(|(name, _)| *name == writer.name) {
-                Some((_, sum)) => *sum += share,
-                None => all.push((&writer.name, *share)),
+                Some((_, sum)) => *sum += writer.share,
+                None => all.push((&writer.name, writer.share)),
             }
         }
-        (all, self.shares.estimated)
+        (all, self.estimated)
     }
     /// Drives that the writes are spread over.
     fn drives(&self) -> u64 {
@@ -318,9 +326,9 @@ impl WriteSampler {
             let Some((disk, member)) = here.first().cloned() else { continue };
             // Of its files each gets its share, and of an array's data and parity each of its drives; stripes go to all
             // drives behind a bridge alike.
-            const LARGE: u64 = 1 << 40;
             let files = here.len() as f64 / placed.disks.len() as f64 / sampler.drives() as f64;
-            let part = files * share_of_member(&disk, LARGE) as f64 / LARGE as f64;
+            let (of, members) = part_of_member(&disk);
+            let part = files * of as f64 / members as f64;
             let claim = Claim::of(job);
             if job.read_iolog.is_some() {
                 match traces.get(&(thread.job as usize)) {
@@ -409,9 +417,8 @@ impl WriteSampler {
             return sector as u32;
         }
         let whole = self.behind.as_ref().map_or(self.sectors, |(_, sectors)| *sectors);
-        while let Some(turn) = self.next_writer() {
-            self.turn = turn;
-            let Writer { writes, disk, array, fruitless, patience, .. } = &mut self.writers[turn];
+        while let Some(&Reverse((.., next))) = self.line.peek() {
+            let Writer { writes, disk, array, fruitless, patience, .. } = &mut self.writers[next];
             *fruitless += 1;
             let tired = *fruitless >= *patience;
             let (run, trims_it) = match writes.next(*disk) {
@@ -426,7 +433,7 @@ impl WriteSampler {
                 Some(None) => (None, false),
                 // It has ended.
                 None => {
-                    self.leave(turn);
+                    self.leave(next);
                     continue;
                 }
             };
@@ -438,47 +445,64 @@ impl WriteSampler {
                 if end > part.start {
                     let sectors = (end - part.start) as u32;
                     trims.push(Trim { before, lpn: part.start as u32, sectors });
-                    self.had(turn, sectors.into());
+                    self.had(next, sectors.into());
                     continue;
                 }
             } else if let Some(run) = run {
                 self.run = self.sector.of(run.start)..self.sector.holding(run.end).min(whole);
                 let part = self.part_of(self.run.clone());
                 if let Some(sector) = self.next_of_run() {
-                    self.had(turn, (part.end - part.start).max(1));
+                    self.had(next, (part.end - part.start).max(1));
                     return sector as u32;
                 }
             }
-            // It does neither to this drive (a mix of 100 % reads).
-            if tired {
-                self.leave(turn);
+            match tired {
+                // It does neither to this drive (a mix of 100 % reads).
+                true => self.leave(next),
+                false => self.took_turn(0),
             }
         }
         self.uniform.below(self.sectors) as u32
     }
 
-    /// Who had least for its share; of those alike the one whose turn comes first.
-    fn next_writer(&self) -> Option<usize> {
-        let n = self.writers.len();
-        let turns = (1..=n).map(|i| (self.turn + i) % n);
-        turns.min_by_key(|&turn| self.writers[turn].had)
+    /// Who had least for its share is next, and of those alike who waits longest.
+    fn line_up(&mut self, had: Vec<u64>) {
+        let n = had.len();
+        let all = had.into_iter().enumerate();
+        self.line = all.map(|(i, had)| Reverse((had, ((i + n - 1) % n) as u64, i))).collect();
+        self.turns = n as u64;
     }
-    fn leave(&mut self, turn: usize) {
-        self.writers.remove(turn);
-        self.turn = 0;
+    /// The next one had its turn, and this much in units of its share.
+    fn took_turn(&mut self, units: u64) {
+        if let Some(mut next) = self.line.peek_mut() {
+            let Reverse((had, since, _)) = &mut *next;
+            *had += units;
+            *since = self.turns;
+        }
+        self.turns += 1;
+    }
+    fn leave(&mut self, next: usize) {
+        self.writers.remove(next);
+        let mut had: Vec<(usize, u64)> =
+            self.line.drain().map(|Reverse((had, _, i))| (i, had)).collect();
+        had.sort_unstable();
+        had.remove(next);
+        self.line_up(had.into_iter().map(|(_, had)| had).collect());
         self.drop_trims_alone();
     }
     /// Trims alone lead to no steady state.
     fn drop_trims_alone(&mut self) {
         if !self.writers.iter().any(|writer| writer.overwrites) {
             self.writers.clear();
+            self.line.clear();
         }
     }
-    /// A writer had so many sectors of the drive.
-    fn had(&mut self, turn: usize, sectors: u64) {
-        let writer = &mut self.writers[turn];
+    /// The next one had so many sectors of the drive.
+    fn had(&mut self, next: usize, sectors: u64) {
+        let writer = &mut self.writers[next];
         writer.fruitless = 0;
-        writer.had += sectors * writer.each;
+        let units = sectors * writer.each;
+        self.took_turn(units);
     }
     /// The drive's part of sectors in a row.
     fn part_of(&self, run: std::ops::Range<u64>) -> std::ops::Range<u64> {
@@ -499,11 +523,15 @@ impl WriteSampler {
     }
 }
 
-/// Of so many bytes a second to a disk those to a drive of it: of an array's data and parity each drive has its
-/// part.
+/// Of what goes to a disk the part of a drive of it, as a fraction: of an array's data and parity each drive has its part.
+fn part_of_member(disk: &JobDisk) -> (u64, u64) {
+    let of = |layout: &Layout| (u64::from(1 + layout.level.parities()), u64::from(layout.members));
+    disk.array.as_ref().map_or((1, 1), |(_, layout)| of(layout))
+}
+/// Of so many bytes a second to a disk those to a drive of it.
 fn share_of_member(disk: &JobDisk, rate: u64) -> u64 {
-    let Some((_, layout)) = &disk.array else { return rate };
-    rate * u64::from(1 + layout.level.parities()) / u64::from(layout.members)
+    let (of, members) = part_of_member(disk);
+    rate * of / members
 }
 
 #[cfg(test)]

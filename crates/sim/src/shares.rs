@@ -67,9 +67,8 @@ pub(crate) struct Claim {
 }
 
 /// What a job's amount depends on beside its files.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 struct Amount {
-    sizes: String,
     number_ios: u64,
     loops: u32,
 }
@@ -116,11 +115,7 @@ impl Claim {
             pause: if by_count { pause / f64::from(job.thinktime_blocks.max(1)) } else { 0.0 },
             awake: if by_time { io_time / (io_time + pause) } else { 1.0 },
             random: job.rw.is_random(),
-            amount: by_amount.then(|| Amount {
-                sizes: format!("{:?} {:?} {:?}", job.size, job.io_size, job.filesize),
-                number_ios: job.number_ios,
-                loops: job.loops,
-            }),
+            amount: by_amount.then(|| Amount { number_ios: job.number_ios, loops: job.loops }),
             waits: job.stonewall || job.wait_for.is_some(),
         }
     }
@@ -140,7 +135,7 @@ impl Claim {
     /// Bytes that it writes and trims in all, where a pass has so many.
     pub fn total(&self, pass: u64) -> f64 {
         let each = self.each(&[READ, WRITE, TRIM]);
-        let (loops, most) = self.amount.as_ref().map_or((1, 0), |a| (a.loops, a.number_ios));
+        let (loops, most) = self.amount.map_or((1, 0), |a| (a.loops, a.number_ios));
         let passes = f64::from(loops.max(1));
         let all = match most {
             0 => pass as f64,
@@ -261,11 +256,10 @@ pub(crate) fn key(claims: &[Claim], traces: bool) -> (String, bool) {
         return (String::new(), false);
     }
     // Of several drives each may have some of the jobs alone, and those by their amounts.
-    let amounts: Vec<_> =
-        claims.iter().map(|c| c.amount.as_ref().map(|a| (a.number_ios, a.loops))).collect();
+    let amounts: Vec<_> = claims.iter().map(|claim| claim.amount).collect();
     if by_amount == claims.len() && !traces {
         let alike = amounts.iter().all(|amount| *amount == amounts[0]);
-        let whole = alike && amounts[0].is_none_or(|(number_ios, _)| number_ios == 0);
+        let whole = alike && amounts[0].is_none_or(|amount| amount.number_ios == 0);
         let text = if whole { String::new() } else { format!("{amounts:?}") };
         return (format!("by amount {text}\n"), false);
     }
