@@ -295,7 +295,7 @@ fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64)
         let next = 1.0 + (spare - (held(wa) + moved) / users).max(0.05 * spare);
         let before = wa;
         wa = (wa + chosen.write_amplification(next)) / 2.0;
-        if (wa - before).abs() < 1e-12 * wa {
+        if (wa - before).abs() < 1e-9 * wa {
             break;
         }
     }

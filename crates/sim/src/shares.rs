@@ -115,7 +115,7 @@ impl Claim {
             pause: if by_count { pause / f64::from(job.thinktime_blocks.max(1)) } else { 0.0 },
             awake: if by_time { io_time / (io_time + pause) } else { 1.0 },
             random: job.rw.is_random(),
-            amount: by_amount.then(|| Amount { number_ios: job.number_ios, loops: job.loops }),
+            amount: by_amount.then_some(Amount { number_ios: job.number_ios, loops: job.loops }),
             waits: job.stonewall || job.wait_for.is_some(),
         }
     }

@@ -48,8 +48,8 @@ impl Chosen {
 /// dq / (1 - (1 - q)^d) from F to 1, a line at F has the age h(F) / s.
 pub fn drawn_write_amplification(alpha: f64, d: u32) -> f64 {
     /// Steps in -ln F, and their number: behind it are e^-40 of the lines.
-    const STEP: f64 = 0.02;
-    const STEPS: u32 = 2000;
+    const STEP: f64 = 0.05;
+    const STEPS: u32 = 800;
     // Ages times s, and the share of the lines that have it.
     let mut h = 0.0;
     let lines: Vec<(f64, f64)> = (0..STEPS)
@@ -66,7 +66,7 @@ pub fn drawn_write_amplification(alpha: f64, d: u32) -> f64 {
     let in_use = |s: f64| lines.iter().map(|(h, share)| share * (-h / s).exp()).sum::<f64>();
     // The faster lines go, the younger they are, and the more they have in use.
     let (mut low, mut high) = (1.0 / alpha, 1e4 / alpha);
-    for _ in 0..60 {
+    while high > low * (1.0 + 1e-9) {
         let s = (low * high).sqrt();
         match in_use(s) < 1.0 / alpha {
             true => low = s,
