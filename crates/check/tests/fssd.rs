@@ -356,3 +356,17 @@ fn a_large_drive_that_was_filled_can_be_kept() {
     let small = Case::new("fssd-small", WRITES).age(Age::Filled);
     assert!(wordline_check::run_saved(&small, &small.config().unwrap()).unwrap().is_none());
 }
+
+/// Where reads keep flash busy the collector is slow. Users do not wait for whole victims then.
+#[test]
+fn writers_beside_readers_do_not_stand_still() {
+    let job = "[global]\nioengine=libaio\nbs=4k\nnorandommap\ntime_based\nruntime=3\n\
+               [writer]\nrw=randwrite\niodepth=64\n[reader]\nrw=randread\niodepth=4\n";
+    let o = Case::new("fssd-small", job).age(Age::Steady).run().unwrap();
+    let [writer, reader] = &o.result.threads[..] else { panic!("two threads") };
+    let (writes, reads) = (&writer.dirs[1], &reader.dirs[0]);
+    assert!(reads.total_ios > 10_000 && counter(&o, "ftl.gc_sectors") > 10_000);
+    // The collector empties a victim of 40 MiB in half a second.
+    let longest = writes.lat.max() as f64 / writes.lat.mean();
+    assert!(longest < 4.0, "one waited {longest:.1} times as long as they do in the mean");
+}

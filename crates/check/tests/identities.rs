@@ -153,10 +153,14 @@ fn write_amplification(what: &str, m: &Machine, config: &Config, sector: u64) {
     let programmed = c("ftl.programmed_sectors");
     let causes = all + w.parity_sectors + c("ftl.resubmitted_sectors");
     let buffered = causes.checked_sub(programmed).expect("causes of all that is programmed");
-    // A collector in the drive has its own units there, beside the buffer.
     let unit = u64::from(config.nand.planes * config.nand.page_bytes) / sector;
-    let inside = config.ftl.fssd.as_ref().filter(|fssd| fssd.collector == Side::Drive);
-    let most = BUFFERED + inside.map_or(0, |fssd| u64::from(fssd.gc_units) * unit);
+    let most = match &config.ftl.fssd {
+        // The drive holds what was sent ahead, and units of its collector, with which a checkpoint is written.
+        Some(fssd) if fssd.collector == Side::Drive => {
+            config.device.staging_bytes / sector + u64::from(fssd.gc_units + 2) * unit
+        }
+        _ => BUFFERED,
+    };
     assert!(buffered <= most, "{what}: {programmed} programmed, {causes} by cause");
     match (w.user_sectors, w.factor, w.factor_with_parity) {
         (0, None, None) => {}

@@ -22,7 +22,8 @@ pub struct FssdConfig {
     /// Bytes of host memory that map, buffer and tables may take. The buffer has what the map leaves of them;
     /// a write for which the map would need more fails. Absent: no limit.
     pub host_memory: Option<u64>,
-    /// Free segments below which the collector works. Absent: a quarter of what is spare above the reserve.
+    /// Free segments below which the collector works. Absent: a quarter of what is spare above the reserve, and at least
+    /// four segments.
     pub gc_start: Option<u32>,
     /// Free segments that are the collector's. Absent: what the least victim may need.
     pub gc_reserve: Option<u32>,
@@ -204,8 +205,10 @@ impl Plan {
         }
         let spare = ((total - sectors.min(total)) / largest).saturating_sub(2 * points + metadata);
         let reserve = c.gc_reserve.map_or(reserve_least, u64::from);
-        let quarter = spare.saturating_sub(reserve) / 4;
-        let start = c.gc_start.map_or(reserve + quarter.max(2), u64::from);
+        // Between two victims the drive is up to two segments below its rest, which is halfway. Users would find none then
+        // if there were fewer than two of them.
+        let above = spare.saturating_sub(reserve);
+        let start = c.gc_start.map_or(reserve + (above / 4).max(above.clamp(2, 4)), u64::from);
         if reserve < reserve_least || start <= reserve {
             let (key, least) = match reserve < reserve_least {
                 true => ("gc_reserve", reserve_least),
@@ -232,24 +235,24 @@ impl Plan {
     }
 }
 
-/// Sectors of a segment, and those that are no spare of closed segments while users write 4 KiB at random places.
+/// Sectors that are no spare of closed segments while users write 4 KiB at random places.
 ///
-/// For a sector that it owes the collector reads whole units, as many as it has room for, so that there are as many free
-/// segments as where it begins; what is left of users' open ones counts as one of them, of which a half is left. Each
-/// group has one open for users and one for the collector, half written. A checkpoint is there until the next is
-/// whole, which is written in a quarter of the time.
+/// Halfway between where it begins and its reserve the collector makes as much space as users take. What is left of
+/// users' open segments, and what a victim is emptied of, counts as free there; of the former a half is left. Each group
+/// has one open for users and one for the collector, half written. A checkpoint is there until the next is whole, which
+/// is written in a quarter of the time.
 pub fn log_in_use(
     g: &Geometry,
     over_provisioning: f64,
     config: &FssdConfig,
-) -> Result<[u64; 2], BadValue> {
+) -> Result<u64, BadValue> {
     Plan::check(g, config)?;
     let points = config.append_points;
     let good = vec![g.luns / points; (g.lines * points) as usize];
     let plan = Plan::new(g, config, over_provisioning, &good, None)?;
     let segment = u64::from(g.sectors_per_line / points);
-    let halves = u64::from(2 * plan.start + 2 * points) - 1;
+    let halves = u64::from(plan.start + plan.reserve + 2 * points) - 1;
     let extents = g.sector.bytes_of(plan.sectors) / SECTOR;
     let checkpoint = extents.div_ceil(plan.extents as u64);
-    Ok([segment, halves * segment / 2 + checkpoint * 9 / 8])
+    Ok(halves * segment / 2 + checkpoint * 9 / 8)
 }

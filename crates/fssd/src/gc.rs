@@ -1,12 +1,15 @@
-//! The collector: the closed segment with the least in use, unit by unit, at the pace of users.
+//! The collector: the closed segment with the least in use, at the pace of users. It empties a victim as fast as it
+//! can, and rests until users have used up what that made free.
 
-use crate::USER;
 use crate::config::Side;
 use crate::space::{SegmentId, State, Unit};
 use crate::{Fssd, Op};
+use crate::{GC, USER};
 use wordline_base::Ctx;
 use wordline_nand::{BlockId, Class, Ppa};
-use wordline_translation::{Action, GcFloor, GcOrder, GcReport, GcShape, Ordered, PARTS, owed};
+use wordline_translation::{
+    Action, GcFloor, GcOrder, GcReport, GcShape, Ordered, PARTS, space_owed,
+};
 
 #[derive(Clone, Default)]
 pub(crate) struct Gc {
@@ -15,13 +18,17 @@ pub(crate) struct Gc {
     drained: Vec<Drained>,
     /// Units of the collector that are not programmed.
     pub buffered: u32,
-    /// What the collector owes users for the space that they took.
-    pub debt: u64,
+    /// Space that the collector has to make for users, in parts of sectors. Below zero it is ahead of them.
+    pub debt: i64,
+    /// What of that the victim has paid so far.
+    pub paid: i64,
+    /// Sectors in use that were moved out of it.
+    pub moved: u32,
     /// No victim is begun unless users wait for space.
     pub held: bool,
     /// Sectors in use, and all, of the victim chosen last.
     pub share: (u32, u32),
-    /// Orders of a collector on the host: what is owed is what it asked for then.
+    /// Orders of a collector on the host.
     orders: Option<Orders>,
 }
 
@@ -32,8 +39,10 @@ struct Orders {
     open: Option<(u32, GcOrder)>,
     /// Sectors of space that users took since the last answer.
     taken: u32,
-    /// Sectors in use that are being read, in parts.
-    under_way: u64,
+    /// Sectors that it asked for and that are not moved, below zero if whole units were more.
+    debt: i64,
+    /// Sectors in use of those that are being read for it.
+    under_way: i64,
     /// What the next answer says.
     report: Option<GcReport>,
     /// What the drive collected by itself, out of free segments.
@@ -76,53 +85,71 @@ impl Fssd {
     }
     /// Users wait until the collector has caught up.
     pub(crate) fn gc_lags(&self) -> bool {
-        if self.gc.orders.is_some() && self.gc.reading.is_none() {
+        let slack = i64::from(self.config.gc_units * self.g.sectors_per_unit);
+        let behind = match &self.gc.orders {
             // The host has to say what is next, and may find nothing.
-            return false;
-        }
-        let slack = u64::from(self.config.gc_units * self.g.sectors_per_unit) * PARTS;
-        self.gc.debt > slack && self.coming() < self.plan.start
+            Some(orders) => self.gc.reading.is_some() && orders.debt > slack,
+            // For this much space so many sectors have to be moved.
+            None => {
+                let (used, all) = self.gc.share;
+                let moves = i128::from(self.gc.debt) * i128::from(used);
+                moves > i128::from(slack * PARTS.cast_signed()) * i128::from(all - used)
+            }
+        };
+        behind && self.coming() < self.plan.start
     }
     fn coming(&self) -> u32 {
         self.space.free_segments() + self.gc.drained.len() as u32
     }
-    /// Users have taken the space of so many sectors. The collector owes what it takes to free as much,
-    /// at the victim's share of sectors in use: none where it begins, twice that at the reserve.
+    /// Users have taken the space of so many sectors. The collector owes none of it where it begins, and twice as much
+    /// at the reserve. So the drive rests halfway, where it makes as much as users take, however fast either is.
     pub(crate) fn pace(&mut self, sectors: u32) {
+        let enough = self.coming() >= self.plan.start;
         if let Some(orders) = &mut self.gc.orders {
             orders.taken = orders.taken.saturating_add(sectors);
-        }
-        let ordered = self.gc.orders.is_some();
-        if self.coming() >= self.plan.start {
-            self.gc.debt = 0;
+            orders.debt = if enough { orders.debt.min(0) } else { orders.debt };
             return;
         }
-        if ordered {
+        if enough {
+            self.gc.debt = self.gc.debt.min(0);
             return;
         }
         let (start, reserve, free) = (self.plan.start, self.plan.reserve, self.parts_free());
-        self.gc.debt += owed(sectors, self.gc.share, free, start, reserve);
+        self.gc.debt += space_owed(sectors, free, start, reserve).cast_signed();
     }
-    /// Free segments with what is left of the users' open ones, in parts.
+    /// Free segments with what is left of the users' open ones and what the victim is emptied of, in parts. A victim
+    /// counts by parts, as it takes its time in a run and none in ageing.
     fn parts_free(&self) -> u64 {
         let places = u64::from(self.space.shape.places());
         let open = self.points[USER].segments.iter().flatten();
         let left: u64 = open.map(|&s| places - u64::from(self.space.segments[s].next)).sum();
         let left = left * PARTS / (places * u64::from(self.space.groups));
-        u64::from(self.coming()) * PARTS + left
+        u64::from(self.coming()) * PARTS + left + self.parts_emptied()
+    }
+    fn parts_emptied(&self) -> u64 {
+        let Some(r) = self.gc.reading else { return 0 };
+        let (used, left) =
+            (u64::from(self.gc.share.0), u64::from(self.space.segments[r.segment].valid));
+        used.saturating_sub(left) * PARTS / used.max(1)
     }
 
     pub(crate) fn collect(&mut self) -> bool {
         let mut progress = self.pad_for_space() | self.erase();
         let may = match self.gc.orders {
-            None => self.coming() < self.plan.start && self.may_begin(),
+            None if self.coming() > self.plan.reserve => {
+                self.gc.debt > 0 && self.coming() < self.plan.start && self.may_begin()
+            }
             // Users could get no space at all.
-            Some(_) => self.coming() <= self.plan.reserve,
+            _ => self.coming() <= self.plan.reserve,
         };
-        if self.gc.reading.is_none() && may {
+        if self.gc.reading.is_none() && may && self.has_room_for_a_victim() {
             progress |= self.choose();
         }
         progress | self.read_units()
+    }
+    /// What is moved out of a victim finds room, with a segment for metadata and what fails, or nothing makes more.
+    fn has_room_for_a_victim(&self) -> bool {
+        self.gc.drained.is_empty() || self.space.free_segments() > 1
     }
     /// Nobody holds it, or users wait for what it frees.
     fn may_begin(&self) -> bool {
@@ -152,7 +179,10 @@ impl Fssd {
         let Some(((_, _), segment)) = chosen else {
             // There is nothing to wait for: who waited goes on.
             let lagged = self.gc_lags();
-            self.gc.debt = 0;
+            self.gc.debt = self.gc.debt.min(0);
+            if let Some(orders) = &mut self.gc.orders {
+                orders.debt = orders.debt.min(0);
+            }
             return lagged;
         };
         if let Some(orders) = &mut self.gc.orders {
@@ -165,10 +195,11 @@ impl Fssd {
         let valid = self.space.segments[segment].valid;
         self.space.segments[segment].state = State::Victim;
         self.gc.share = (valid, self.space.size(segment));
+        (self.gc.paid, self.gc.moved) = (0, 0);
         self.counters.lines_freed_empty += u64::from(valid == 0);
         self.gc.reading = Some(Reading { segment, next: 0, reads: 0 });
     }
-    /// Reads units of the victim as far as the collector owes, or users wait for space.
+    /// Reads units of the victim: as far as a collector on the host asked for, or users could get no space.
     fn read_units(&mut self) -> bool {
         let Some(mut r) = self.gc.reading else { return false };
         let (from, places) = (r.next, self.space.shape.places());
@@ -176,21 +207,24 @@ impl Fssd {
             let used =
                 |&place: &u32| self.space.valid[self.space.shape.unit_at(r.segment, place)] > 0;
             r.next = (r.next..places).find(used).unwrap_or(places);
-            let under_way = self.gc.orders.as_ref().map_or(0, |orders| orders.under_way);
-            let owes = self.gc.debt > under_way || self.space.free_segments() <= self.plan.reserve;
+            let ordered = self.gc.orders.as_ref().is_none_or(|o| o.debt > o.under_way);
+            let owes = ordered || self.space.free_segments() <= self.plan.reserve;
             let room = r.reads + self.gc.buffered < self.config.gc_units
                 && (self.config.collector == Side::Drive || self.unit_fits());
             if r.next == places || !owes || !room {
                 break;
             }
             let unit = self.space.shape.unit_at(r.segment, r.next);
+            let valid = self.space.valid[unit];
             if let Some(orders) = &mut self.gc.orders {
-                let valid = u64::from(self.space.valid[unit]);
-                orders.floor.sectors += if self.gc.debt > under_way { 0 } else { valid };
-                orders.under_way += valid * PARTS;
+                match ordered {
+                    true => orders.under_way += i64::from(valid),
+                    false => orders.floor.sectors += u64::from(valid),
+                }
             }
+            let asked = self.gc.orders.is_some() && ordered;
             let (ppa, sectors) = (self.space.first_of(unit), self.g.sectors_per_unit);
-            let op = self.ops.insert(Op::Read { unit, valid: self.space.valid[unit] });
+            let op = self.ops.insert(Op::Read { unit, valid, asked });
             let stays = self.config.collector == Side::Drive;
             let (class, payload) = (Class::GcRead, if stays { 0 } else { sectors });
             self.actions.push_back(Action::Read { op, ppa, sectors, class, payload });
@@ -205,7 +239,8 @@ impl Fssd {
         let segment = r.segment;
         let (shape, size) = (self.space.shape, self.g.sectors_per_unit);
         let is_there = |ppa: u32| shape.segment_of(ppa / size) == segment;
-        if self.space.segments[segment].meta > 0 && !self.rescue(is_there) {
+        let meta = self.space.segments[segment].meta;
+        if meta > 0 && !self.rescue(is_there) {
             return false;
         }
         self.gc.reading = None;
@@ -214,12 +249,13 @@ impl Fssd {
             self.space.segments[segment].state = State::Closed;
             return false;
         }
+        self.pay_the_rest(segment, meta);
         let barrier = self.barrier();
         self.gc.drained.push(Drained { segment, barrier, erasing: None });
         true
     }
     /// A unit of the victim was read, in which so many sectors were in use.
-    pub(crate) fn collected(&mut self, unit: Unit, valid: u32, ok: bool) {
+    pub(crate) fn collected(&mut self, unit: Unit, valid: u32, asked: bool, ok: bool) {
         if let Some(r) = &mut self.gc.reading {
             r.reads -= 1;
         }
@@ -238,22 +274,47 @@ impl Fssd {
             }
         }
         self.counters.gc_stale_sectors += u64::from(valid - moved);
-        self.gc.debt = self.gc.debt.saturating_sub(u64::from(valid) * PARTS);
-        if let Some(orders) = &mut self.gc.orders {
-            // What was read before the first order is not of it.
-            orders.under_way = orders.under_way.saturating_sub(u64::from(valid) * PARTS);
+        self.gc.moved += moved;
+        // The victim pays by and by what it makes free, as far as it was known when it was begun.
+        let (used, all) = self.gc.share;
+        let gain = u64::from(all - used) * u64::from(valid) * PARTS / u64::from(used.max(1));
+        self.pay(gain.cast_signed());
+        if let (Some(orders), true) = (&mut self.gc.orders, asked) {
+            // Whole units are read: what is beyond an order is of the next.
+            orders.under_way -= i64::from(valid);
+            orders.debt -= i64::from(valid);
+        }
+    }
+    /// The victim has paid what it made free, less what was moved. What users need at once is made where none is owed
+    /// as well: the collector is never ahead by more than that.
+    fn pay_the_rest(&mut self, segment: SegmentId, meta: u32) {
+        let moved = self.gc.moved + meta;
+        let gain = i64::from(self.space.size(segment).saturating_sub(moved)) * PARTS.cast_signed();
+        self.pay(gain - self.gc.paid);
+        self.gc.debt = self.gc.debt.max(-gain);
+    }
+    fn pay(&mut self, gain: i64) {
+        self.gc.paid += gain;
+        if self.gc.orders.is_none() {
+            self.gc.debt -= gain;
         }
     }
 
-    /// What is to be erased may wait for the unit that users fill, and they for space.
+    /// What is to be erased may wait for a unit that nobody fills: users, as they wait for space, or the collector, as it
+    /// rests.
     fn pad_for_space(&mut self) -> bool {
         if self.gc.drained.is_empty() || self.space.free_segments() > self.plan.reserve {
             return false;
         }
-        let Some(unit) = self.points[USER].unit else { return false };
-        let turns = &self.units[unit].turns;
-        let holds = |d: &Drained| turns.iter().any(|&(point, turn)| turn < d.barrier[point]);
-        self.gc.drained.iter().any(holds) && self.pad(USER)
+        let mut padded = false;
+        for point in [USER, GC] {
+            let Some(unit) = self.points[point].unit else { continue };
+            let turns = &self.units[unit].turns;
+            let holds = |d: &Drained| turns.iter().any(|&(point, turn)| turn < d.barrier[point]);
+            let filled_yet = point == GC && self.gc.reading.is_some();
+            padded |= !filled_yet && self.gc.drained.iter().any(holds) && self.pad(point);
+        }
+        padded
     }
     /// Erases what is no more in use, once what replaced it is durable and nobody reads it.
     fn erase(&mut self) -> bool {
@@ -377,8 +438,9 @@ impl Ordered for Fssd {
                 None if can => self.begin(segment),
                 _ => {}
             }
-            if self.gc.reading.is_some_and(|r| r.segment == segment) {
-                self.gc.debt += u64::from(sectors) * PARTS;
+            let there = self.gc.reading.is_some_and(|r| r.segment == segment);
+            if let (true, Some(orders)) = (there, &mut self.gc.orders) {
+                orders.debt += i64::from(sectors);
             }
         }
         self.work(&mut ctx.stamps);

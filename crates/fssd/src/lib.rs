@@ -70,10 +70,11 @@ enum Op {
     Program {
         unit: Unit,
     },
-    /// A unit of the victim with so many sectors in use.
+    /// A unit of the victim with so many sectors in use; `asked` for by a collector on the host.
     Read {
         unit: Unit,
         valid: u32,
+        asked: bool,
     },
     Erase {
         segment: SegmentId,

@@ -202,7 +202,7 @@ impl Fssd {
         }
         if dump.cursor == end {
             let barrier = *dump.barrier.get_or_insert_with(|| self.barrier());
-            if self.is_passed(barrier) {
+            if self.is_passed(barrier) && (dump.checkpoint.done.is_some() || may(self)) {
                 if dump.checkpoint.done.is_some() {
                     self.commit(dump.checkpoint);
                     return true;

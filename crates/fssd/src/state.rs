@@ -99,7 +99,9 @@ impl Fssd {
         out.put32(reading.map_or(0, |r| r.next))?;
         out.put32(drained.len() as u32)?;
         drained.iter().try_for_each(|d| out.put32(d.segment))?;
-        out.put64(self.gc.debt)?;
+        out.put64(self.gc.debt.cast_unsigned())?;
+        out.put64(self.gc.paid.cast_unsigned())?;
+        out.put32(self.gc.moved)?;
         out.put32(self.gc.share.0)?;
         out.put32(self.gc.share.1)?;
         let log = &self.log;
@@ -245,7 +247,9 @@ impl Fssd {
             }
         }
         self.gc.take_up(reading, drained);
-        self.gc.debt = r.get64()?;
+        self.gc.debt = r.get64()?.cast_signed();
+        self.gc.paid = r.get64()?.cast_signed();
+        self.gc.moved = r.get32()?;
         self.gc.share = (r.get32()?, r.get32()?);
         Ok(())
     }

@@ -468,7 +468,7 @@ impl Fssd {
             stage @ Op::Stage { .. } if !ok => self.stage(stage),
             Op::Stage { unit, slot, turn, id, .. } => self.staged((unit, slot), turn, id),
             Op::Program { unit } => self.programmed(unit, ok),
-            Op::Read { unit, valid } => self.collected(unit, valid, ok),
+            Op::Read { unit, valid, asked } => self.collected(unit, valid, asked, ok),
             Op::Erase { segment, block } => self.erased(segment, block, ok),
         }
     }

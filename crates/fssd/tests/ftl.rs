@@ -12,7 +12,7 @@ use wordline_translation::{Place, Source, Translation, WindowLimits, steady_by_o
 fn reads_find_the_newest_under_random_commands_and_faults() {
     let (mut collected, mut resubmitted, mut lost, mut checkpoints, mut refused) = (0, 0, 0, 0, 0);
     let (mut orders, mut ordered) = (0, 0);
-    for seed in 0..180 {
+    for seed in 0..220 {
         let kind = Kind::draw(seed);
         let what = format!("seed {seed}");
         let mut rng = Rng::from_seed(seed);

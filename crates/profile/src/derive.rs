@@ -255,8 +255,8 @@ pub fn fifo_write_amplification(alpha: f64) -> f64 {
 ///
 /// A drive's firmware keeps those free that its pace leaves, with what the collector went through of its victim. pblk's
 /// rate limiter gives users `free / start` of the buffer, and none at the reserve; in the steady state that share is
-/// 1 / WA. The next line is not free, and of the open one a half is written. FSSD's log tells of its own. Of the
-/// victim of these two a half of what was in use is elsewhere already.
+/// 1 / WA. The next line is not free, and of the open one a half is written. Of its victim a half of what was in use is
+/// elsewhere already. FSSD's log tells of its own.
 fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64) -> f64 {
     let users = capacity.user_sectors.max(1) as f64;
     let geometry = Geometry::new(&config.nand).ok();
@@ -270,12 +270,12 @@ fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64)
             .map_or(0, |[lent, ..]| lent);
         return fifo_write_amplification((alpha - (free + lent) as f64 / users).max(1.0));
     }
-    // Sectors of a line, and those that are no spare of closed ones, at this write amplification.
-    let (line, held): (f64, Box<dyn Fn(f64) -> f64>) = match &config.ftl.fssd {
+    // Sectors that are no spare of closed lines, at this write amplification.
+    let held: Box<dyn Fn(f64) -> f64> = match &config.ftl.fssd {
         Some(fssd) => {
             let log = geometry.and_then(|g| log_in_use(&g, over_provisioning, fssd).ok());
-            let [line, held] = log.unwrap_or([0, 0]).map(|sectors| sectors as f64);
-            (line, Box::new(move |_| held))
+            let held = log.unwrap_or(0) as f64;
+            Box::new(move |_| held)
         }
         None => {
             let marks = geometry.and_then(|g| collector_marks(&g, &config.ftl).ok());
@@ -283,16 +283,17 @@ fn limited_write_amplification(config: &Config, capacity: &Capacity, alpha: f64)
             let lines = geometry.map_or(1, |g| g.lines);
             let line = capacity.data_sectors() as f64 / f64::from(lines);
             let sides = if config.ftl.hot_cold { 2.0 } else { 1.0 };
-            let held = move |wa: f64| ((start / wa).max(reserve) + 1.5 * sides) * line;
-            (line, Box::new(held))
+            Box::new(move |wa: f64| {
+                let moved = (1.0 - 1.0 / wa) / 2.0;
+                ((start / wa).max(reserve) + 1.5 * sides + moved) * line
+            })
         }
     };
     let chosen = Chosen::by(&config.ftl);
     let mut wa = chosen.write_amplification(alpha);
     for _ in 0..100 {
-        let moved = (1.0 - 1.0 / wa) / 2.0 * line;
         let spare = alpha - 1.0;
-        let next = 1.0 + (spare - (held(wa) + moved) / users).max(0.05 * spare);
+        let next = 1.0 + (spare - held(wa) / users).max(0.05 * spare);
         let before = wa;
         wa = (wa + chosen.write_amplification(next)) / 2.0;
         if (wa - before).abs() < 1e-9 * wa {

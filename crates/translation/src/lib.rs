@@ -54,7 +54,9 @@ pub use executor::{
 };
 pub use log::{BlockLog, BlockUse, LogFtl, LogPolicy};
 pub use order::Order;
-pub use orders::{GcFloor, GcOrder, GcPolicy, GcReport, GcShape, Ordered, PARTS, SlcUse, owed};
+pub use orders::{
+    GcFloor, GcOrder, GcPolicy, GcReport, GcShape, Ordered, PARTS, SlcUse, space_owed,
+};
 pub use saved::{LoadError, SavedIn, SavedOut, damaged};
 pub use split::{Newest, split};
 pub use turns::{Touch, Turns};

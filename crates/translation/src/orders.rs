@@ -120,11 +120,19 @@ pub trait Ordered {
 /// What a collector owes users who took so many sectors of space, in parts of sectors. It is what it takes to
 /// free as much, at the victim's share of sectors in use. The collector owes none of that where it begins,
 /// and twice that at the reserve. `free` is in parts.
-pub fn owed(sectors: u32, (used, all): (u32, u32), free: u64, start: u32, reserve: u32) -> u64 {
+fn owed(sectors: u32, (used, all): (u32, u32), free: u64, start: u32, reserve: u32) -> u64 {
+    let owed = u64::from(sectors) * PARTS * u64::from(used) / u64::from((all - used).max(1));
+    weighed(owed, free, start, reserve)
+}
+/// The space that a collector has to make for users who took that of so many sectors, in parts of sectors: none where it
+/// begins, twice as much at the reserve. `free` is in parts.
+pub fn space_owed(sectors: u32, free: u64, start: u32, reserve: u32) -> u64 {
+    weighed(u64::from(sectors) * PARTS, free, start, reserve)
+}
+fn weighed(parts: u64, free: u64, start: u32, reserve: u32) -> u64 {
     let range = u64::from(start - reserve) * PARTS;
     let below = (u64::from(start) * PARTS).saturating_sub(free).min(range);
-    let owed = u64::from(sectors) * PARTS * u64::from(used) / u64::from((all - used).max(1));
-    owed * 2 * below / range
+    parts * 2 * below / range
 }
 
 /// What a collector on the host decides: the segment with the least in use, at the pace of users.

@@ -347,10 +347,14 @@ impl Drive {
                 self.media.pages[block] = 0;
                 self.media.failed[block as usize] |= failed;
                 self.media.erases[block] += 1;
-                let g = self.g;
-                let of = |ppa: &u32| g.line_of(Ppa(*ppa)) * g.luns + g.lun_of(Ppa(*ppa)) == block;
-                self.media.flash.retain(|ppa, _| !of(ppa));
-                self.media.staged.retain(|ppa, _| !of(ppa));
+                let (g, line, lun) = (self.g, block / self.g.luns, block % self.g.luns);
+                for page in 0..g.pages {
+                    let first = g.first_of_unit(g.unit_at(line, page, lun)).0;
+                    for ppa in first..first + g.sectors_per_unit {
+                        self.media.flash.remove(&ppa);
+                        self.media.staged.remove(&ppa);
+                    }
+                }
             }
         }
     }
