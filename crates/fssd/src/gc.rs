@@ -85,18 +85,33 @@ impl Fssd {
     }
     /// Users wait until the collector has caught up.
     pub(crate) fn gc_lags(&self) -> bool {
-        let slack = i64::from(self.config.gc_units * self.g.sectors_per_unit);
+        if self.rests() {
+            return false;
+        }
         let behind = match &self.gc.orders {
             // The host has to say what is next, and may find nothing.
-            Some(orders) => self.gc.reading.is_some() && orders.debt > slack,
-            // For this much space so many sectors have to be moved.
-            None => {
-                let (used, all) = self.gc.share;
-                let moves = i128::from(self.gc.debt) * i128::from(used);
-                moves > i128::from(slack * PARTS.cast_signed()) * i128::from(all - used)
-            }
+            Some(orders) => self.gc.reading.is_some() && orders.debt > self.slack(),
+            None => self.gc.debt > self.slack_in_space(),
         };
         behind && self.coming() < self.plan.start
+    }
+    /// Sectors that have to be moved at most, or users wait.
+    fn slack(&self) -> i64 {
+        i64::from(self.config.gc_units * self.g.sectors_per_unit)
+    }
+    /// The space that is made with these, in parts of sectors. Nothing has to be moved out of an empty victim.
+    fn slack_in_space(&self) -> i64 {
+        let (used, all) = self.gc.share;
+        if used == 0 {
+            return i64::MAX;
+        }
+        let made = i128::from(self.slack() * PARTS.cast_signed()) * i128::from(all - used);
+        (made / i128::from(used)) as i64
+    }
+    /// Users can open no segment, and have none that is open.
+    fn users_are_out(&self) -> bool {
+        let open = self.points[USER].segments.iter().flatten().next().is_some();
+        !open && self.space.free_segments() <= self.plan.reserve
     }
     fn coming(&self) -> u32 {
         self.space.free_segments() + self.gc.drained.len() as u32
@@ -116,6 +131,10 @@ impl Fssd {
         }
         let (start, reserve, free) = (self.plan.start, self.plan.reserve, self.parts_free());
         self.gc.debt += space_owed(sectors, free, start, reserve).cast_signed();
+        if self.rests() {
+            // Users do not wait for this when it is let go. Fewer free segments make it faster then.
+            self.gc.debt = self.gc.debt.min(self.slack_in_space());
+        }
     }
     /// Free segments with what is left of the users' open ones and what the victim is emptied of, in parts. A victim
     /// counts by parts, as it takes its time in a run and none in ageing.
@@ -139,8 +158,8 @@ impl Fssd {
             None if self.coming() > self.plan.reserve => {
                 self.gc.debt > 0 && self.coming() < self.plan.start && self.may_begin()
             }
-            // Users could get no space at all.
-            _ => self.coming() <= self.plan.reserve,
+            None => true,
+            Some(_) => self.coming() <= self.plan.reserve && self.users_are_out(),
         };
         if self.gc.reading.is_none() && may && self.has_room_for_a_victim() {
             progress |= self.choose();
@@ -151,9 +170,13 @@ impl Fssd {
     fn has_room_for_a_victim(&self) -> bool {
         self.gc.drained.is_empty() || self.space.free_segments() > 1
     }
-    /// Nobody holds it, or users wait for what it frees.
+    /// It is held, and has no victim.
+    fn rests(&self) -> bool {
+        self.gc.reading.is_none() && !self.may_begin()
+    }
+    /// Nobody holds it, or users will soon wait for what it frees.
     fn may_begin(&self) -> bool {
-        !self.gc.held || self.space.free_segments() <= self.plan.reserve || self.gc_lags()
+        !self.gc.held || self.space.free_segments() <= self.plan.reserve
     }
     /// The segment can be a victim, with so many sectors in use: nothing of it is in the buffer.
     fn in_use(&self, s: SegmentId) -> Option<u32> {
@@ -208,7 +231,7 @@ impl Fssd {
                 |&place: &u32| self.space.valid[self.space.shape.unit_at(r.segment, place)] > 0;
             r.next = (r.next..places).find(used).unwrap_or(places);
             let ordered = self.gc.orders.as_ref().is_none_or(|o| o.debt > o.under_way);
-            let owes = ordered || self.space.free_segments() <= self.plan.reserve;
+            let owes = ordered || self.users_are_out();
             let room = r.reads + self.gc.buffered < self.config.gc_units
                 && (self.config.collector == Side::Drive || self.unit_fits());
             if r.next == places || !owes || !room {
