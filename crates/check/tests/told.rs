@@ -344,3 +344,69 @@ fn files_without_room_are_refused_in_the_jobs_words() {
         }
     }
 }
+
+/// As in fio a rate counts from two seconds on, over a whole cycle.
+#[test]
+fn a_job_that_falls_below_its_least_rate_is_told() {
+    let of = |options: &str| {
+        run(&format!("[a]\nrw=randread\nbs=4k\nnorandommap\ntime_based\n{options}"))
+    };
+    for (options, says) in [
+        ("rate_iops_min=100k\n", "rate_iops_min asks for 102400 I/Os a second to be read, and "),
+        ("rate_min=1g\n", "rate_min asks for 1073741824 bytes a second to be read, and "),
+    ] {
+        let low = of(&format!("runtime=5s\nthinktime=1ms\n{options}"));
+        let told = warned(&low, "job 'a' ended early: ").expect("a thousand a second");
+        assert!(told.contains(says), "{told}");
+        let failed = low.result.verdict().expect_err("it failed").to_string();
+        assert!(failed.starts_with("job 'a' ended early: ") && failed.contains(says), "{failed}");
+        // fio's error, after its first whole cycle.
+        assert_eq!(json(&low, 0)["error"], 5);
+        let ms = json(&low, 0)["read"]["runtime"].as_u64().unwrap();
+        assert!((3_000..3_010).contains(&ms), "{ms} ms");
+        assert!(line(&low, "a: (groupid").contains("err= 5"), "{}", line(&low, "a: (groupid"));
+    }
+    let short = of("runtime=1s\nthinktime=1ms\nrate_iops_min=100k\nrate_cycle=500\n");
+    let told = warned(&short, "was not held to its rate_min").expect("it is too short");
+    assert!(told.contains("after 2.5s at the earliest"), "{told}");
+    assert_eq!(warned(&of("runtime=1s\nthinktime=1ms\n"), "rate_min"), None);
+    let kept = of("runtime=4s\nthinktime=1ms\nrate_iops_min=500\n");
+    assert_eq!(warned(&kept, "rate_min").or(warned(&kept, "ended early")), None);
+}
+
+#[test]
+fn a_read_that_takes_too_long_is_told() {
+    let outcome = run("[a]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=100\nmax_latency=1us\n");
+    let told = warned(&outcome, "job 'a' ended early: a read took ").expect("none is as fast");
+    assert!(told.contains("and max_latency is 1us"), "{told}");
+    assert_eq!(json(&outcome, 0)["error"], 110);
+}
+
+/// Arrivals that wait for I/Os in flight are counted by none of fio's latencies.
+#[test]
+fn drawn_arrivals_that_wait_for_others_are_told() {
+    let words = "is no open system";
+    let of = |options: &str| {
+        let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nioengine=libaio\ntime_based\nruntime=100ms\nnumjobs=2\n";
+        run(&format!("{job}{options}"))
+    };
+    // A job in 15 us of its 1,000 us has an I/O in flight.
+    let rare = of("iodepth=64\nrate_iops=1000\nrate_process=poisson\n");
+    assert_eq!(warned(&rare, words), None);
+    assert_eq!(warned(&of("iodepth=64\nrate_iops=40k\n"), words), None, "they are not drawn");
+    let drained = of("iodepth=64\nrate_iops=40k\nrate_process=poisson\n");
+    let told = warned(&drained, words).expect("half of its time one is in flight");
+    assert!(told.contains("% as fio lets what is in flight end before it sleeps"), "{told}");
+    assert!(!told.contains("iodepth (") && told.contains("numjobs"), "{told}");
+    let full = of("iodepth=2\nrate_iops=80k\nrate_process=poisson\n");
+    let told = warned(&full, words).expect("two at a time");
+    assert!(
+        told.contains("% as iodepth (2) was full") && told.contains("a larger iodepth"),
+        "{told}"
+    );
+    let one = of("iodepth=1\nrate_iops=40k\nrate_process=poisson\n");
+    assert!(warned(&one, words).expect("one at a time").contains("% as iodepth (1) was full"));
+    let over = of("iodepth=1\nrate_iops=200k\nrate_process=poisson\n");
+    assert_eq!(warned(&over, words), None, "that the rate is not reached says it");
+    assert!(warned(&over, "did not reach its rate").is_some());
+}

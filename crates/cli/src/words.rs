@@ -41,7 +41,6 @@ const OF_THE_PROGRAM: &[(&str, &str)] = &[
     ),
     ("minimal", "use --output-format=terse"),
     ("parse-only", "use --showcmd"),
-    ("profile", "write the jobs that it would make"),
     ("remote-config", "jobs run in this process"),
     ("server", "jobs run in this process"),
     ("status-interval", "use write_bw_log, write_iops_log and log_avg_msec in the job"),
