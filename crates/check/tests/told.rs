@@ -410,3 +410,33 @@ fn drawn_arrivals_that_wait_for_others_are_told() {
     assert_eq!(warned(&over, words), None, "that the rate is not reached says it");
     assert!(warned(&over, "did not reach its rate").is_some());
 }
+
+/// What a fill leaves of the map in memory alone is written in the run.
+#[test]
+fn pages_of_the_map_that_a_fill_left_are_told() {
+    let of = |age: Age, map: &str| {
+        let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=2000\n";
+        let case = Case::new("intel-750-small", job).age(age).set("cache=none");
+        case.set("ftl.over_provisioning=45").set(map).run().unwrap().result
+    };
+    let words = "as its last writes left it: 16 of the 16 pages in memory are not on flash";
+    let filled = of(Age::Filled, "ftl.firmware.map_bytes=65536");
+    assert!(filled.notes.iter().any(|note| note.contains(words)), "{:?}", filled.notes);
+    assert!(
+        filled
+            .prepared
+            .ends_with("; of its map 16 of the 16 pages in memory are not on flash as they are")
+    );
+    let counted = |name: &str| {
+        let all = &filled.machine.totals.counters;
+        all.iter().find(|(n, _)| n == name).map_or(0, |(_, count)| *count)
+    };
+    assert_eq!(counted("ftl.map_dirty_evictions"), 16, "all of them, and reads change nothing");
+    for (age, map) in
+        [(Age::Filled, "ftl.firmware.map_bytes=0"), (Age::Fresh, "ftl.firmware.map_bytes=65536")]
+    {
+        let told = of(age, map);
+        assert!(!told.prepared.contains("of its map"), "{}", told.prepared);
+        assert!(!told.notes.iter().any(|note| note.contains("pages in memory")));
+    }
+}

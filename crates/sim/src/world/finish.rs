@@ -8,7 +8,7 @@ use crate::result::*;
 use crate::seat::DriveSeat;
 use crate::steady::Steady;
 use crate::thread::ThreadStats;
-use crate::{caution, classes, host};
+use crate::{caution, classes, drive, host};
 use wordline_app::Turnaround;
 use wordline_base::track::Track;
 use wordline_base::{Ddir, IdVec, IoId, SECTOR, Time, Tracks, Workload};
@@ -420,6 +420,16 @@ impl World {
                     d.name, floor.victims, floor.sectors
                 )
             })
+        }));
+        notes.extend(self.drives.iter().filter_map(|d| {
+            let held = d.map_held?;
+            Some(format!(
+                "{}: the run found the drive as its last writes left it: {}. Each is written when it gives way to \
+                 another (ftl.map_dirty_evictions), so that the first I/O elsewhere programs flash, reads among it. \
+                 An idle drive writes none of them (ftl.firmware.map_bytes)",
+                d.name,
+                drive::in_memory_alone(held)
+            ))
         }));
         notes.extend(self.drives.iter().filter_map(|d| {
             let r = d.controller.nand().reread().filter(|r| r.reads_done_again > 0)?;
