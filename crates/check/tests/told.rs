@@ -440,3 +440,31 @@ fn pages_of_the_map_that_a_fill_left_are_told() {
         assert!(!told.notes.iter().any(|note| note.contains("pages in memory")));
     }
 }
+
+/// A read that comes while its sectors are read ahead spends its time as that read of flash does.
+#[test]
+fn who_waits_for_a_read_ahead_spends_its_time_as_that_does() {
+    use wordline_base::{Layer, Why};
+    let job = "[a]\nrw=read\nbs=4k\nnumber_ios=4000\nioengine=libaio\niodepth=16\n";
+    let mut case = Case::new("z-ssd-small", job).age(Age::Filled);
+    case.options.slowest = 100;
+    let result = case.run().unwrap().result;
+    let cache = result.machine.totals.cache.as_ref().expect("a cache");
+    assert!(cache.read_joins >= 10, "{cache:?}");
+    let (mut waited, mut flash) = (0, 0);
+    for life in &result.slowest {
+        let mut at = life.begin;
+        for step in life.steps() {
+            let took = step.end.since(at).0;
+            at = step.end;
+            match (step.layer, step.why) {
+                (Layer::Cache, Why::ReadAhead | Why::Overlap) => waited += took,
+                (Layer::LunWait | Layer::Nand | Layer::Transfer, _) => flash += took,
+                _ => {}
+            }
+        }
+        assert_eq!(at, life.end);
+        assert_eq!(life.spent().iter().sum::<u64>(), life.latency().0);
+    }
+    assert!(flash > 4 * waited, "{flash} ns in flash, {waited} ns behind read-ahead alone");
+}

@@ -416,6 +416,7 @@ impl BridgeSeat {
 fn cache_use(c: &CacheStats, partitions: &[CachePartition]) -> CacheUse {
     CacheUse {
         read_hits: c.read_hits,
+        read_joins: c.read_joins,
         read_misses: c.read_misses,
         read_ahead: c.ahead,
         read_ahead_used: c.ahead_useful,
