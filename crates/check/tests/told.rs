@@ -468,3 +468,23 @@ fn who_waits_for_a_read_ahead_spends_its_time_as_that_does() {
     }
     assert!(flash > 4 * waited, "{flash} ns in flash, {waited} ns behind read-ahead alone");
 }
+
+/// Jobs at different times have shares of a whole run.
+#[test]
+fn writers_at_different_times_are_told() {
+    let words = "jobs that write do not all run at the same time";
+    let of = |second: &str| {
+        let job = format!(
+            "[global]\nrw=randwrite\nbs=4k\nnorandommap\ntime_based\nruntime=20ms\nrate_iops=3000\n[a]\n[b]\n{second}\n"
+        );
+        let result = Case::new("intel-750-small", &job).age(Age::Steady).run().unwrap().result;
+        result.notes.iter().find(|note| note.contains(words)).cloned()
+    };
+    assert_eq!(of(""), None);
+    let told = of("runtime=5ms").expect("a quarter of the time");
+    assert!(
+        told.contains(": a 80.0%, b 20.0%. The drive is in the state of no one stretch"),
+        "{told}"
+    );
+    assert!(of("startdelay=10ms").expect("later").contains(": a 50.0%, b 50.0%."));
+}
