@@ -104,6 +104,12 @@ fn tell(signals: &Signals, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> 
     Ok(())
 }
 
+/// Raises what can be wrong with a request in JSON before its drive is made.
+#[pyfunction]
+fn check(py: Python<'_>, request: &str) -> PyResult<()> {
+    py.detach(|| work::check(&Request::from_json(request)?)).map_err(raised)
+}
+
 /// Everything that goes with a device, with what follows from it, as `wordline device check` tells it.
 #[pyfunction]
 fn explain(py: Python<'_>, machine: &str) -> PyResult<String> {
@@ -152,7 +158,7 @@ fn bucket_midpoints() -> Vec<i64> {
 mod _wordline {
     #[pymodule_export]
     use super::{
-        InputError, Outcome, RunError, StudyPlan, bucket_midpoints, explain, presets, run,
+        InputError, Outcome, RunError, StudyPlan, bucket_midpoints, check, explain, presets, run,
         settings, show, studies, study_point,
     };
 

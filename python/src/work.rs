@@ -77,6 +77,11 @@ impl Watch for Shown<'_> {
     }
 }
 
+/// What can be wrong with a run before its drive is made: words, profiles, settings, jobs.
+pub fn check(asked: &Asked) -> Result<(), Failure> {
+    plan(&asked.todo, &asked.settings).map(|_| ())
+}
+
 /// Runs what is asked for.
 pub fn work(asked: Asked, signals: &Signals) -> Result<RunResult, Failure> {
     let Asked { settings, save_state, share, cache, todo } = asked;

@@ -121,6 +121,28 @@ def test_points_that_fail_are_named_and_others_go_on():
     assert sweep.failures == {0: "measure: KeyError: 'p50'"}
 
 
+def test_what_is_wrong_with_all_points_is_raised_before_any_runs(tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setattr(_points, "run_point", lambda point, measure: ran.append(point))
+    axes = {"iodepth": [1, 8]}
+    for executor in ("inline", "processes", concurrent.futures.ThreadPoolExecutor(1)):
+        with pytest.raises(wl.InputError, match="each of the 2 points: .*nand.t_reed.*did you mean"):
+            wl.sweep(axes, executor=executor, out=tmp_path / "out", **COMMON, set={"nand.t_reed": "3us"})
+    with pytest.raises(wl.InputError, match="each of the 2 points: unknown device 'none'"):
+        wl.sweep(axes, executor="inline", **{**COMMON, "device": "none"})
+    assert not ran and not (tmp_path / "out").exists()
+
+
+def test_points_with_reasons_of_their_own_are_rows():
+    for points in (
+        [{"device": "none"}, {"device": "neither"}],
+        [{"device": "none"}, {"iodepth": 4}],
+        [{"device": "none"}],
+    ):
+        sweep = wl.sweep(points, executor="inline", **{**COMMON, "precondition": "none"})
+        assert len(sweep) == len(points) and 0 in sweep.failures
+
+
 def killer(result):
     """Ends its process at one point, always."""
     if result["job"].about["iodepth"] == 3:

@@ -189,7 +189,7 @@ def test_constraints_are_read_with_their_units():
     ],
 )
 def test_bad_searches_are_named_before_anything_runs(space, objective, more, part, monkeypatch):
-    monkeypatch.setattr(tune_module, "sweep", None)
+    monkeypatch.setattr(tune_module, "swept", None)
     with pytest.raises(wl.InputError, match=part):
         wl.tune(space, objective, **{"trials": 2, **more}, **COMMON)
 

@@ -21,7 +21,7 @@ from ._points import Measure, Point, Row
 from ._progress import Line
 from ._run import replay_request, run_request
 from .device import Device
-from .errors import FormatError, InputError, SweepError, need
+from .errors import FormatError, InputError, SweepError, native, need
 from .result import write_whole
 
 if TYPE_CHECKING:
@@ -384,11 +384,43 @@ def sweep(
     With ``out`` rows are kept in that folder as they come, at least every ``flush_s`` seconds: parts in Parquet and
     a manifest, each file whole at any time; at the end all of them are in ``results.parquet``. The same call goes on
     where an earlier one was stopped, by whatever means. A point that fails is a row with its reason in ``error``;
-    the next call tries it again unless ``retry_failed`` is false. Ctrl-C ends a sweep with the rows so far.
+    the next call tries it again unless ``retry_failed`` is false. Where all points are refused for one and the same
+    reason, as a setting that there is none of, the sweep raises that before anything runs. Ctrl-C ends a sweep with the
+    rows so far.
     """
+    return swept(
+        points,
+        executor=executor,
+        workers=workers,
+        out=out,
+        measure=measure,
+        retry_failed=retry_failed,
+        flush_s=flush_s,
+        progress=progress,
+        refuse=True,
+        **common,
+    )
+
+
+def swept(
+    points: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]],
+    *,
+    executor: Any,
+    workers: int | None,
+    out: str | os.PathLike[str] | None,
+    measure: Measure | None,
+    retry_failed: bool,
+    flush_s: float,
+    progress: bool | None,
+    refuse: bool,
+    **common: Any,
+) -> Sweep:
+    """:func:`sweep`, which with ``refuse`` raises what is wrong with all points alike."""
     listed = grid(points) if isinstance(points, Mapping) else [dict(point) for point in points]
     name = "" if measure is None else _source(measure)
     todo = [_point(i, point, common, name) for i, point in enumerate(listed)]
+    if refuse:
+        _refuse_all(todo, executor)
     own = [{key: _plain(value) for key, value in point.items()} for point in listed]
     folder = None if out is None else os.fspath(out)
     store = None if folder is None else _Store(folder, len(todo), name)
@@ -397,6 +429,34 @@ def sweep(
     finally:
         if store is not None:
             store.close()
+
+
+def _refuse_all(points: Sequence[Point], executor: Any) -> None:
+    """Raises why all of several points are refused, if it is one reason. Where one is not refused, each is a row."""
+    reason: str | None = None
+    for point in points if len(points) > 1 else ():
+        # A cluster may have files that are not here.
+        if not (executor is None or isinstance(executor, str)) and _names_files(json.loads(point.request)):
+            return
+        try:
+            _wordline.check(point.request)
+            return
+        except _wordline.InputError as error:
+            found = str(native(error))
+            if reason not in (None, found):
+                return
+            reason = found
+    if reason is not None:
+        raise InputError(f"each of the {len(points)} points: {reason}")
+
+
+def _names_files(request: Any) -> bool:
+    """Whether some text in a request may be the path of a file."""
+    if isinstance(request, Mapping):
+        return any(_names_files(value) for value in request.values())
+    if isinstance(request, (list, tuple)):
+        return any(_names_files(value) for value in request)
+    return isinstance(request, str) and "\n" not in request and ("/" in request or request.endswith(".toml"))
 
 
 class _Order:

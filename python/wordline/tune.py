@@ -15,7 +15,7 @@ from ._points import Row, cores
 from ._progress import Line
 from .errors import InputError, need, nearest
 from .result import METRICS
-from .sweep import sweep
+from .sweep import swept
 
 if TYPE_CHECKING:
     from .plot import Backend, Picture
@@ -399,13 +399,17 @@ def tune(
         """Rows in the points' order; what is known is not run again."""
         new = {repr(point): point for point in points if repr(point) not in known}
         if new:
-            done = sweep(
+            done = swept(
                 list(new.values()),
                 executor=executor if len(new) > 1 or executor is not None else "inline",
                 workers=workers,
                 out=out,
-                progress=False,
+                measure=None,
                 retry_failed=False,
+                flush_s=10.0,
+                progress=False,
+                # Points of a search that are refused are what it learns from.
+                refuse=False,
                 **common,
             )
             listed = list(new)

@@ -344,3 +344,147 @@ fn files_without_room_are_refused_in_the_jobs_words() {
         }
     }
 }
+
+/// As in fio a rate counts from two seconds on, over a whole cycle.
+#[test]
+fn a_job_that_falls_below_its_least_rate_is_told() {
+    let of = |options: &str| {
+        run(&format!("[a]\nrw=randread\nbs=4k\nnorandommap\ntime_based\n{options}"))
+    };
+    for (options, says) in [
+        ("rate_iops_min=100k\n", "rate_iops_min asks for 102400 I/Os a second to be read, and "),
+        ("rate_min=1g\n", "rate_min asks for 1073741824 bytes a second to be read, and "),
+    ] {
+        let low = of(&format!("runtime=5s\nthinktime=1ms\n{options}"));
+        let told = warned(&low, "job 'a' ended early: ").expect("a thousand a second");
+        assert!(told.contains(says), "{told}");
+        let failed = low.result.verdict().expect_err("it failed").to_string();
+        assert!(failed.starts_with("job 'a' ended early: ") && failed.contains(says), "{failed}");
+        // fio's error, after its first whole cycle.
+        assert_eq!(json(&low, 0)["error"], 5);
+        let ms = json(&low, 0)["read"]["runtime"].as_u64().unwrap();
+        assert!((3_000..3_010).contains(&ms), "{ms} ms");
+        assert!(line(&low, "a: (groupid").contains("err= 5"), "{}", line(&low, "a: (groupid"));
+    }
+    let short = of("runtime=1s\nthinktime=1ms\nrate_iops_min=100k\nrate_cycle=500\n");
+    let told = warned(&short, "was not held to its rate_min").expect("it is too short");
+    assert!(told.contains("after 2.5s at the earliest"), "{told}");
+    assert_eq!(warned(&of("runtime=1s\nthinktime=1ms\n"), "rate_min"), None);
+    let kept = of("runtime=4s\nthinktime=1ms\nrate_iops_min=500\n");
+    assert_eq!(warned(&kept, "rate_min").or(warned(&kept, "ended early")), None);
+}
+
+#[test]
+fn a_read_that_takes_too_long_is_told() {
+    let outcome = run("[a]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=100\nmax_latency=1us\n");
+    let told = warned(&outcome, "job 'a' ended early: a read took ").expect("none is as fast");
+    assert!(told.contains("and max_latency is 1us"), "{told}");
+    assert_eq!(json(&outcome, 0)["error"], 110);
+}
+
+/// Arrivals that wait for I/Os in flight are counted by none of fio's latencies.
+#[test]
+fn drawn_arrivals_that_wait_for_others_are_told() {
+    let words = "is no open system";
+    let of = |options: &str| {
+        let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nioengine=libaio\ntime_based\nruntime=100ms\nnumjobs=2\n";
+        run(&format!("{job}{options}"))
+    };
+    // A job in 15 us of its 1,000 us has an I/O in flight.
+    let rare = of("iodepth=64\nrate_iops=1000\nrate_process=poisson\n");
+    assert_eq!(warned(&rare, words), None);
+    assert_eq!(warned(&of("iodepth=64\nrate_iops=40k\n"), words), None, "they are not drawn");
+    let drained = of("iodepth=64\nrate_iops=40k\nrate_process=poisson\n");
+    let told = warned(&drained, words).expect("half of its time one is in flight");
+    assert!(told.contains("% as fio lets what is in flight end before it sleeps"), "{told}");
+    assert!(!told.contains("iodepth (") && told.contains("numjobs"), "{told}");
+    let full = of("iodepth=2\nrate_iops=80k\nrate_process=poisson\n");
+    let told = warned(&full, words).expect("two at a time");
+    assert!(
+        told.contains("% as iodepth (2) was full") && told.contains("a larger iodepth"),
+        "{told}"
+    );
+    let one = of("iodepth=1\nrate_iops=40k\nrate_process=poisson\n");
+    assert!(warned(&one, words).expect("one at a time").contains("% as iodepth (1) was full"));
+    let over = of("iodepth=1\nrate_iops=200k\nrate_process=poisson\n");
+    assert_eq!(warned(&over, words), None, "that the rate is not reached says it");
+    assert!(warned(&over, "did not reach its rate").is_some());
+}
+
+/// What a fill leaves of the map in memory alone is written in the run.
+#[test]
+fn pages_of_the_map_that_a_fill_left_are_told() {
+    let of = |age: Age, map: &str| {
+        let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=2000\n";
+        let case = Case::new("intel-750-small", job).age(age).set("cache=none");
+        case.set("ftl.over_provisioning=45").set(map).run().unwrap().result
+    };
+    let words = "as its last writes left it: 16 of the 16 pages in memory are not on flash";
+    let filled = of(Age::Filled, "ftl.firmware.map_bytes=65536");
+    assert!(filled.notes.iter().any(|note| note.contains(words)), "{:?}", filled.notes);
+    assert!(
+        filled
+            .prepared
+            .ends_with("; of its map 16 of the 16 pages in memory are not on flash as they are")
+    );
+    let counted = |name: &str| {
+        let all = &filled.machine.totals.counters;
+        all.iter().find(|(n, _)| n == name).map_or(0, |(_, count)| *count)
+    };
+    assert_eq!(counted("ftl.map_dirty_evictions"), 16, "all of them, and reads change nothing");
+    for (age, map) in
+        [(Age::Filled, "ftl.firmware.map_bytes=0"), (Age::Fresh, "ftl.firmware.map_bytes=65536")]
+    {
+        let told = of(age, map);
+        assert!(!told.prepared.contains("of its map"), "{}", told.prepared);
+        assert!(!told.notes.iter().any(|note| note.contains("pages in memory")));
+    }
+}
+
+/// A read that comes while its sectors are read ahead spends its time as that read of flash does.
+#[test]
+fn who_waits_for_a_read_ahead_spends_its_time_as_that_does() {
+    use wordline_base::{Layer, Why};
+    let job = "[a]\nrw=read\nbs=4k\nnumber_ios=4000\nioengine=libaio\niodepth=16\n";
+    let mut case = Case::new("z-ssd-small", job).age(Age::Filled);
+    case.options.slowest = 100;
+    let result = case.run().unwrap().result;
+    let cache = result.machine.totals.cache.as_ref().expect("a cache");
+    assert!(cache.read_joins >= 10, "{cache:?}");
+    let (mut waited, mut flash) = (0, 0);
+    for life in &result.slowest {
+        let mut at = life.begin;
+        for step in life.steps() {
+            let took = step.end.since(at).0;
+            at = step.end;
+            match (step.layer, step.why) {
+                (Layer::Cache, Why::ReadAhead | Why::Overlap) => waited += took,
+                (Layer::LunWait | Layer::Nand | Layer::Transfer, _) => flash += took,
+                _ => {}
+            }
+        }
+        assert_eq!(at, life.end);
+        assert_eq!(life.spent().iter().sum::<u64>(), life.latency().0);
+    }
+    assert!(flash > 4 * waited, "{flash} ns in flash, {waited} ns behind read-ahead alone");
+}
+
+/// Jobs at different times have shares of a whole run.
+#[test]
+fn writers_at_different_times_are_told() {
+    let words = "jobs that write do not all run at the same time";
+    let of = |second: &str| {
+        let job = format!(
+            "[global]\nrw=randwrite\nbs=4k\nnorandommap\ntime_based\nruntime=20ms\nrate_iops=3000\n[a]\n[b]\n{second}\n"
+        );
+        let result = Case::new("intel-750-small", &job).age(Age::Steady).run().unwrap().result;
+        result.notes.iter().find(|note| note.contains(words)).cloned()
+    };
+    assert_eq!(of(""), None);
+    let told = of("runtime=5ms").expect("a quarter of the time");
+    assert!(
+        told.contains(": a 80.0%, b 20.0%. The drive is in the state of no one stretch"),
+        "{told}"
+    );
+    assert!(of("startdelay=10ms").expect("later").contains(": a 50.0%, b 50.0%."));
+}

@@ -34,6 +34,10 @@ pub enum WordError {
          --rw=randread --bs=4k --iodepth=32 --runtime=10s --time_based"
     )]
     NoJob,
+    #[error(
+        "{place}: job '{name}' writes or trims, and --readonly is given: leave it out, or the job"
+    )]
+    Writes { place: wordline_fio::Place, name: String },
     #[error("--repeat: there is no terse form of it: take normal, json or json+")]
     TerseRepeats,
     #[error(

@@ -1,7 +1,7 @@
 //! From a ready drive to a written result and an exit status.
 
 use crate::args::CommonArgs;
-use crate::progress::{Progress, shown};
+use crate::progress::Progress;
 use crate::{Failure, files, output, remark, signals};
 use std::path::PathBuf;
 use wordline::{Checked, Prepared, Run, RunError, RunResult};
@@ -73,7 +73,7 @@ pub fn measure(
     let mut progress = Progress::begin(args, run.expected(), consumed);
     drive_to_the_end(&mut run, &mut progress, args);
     progress.end();
-    if args.wall_clock || shown(args) {
+    if args.wall_clock || args.progress().is_some() {
         remark(&progress.speed(&run));
     }
     let origin = Origin::of(&run, settings);
@@ -95,7 +95,7 @@ fn drive_to_the_end(run: &mut Run, progress: &mut Progress, args: &CommonArgs) {
         progress.draw(run);
         if !stopped && signals::stop_asked() {
             stopped = true;
-            if shown(args) {
+            if args.progress().is_some() {
                 remark("finishing what is in flight, then reporting; Ctrl-C again ends at once");
             }
             run.stop();

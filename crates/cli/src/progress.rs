@@ -1,8 +1,8 @@
-//! What a terminal shows while time passes. Nothing of it appears anywhere else.
+//! What standard error shows while time passes: on a terminal, or elsewhere if that is asked for.
 
-use crate::args::CommonArgs;
+use crate::args::{CommonArgs, Shown};
 use crate::remark;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use wordline::{Expected, Run, Span};
@@ -11,11 +11,6 @@ use wordline_frontend::files::Consumed;
 /// Between two drawings.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// Whether somebody is there to see progress.
-pub fn shown(args: &CommonArgs) -> bool {
-    !args.quiet && std::io::stderr().is_terminal()
-}
-
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("a fixed template")
 }
@@ -23,24 +18,33 @@ fn style(template: &str) -> ProgressStyle {
 /// Something that takes a while and cannot say how far it is.
 pub struct Activity {
     spinner: ProgressBar,
+    shown: Option<Shown>,
     begun: Instant,
 }
 
 impl Activity {
     pub fn begin(args: &CommonArgs, what: &str) -> Activity {
-        let begun = Instant::now();
-        if !shown(args) {
-            return Activity { spinner: ProgressBar::hidden(), begun };
-        }
-        let spinner = ProgressBar::new_spinner().with_style(style("{spinner} {msg} ({elapsed})"));
-        spinner.set_message(what.to_string());
-        spinner.enable_steady_tick(REDRAW);
-        Activity { spinner, begun }
+        let (shown, begun) = (args.progress(), Instant::now());
+        let spinner = match shown {
+            Some(Shown::Drawn) => {
+                let form = style("{spinner} {msg} ({elapsed})");
+                let spinner = ProgressBar::new_spinner().with_style(form);
+                spinner.set_message(what.to_string());
+                spinner.enable_steady_tick(REDRAW);
+                spinner
+            }
+            Some(Shown::Lines(_)) => {
+                remark(what);
+                ProgressBar::hidden()
+            }
+            None => ProgressBar::hidden(),
+        };
+        Activity { spinner, shown, begun }
     }
 
     /// Replaces the spinner by a line that stays.
     pub fn done(self, what: &str) {
-        if self.spinner.is_hidden() {
+        if self.shown.is_none() {
             return;
         }
         self.spinner.finish_and_clear();
@@ -54,9 +58,12 @@ impl Drop for Activity {
     }
 }
 
-/// The bar of a run.
+/// How far a run is.
 pub struct Progress {
     bar: ProgressBar,
+    /// Between two times that it is shown; None if it is not.
+    every: Option<Duration>,
+    lines: bool,
     /// When the run ends, where its words say so.
     end: Option<Span>,
     /// What is read of a replay's traces.
@@ -73,34 +80,61 @@ impl Progress {
             (None, Some(end)) => end.0 / 1_000,
             (None, None) => 0,
         };
-        let bar = match (shown(args), total) {
-            (false, _) => ProgressBar::hidden(),
-            (true, 0) => ProgressBar::new_spinner().with_style(style("{spinner} {elapsed} {msg}")),
-            (true, total) => ProgressBar::new(total)
+        let shown = args.progress();
+        let bar = match (shown, total) {
+            (Some(Shown::Drawn), 0) => {
+                ProgressBar::new_spinner().with_style(style("{spinner} {elapsed} {msg}"))
+            }
+            (Some(Shown::Drawn), total) => ProgressBar::new(total)
                 .with_style(style("{wide_bar} {percent:>3}% {msg}, {eta} to go")),
+            // It counts for the lines, and draws nothing.
+            _ => ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()),
         };
+        let every = shown.map(|shown| match shown {
+            Shown::Drawn => REDRAW,
+            Shown::Lines(each) => each,
+        });
+        let lines = matches!(shown, Some(Shown::Lines(_)));
         let now = Instant::now();
-        Progress { bar, end, traces, begun: now, drawn: now }
+        Progress { bar, every, lines, end, traces, begun: now, drawn: now }
     }
 
-    /// Draws, if it is time to.
+    /// Shows how far it is, if it is time to.
     pub fn draw(&mut self, run: &Run) {
-        if self.bar.is_hidden() || self.drawn.elapsed() < REDRAW {
+        let Some(every) = self.every else { return };
+        if self.drawn.elapsed() < every {
             return;
         }
         self.drawn = Instant::now();
         let (now, served) = (Span(run.now().0), run.served());
         let of = self.end.map_or(" s".into(), |end| format!(" of {:.3} s", seconds(end)));
         let rate = served as f64 / self.begun.elapsed().as_secs_f64().max(1e-9);
-        self.bar.set_message(format!(
-            "{:.3}{of} simulated, {served} I/Os, {:.0} k/s",
-            seconds(now),
-            rate / 1e3
-        ));
-        match (&self.traces, self.end) {
-            (Some(consumed), _) => self.bar.set_position(consumed.bytes()),
-            (None, Some(_)) => self.bar.set_position(now.0 / 1_000),
-            (None, None) => self.bar.tick(),
+        let how_far =
+            format!("{:.3}{of} simulated, {served} I/Os, {:.0} k/s", seconds(now), rate / 1e3);
+        let at = match (&self.traces, self.end) {
+            (Some(consumed), _) => Some(consumed.bytes()),
+            (None, Some(_)) => Some(now.0 / 1_000),
+            (None, None) => None,
+        };
+        if self.lines {
+            return remark(&(how_far + &self.to_go(at)));
+        }
+        self.bar.set_message(how_far);
+        match at {
+            Some(at) => self.bar.set_position(at),
+            None => self.bar.tick(),
+        }
+    }
+
+    /// How long it will take if it goes on as it did, behind what a line says.
+    fn to_go(&self, at: Option<u64>) -> String {
+        let total = self.bar.length().unwrap_or(0);
+        match at {
+            Some(at) if at > 0 && at <= total => {
+                let wall = self.begun.elapsed().as_secs_f64();
+                format!(", {:.0} s to go", wall * (total - at) as f64 / at as f64)
+            }
+            _ => String::new(),
         }
     }
 

@@ -17,6 +17,10 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
         return Err(WordError::NoJob.into());
     }
     let jobs = work.parse(engine, &mut Outside)?;
+    let writes = |job: &&wordline_fio::Job| job.rw.writes() || job.rw.trims();
+    if let Some(job) = jobs.jobs.iter().find(writes).filter(|_| args.readonly) {
+        return Err(WordError::Writes { place: job.place.clone(), name: job.name.clone() }.into());
+    }
     if args.showcmd {
         return output::print(&showcmd(&args, engine, &jobs)?);
     }

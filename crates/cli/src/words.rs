@@ -9,26 +9,48 @@ use wordline_fio::options::{OPTIONS, OptionDef, find};
 
 /// Options of the program fio that are not options of a job, and what to use here.
 const OF_THE_PROGRAM: &[(&str, &str)] = &[
+    ("alloc-size", "leave it out: nothing is in shared memory"),
     ("append-terse", "use --output-format=normal,terse"),
+    (
+        "aux-path",
+        "leave it out, and name files with their folders: write_iolog and the logs go where they say",
+    ),
     ("bandwidth-log", "use write_bw_log in the job"),
     ("client", "jobs run in this process"),
     ("cmdhelp", "run fio --cmdhelp=all; its job options are those taken here"),
+    ("cpuclock-test", "leave it out: time is simulated, and no clock is read"),
+    ("crctest", "leave it out: nothing is computed that it would choose"),
+    ("daemonize", "jobs run in this process"),
     ("debug", "use --slowest and --timeline to see what happens"),
     (
         "enghelp",
         "the engines are pvsync2, libaio, io_uring, spdk, null, cpuio, filecreate, filestat and filedelete, and those that behave like them",
     ),
-    ("eta", "progress shows on a terminal, and --quiet turns it off"),
-    ("eta-interval", "progress shows on a terminal, and --quiet turns it off"),
-    ("eta-newline", "progress shows on a terminal, and --quiet turns it off"),
+    (
+        "eta-interval",
+        "progress is drawn ten times a second on a terminal, and --eta-newline=TIME has it in lines, one each TIME",
+    ),
     ("idle-prof", "every report has the use of the cores"),
+    ("inflate-log", "logs are not compressed: leave out log_store_compressed, too"),
     ("latency-log", "use write_lat_log in the job"),
+    ("max-jobs", "leave it out: there is room for any number of jobs"),
+    ("memcpytest", "leave it out: no data is copied"),
+    (
+        "merge-blktrace-only",
+        "merge traces with fio, and give the result to read_iolog or wordline replay",
+    ),
     ("minimal", "use --output-format=terse"),
     ("parse-only", "use --showcmd"),
-    ("readonly", "use jobs that read: no file of this machine is ever written to"),
+    ("remote-config", "jobs run in this process"),
     ("server", "jobs run in this process"),
     ("status-interval", "use write_bw_log, write_iops_log and log_avg_msec in the job"),
     ("terse-version", "terse output has fio's version 3"),
+    ("trigger", "use --limit to end a run at a time"),
+    ("trigger-file", "use --limit to end a run at a time"),
+    ("trigger-remote", "use --limit to end a run at a time"),
+    ("trigger-timeout", "use --limit to end a run at a time"),
+    ("version", "wordline --version tells it"),
+    ("warnings-fatal", "use --strict"),
 ];
 
 fn beginnings(name: &str) -> impl Iterator<Item = &'static OptionDef> {

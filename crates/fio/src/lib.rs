@@ -46,7 +46,7 @@ pub use generator::{Generator, Space, Step};
 pub use io::{Check, FileId, Io};
 pub use job::{Job, Prio, Rw};
 pub use latency::{LatencyTarget, Verdict};
-pub use pacer::{Gate, Pacer, RateTooLow, Think};
+pub use pacer::{Gate, HeldUp, Pacer, RateTooLow, Think};
 pub use plan::{Note, ParseOptions, Plan, parse_args, parse_file};
 pub use thread::{JobId, Thread};
 pub use units::Size;

@@ -15,7 +15,7 @@ use crate::rand::Taus;
 use crate::seeds::{SeedUse, Seeds};
 use wordline_base::{Ddir, Span, Time};
 
-/// No least rate is enforced in the first two seconds.
+/// In the first two seconds no least rate is looked at: what is done by then is where the first cycle begins.
 const SETTLE: Span = Span(2_000_000_000);
 const POISSON_SEEDS: [SeedUse; 3] =
     [SeedUse::PoissonRead, SeedUse::PoissonWrite, SeedUse::PoissonTrim];
@@ -57,6 +57,23 @@ pub struct RateTooLow {
     pub wanted: u64,
     /// What it was over the window, in the unit of `wanted`.
     pub measured: u64,
+    /// Both are bytes.
+    pub bytes: bool,
+}
+
+impl std::fmt::Display for RateTooLow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let RateTooLow { ddir, wanted, measured, bytes } = self;
+        let (option, unit) = match bytes {
+            true => ("rate_min", "bytes"),
+            false => ("rate_iops_min", "I/Os"),
+        };
+        let done = ["read", "written", "trimmed"][*ddir as usize];
+        write!(
+            f,
+            "{option} asks for {wanted} {unit} a second to be {done}, and {measured} were in its last rate_cycle"
+        )
+    }
 }
 
 /// The pace of one thread.
@@ -125,6 +142,32 @@ pub struct Pacer {
     done_ios: [u64; 3],
     /// When the rate of each direction was checked last, and its counts then.
     checked: [Option<(Time, u64, u64)>; 3],
+    /// A least rate was held against a whole cycle.
+    judged: bool,
+
+    /// What the thread waited for since it last slept until an I/O was due.
+    waited: Option<HeldBy>,
+    held_up: HeldUp,
+}
+
+/// Why I/O that was due did not go out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum HeldBy {
+    /// As many I/Os were in flight as may be.
+    Depth,
+    /// fio lets what is in flight end before it sleeps until the next I/O is due.
+    Drain,
+}
+
+/// I/Os that were due while the thread waited for others, and went out later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HeldUp {
+    /// Those for which as many were in flight as may be.
+    pub by_depth: u64,
+    /// Those for which fio let what was in flight end.
+    pub by_drain: u64,
+    /// Microseconds that they were late, together.
+    pub late_us: u64,
 }
 
 /// An I/O that waits for its rate.
@@ -135,6 +178,8 @@ struct Held {
     sleep_us: u64,
     /// When the sleep ends, once it began.
     until: Option<Time>,
+    /// When it is due, in microseconds of the pacer's time.
+    due_us: u64,
 }
 
 impl Pacer {
@@ -178,6 +223,9 @@ impl Pacer {
             done_bytes: [0; 3],
             done_ios: [0; 3],
             checked: [None; 3],
+            judged: false,
+            waited: None,
+            held_up: HeldUp::default(),
         }
     }
 
@@ -193,6 +241,25 @@ impl Pacer {
         (self.issued, self.completed) = (0, 0);
         (self.done_bytes, self.done_ios) = ([0; 3], [0; 3]);
         self.checked = [None; 3];
+        (self.waited, self.held_up) = (None, HeldUp::default());
+    }
+
+    /// As many I/Os are in flight as may be: what is due meanwhile waits.
+    pub fn is_full(&mut self) {
+        self.waited = Some(HeldBy::Depth);
+    }
+    /// I/Os that were due while the thread waited for others.
+    pub fn held_up(&self) -> HeldUp {
+        self.held_up
+    }
+    /// An I/O that was due goes out so much later.
+    fn is_late(&mut self, us: u64) {
+        match self.waited {
+            Some(HeldBy::Depth) => self.held_up.by_depth += 1,
+            Some(HeldBy::Drain) => self.held_up.by_drain += 1,
+            None => return,
+        }
+        self.held_up.late_us += us;
     }
 
     /// A new pass reseeds the thread's streams.
@@ -219,17 +286,20 @@ impl Pacer {
         let us = self.us(now);
         let due = self.next_us[ddir as usize];
         if due <= us {
+            self.is_late(us - due);
             return Gate::Pass(ddir);
         }
-        let mut held = Held { ddir, sleep_us: due - us, until: None };
+        let mut held = Held { ddir, sleep_us: due - us, until: None, due_us: due };
         let other = if ddir == Ddir::Read { Ddir::Write } else { Ddir::Read };
         if mixed.is_some_and(|shares| shares[other as usize] > 0) {
             let other_due = self.next_us[other as usize];
             if other_due <= us {
+                self.is_late(us - other_due);
                 return Gate::Pass(other);
             }
             if other_due < due {
-                held = Held { ddir: other, sleep_us: other_due - us, until: None };
+                let sleep_us = other_due - us;
+                held = Held { ddir: other, sleep_us, until: None, due_us: other_due };
             }
         }
         self.held = Some(held);
@@ -245,10 +315,18 @@ impl Pacer {
         let Some(mut held) = self.held else { return Gate::Until(now) };
         let until = match held.until {
             Some(until) => until,
-            None if in_flight > 0 => return Gate::Drain,
+            None if in_flight > 0 => {
+                self.waited = Some(HeldBy::Drain);
+                return Gate::Drain;
+            }
             None => {
                 // The sleep starts when the queue is empty, however long that took.
                 let until = after(now, held.sleep_us);
+                if held.due_us < self.us(now) {
+                    self.is_late(self.us(until) - held.due_us);
+                } else {
+                    self.waited = None;
+                }
                 held.until = Some(until);
                 self.held = Some(held);
                 until
@@ -386,11 +464,13 @@ impl Pacer {
                 continue;
             }
             let (bytes, ios) = (self.done_bytes[d], self.done_ios[d]);
+            // The first look tells where a cycle begins.
             if let Some((since, bytes_then, ios_then)) = self.checked[d] {
                 let spent_ms = now.since(since).0 / 1_000_000;
                 if spent_ms == 0 || Span::from_ms(spent_ms) < self.cycle {
                     continue;
                 }
+                self.judged = true;
                 let (done, wanted) = if least_bytes > 0 {
                     (bytes - bytes_then, least_bytes)
                 } else {
@@ -398,12 +478,18 @@ impl Pacer {
                 };
                 let measured = (u128::from(done) * 1_000 / u128::from(spent_ms)) as u64;
                 if measured < wanted {
-                    return Err(RateTooLow { ddir, wanted, measured });
+                    let bytes = least_bytes > 0;
+                    return Err(RateTooLow { ddir, wanted, measured, bytes });
                 }
             }
             self.checked[d] = Some((now, bytes, ios));
         }
         Ok(())
+    }
+    /// When a least rate is judged first, if there is one and that never came.
+    pub fn never_judged(&self) -> Option<Span> {
+        let has_one = self.min_bytes.iter().chain(&self.min_ios).any(|&least| least > 0);
+        (has_one && !self.judged).then(|| Span(SETTLE.0 + self.cycle.0))
     }
 }
 

@@ -34,8 +34,8 @@ use std::collections::VecDeque;
 use wordline_base::{BadValue, BitMap, Ctx, IdVec, Kind, Lpn, PageData, Slab, Stamps, Time};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Capacity, ClosedLine, Commands, Counters, Digest, Memory,
-    Newest, Order, Piece, SlcUse, Source, Translation, split,
+    Action, AgeError, BlockState, Breach, Capacity, ClosedLine, Commands, Counters, Digest,
+    MapHeld, Memory, Newest, Order, Piece, SlcUse, Source, Translation, split,
 };
 use write::{Slot, Stream};
 
@@ -586,6 +586,11 @@ impl Translation for Firmware {
             let room = self.space.slc_room + u64::from(self.may_borrow_more()) * each;
             SlcUse { taken: taken * units, room: room * units }
         })
+    }
+    fn map_held(&self) -> Option<MapHeld> {
+        let cached = self.cached.as_ref()?;
+        let changed = cached.pages().filter(|(_, changed)| *changed).count() as u64;
+        Some(MapHeld { pages: cached.pages().count() as u64, changed })
     }
     fn hold_collection(&mut self, ctx: &mut Ctx, hold: bool) {
         self.gc.held = hold;

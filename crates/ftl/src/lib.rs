@@ -63,8 +63,8 @@ pub use wordline_firmware::{held_in_use, slc_buffer};
 pub use wordline_fssd::{KeptVersions, Side, log_in_use};
 pub use wordline_translation::{
     Action, AgeError, BlockState, Breach, Brings, Choose, Chooses, ClosedLine, Counters, End,
-    FlashOp, FlashRead, GcFloor, GcOrder, GcPolicy, GcReport, GcShape, HostMemory, MOVE, MapWork,
-    Memory, Ordered, Pace, Piece, Place, ReadEnd, Rebuilt, SlcUse, Source, Stage, Steady,
+    FlashOp, FlashRead, GcFloor, GcOrder, GcPolicy, GcReport, GcShape, HostMemory, MOVE, MapHeld,
+    MapWork, Memory, Ordered, Pace, Piece, Place, ReadEnd, Rebuilt, SlcUse, Source, Stage, Steady,
     StrideUse, Touch, Translation, Trim, Turns, Wear, WindowLimits, Work, check_own_read,
     overwrite_between, read_ended, send_data, steady_by_overwriting,
 };

@@ -2,8 +2,8 @@
 
 use crate::{
     Action, AgeError, BlockState, Breach, Choose, ClosedLine, Counters, Ftl, FtlConfig, GcFloor,
-    GcShape, HostMemory, InPlace, LoadError, MapWork, Memory, Ordered, Pace, Piece, Rebuilt,
-    SlcUse, Source, Steady, StrideUse, Translation, Wear,
+    GcShape, HostMemory, InPlace, LoadError, MapHeld, MapWork, Memory, Ordered, Pace, Piece,
+    Rebuilt, SlcUse, Source, Steady, StrideUse, Translation, Wear,
 };
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -162,6 +162,9 @@ impl Ftl {
     fn slc_use(&self) -> Option<SlcUse> {
         None
     }
+    fn map_held(&self) -> Option<MapHeld> {
+        None
+    }
     fn lies_at(&self, _: Lpn) -> Option<(Ppa, bool)> {
         None
     }
@@ -268,6 +271,7 @@ hand_on! {
     fn gc_shape(&) -> Option<GcShape>;
     fn gc_floor(&) -> GcFloor;
     fn slc_use(&) -> Option<SlcUse>;
+    fn map_held(&) -> Option<MapHeld>;
     fn lies_at(&, lpn: Lpn) -> Option<(Ppa, bool)>;
     fn strides(&) -> Option<StrideUse>;
     fn check_invariants(&) -> Result<(), Breach>;

@@ -572,12 +572,15 @@ fn tail(result: &RunResult) -> Vec<String> {
     }
     if let Some(c) = &m.totals.cache {
         let reads = c.read_hits.saturating_add(c.read_misses);
-        let items = [
+        let mut items = vec![
             format!("{:.1}% of {reads} reads hit", percent(c.read_hits as f64, reads as f64)),
             format!("{} of {} read-aheads used", c.read_ahead_used, c.read_ahead),
             format!("{} evictions", c.evictions),
             format!("{} write-backs", c.write_backs),
         ];
+        if c.read_joins > 0 {
+            items.insert(1, format!("{} waited for a read under way or ahead", c.read_joins));
+        }
         lines.extend(section("cache", &items));
         for p in &c.partitions {
             lines.extend(section(&format!("cache, {}", p.name), &cache_partition(p)));

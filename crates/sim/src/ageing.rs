@@ -118,6 +118,8 @@ pub struct WriteSampler {
     turns: u64,
     /// The shares are not known.
     estimated: bool,
+    /// The writers do not all run at the same time.
+    apart: bool,
     /// Sectors of the I/O at hand not given out yet.
     run: std::ops::Range<u64>,
     /// Bytes a second of each trace, where its times count.
@@ -199,6 +201,7 @@ impl WriteSampler {
             line: BinaryHeap::new(),
             turns: 0,
             estimated: false,
+            apart: false,
             run: 0..0,
             trace_rates: Vec::new(),
             rate: Some(0),
@@ -283,7 +286,7 @@ impl WriteSampler {
             writer.share = share;
             writer.each = (WHOLE / share.max(1e-6)).round() as u64;
         }
-        self.estimated = shares.estimated;
+        (self.estimated, self.apart) = (shares.estimated, shares.apart);
         self.line_up(vec![0; self.writers.len()]);
     }
     /// The share of each job in what is written and trimmed, in the order of the jobs, and whether these are estimated.
@@ -296,6 +299,10 @@ impl WriteSampler {
             }
         }
         (all, self.estimated)
+    }
+    /// The jobs do not all run at the same time.
+    pub fn is_apart(&self) -> bool {
+        self.apart
     }
     /// Drives that the writes are spread over.
     fn drives(&self) -> u64 {

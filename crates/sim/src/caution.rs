@@ -3,7 +3,7 @@
 
 use crate::Precondition;
 use crate::drive::{self, LAST_WINDOWS};
-use crate::replay::Replayed;
+use crate::replay::{Replayed, TraceSource};
 use crate::result::{ArrayResult, Trend};
 use wordline_device::PowerStats;
 use wordline_ftl::SlcUse;
@@ -59,6 +59,22 @@ const AGE: &str = "--precondition steady ages the drive first";
 fn part_of(part: u64, whole: u64) -> String {
     let (unit, bytes) = if part < 500_000 { ("kB", 1e3) } else { ("MB", 1e6) };
     format!("{:.0} of {:.0} {unit}", part as f64 / bytes, whole as f64 / bytes)
+}
+
+/// A trace was not read to its end, or may have been cut there.
+pub(crate) fn trace_ended(trace: &TraceSource) -> Option<String> {
+    if let Some(error) = trace.error() {
+        let before = trace.reader().summary().requests;
+        return Some(format!(
+            "{error}. The numbers are those of the {before} requests before that"
+        ));
+    }
+    let line = trace.reader().unended_line()?;
+    Some(format!(
+        "{}:{line}: this last line has no line feed: if the file was cut there, what came after it is missing, and \
+         its own last number may be short. Fetch the file again, or end the line if it is whole",
+        trace.reader().name()
+    ))
 }
 
 pub(crate) fn warnings(seen: &Seen) -> Vec<String> {

@@ -11,7 +11,7 @@ use wordline_base::rng::splitmix64;
 use wordline_base::{Seed, Stamps, StateSource};
 use wordline_device::DriveConfig;
 use wordline_ftl::{
-    AgeError, Chooses, FtlKind, Pace, SavedIn, SavedOut, Translation, Translator, Trim,
+    AgeError, Chooses, FtlKind, MapHeld, Pace, SavedIn, SavedOut, Translation, Translator, Trim,
     WindowLimits, overwrite_between, steady_by_overwriting,
 };
 use wordline_nand::Nand;
@@ -123,6 +123,11 @@ pub(crate) fn described(
         format!(", {what} {wa:.2} after {} windows", ageing.len())
     });
     format!("{how}{last}")
+}
+
+/// Pages of the map whose entries are in memory alone.
+pub(crate) fn in_memory_alone(held: MapHeld) -> String {
+    format!("{} of the {} pages in memory are not on flash as they are", held.changed, held.pages)
 }
 
 /// What a state file says of the drive before its state.

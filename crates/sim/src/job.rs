@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use wordline_base::{Ddir, IoClass, Span, Time};
 use wordline_fio::job::ContinueOnError;
-use wordline_fio::{Check, Generator, Io, Job, LatencyTarget, Pacer, Prio, Step, Think, Verdict};
+use wordline_fio::{
+    Check, Generator, HeldUp, Io, Job, LatencyTarget, Pacer, Prio, Step, Think, Verdict,
+};
 use wordline_fs::Op;
 use wordline_host::source::{Next, Source};
 use wordline_host::{address, disk_of};
@@ -17,7 +19,7 @@ use wordline_trace::{Request, Rounded};
 pub const EIO: i32 = 5;
 /// An address that the disk or the file does not have.
 pub const EINVAL: i32 = 22;
-/// Too slow: `max_latency`, `rate_min` or an unreachable `latency_target`.
+/// Too slow: `max_latency` or an unreachable `latency_target`.
 pub const ETIMEDOUT: i32 = 110;
 
 /// Who wants a sync.
@@ -52,6 +54,8 @@ pub struct JobSource {
     paced: bool,
     /// I/Os in flight.
     in_flight: u32,
+    /// And at most.
+    most: u32,
     /// I/Os issued.
     issued: u64,
     /// Who wants each sync in flight, in order of issue.
@@ -86,6 +90,8 @@ pub struct JobSource {
     /// The class of I/Os that have the job's own priority.
     class: IoClass,
     error: i32,
+    /// Why it ended early, where its own options ended it.
+    failure: Option<String>,
     /// The statistics restart here: `latency_target` runs its last window alone.
     restart_stats: bool,
 }
@@ -103,6 +109,7 @@ impl JobSource {
             ramping: false,
             paced,
             in_flight: 0,
+            most: if job.is_sync() { 1 } else { job.iodepth },
             issued: 0,
             syncs: VecDeque::new(),
             files: None,
@@ -121,6 +128,7 @@ impl JobSource {
             easy_until: Time::ZERO,
             class: job.prio.io_class().with_workload(job.workload()),
             error: 0,
+            failure: None,
             restart_stats: false,
         }
     }
@@ -152,6 +160,18 @@ impl JobSource {
     /// Why the job failed, as a Unix error number; 0 if it did not.
     pub fn error(&self) -> i32 {
         self.error
+    }
+    /// Why it ended early, where its own options ended it.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+    /// I/Os that were due by its rate while it waited for others.
+    pub fn held_up(&self) -> HeldUp {
+        self.pacer.held_up()
+    }
+    /// When its least rate would have been judged first, if it never was.
+    pub fn never_judged(&self) -> Option<Span> {
+        self.pacer.never_judged()
     }
     /// The job.
     pub fn job(&self) -> &Job {
@@ -201,6 +221,11 @@ impl JobSource {
         }
         self.ended = true;
     }
+    /// One of its own options ends it.
+    fn is_too_slow(&mut self, error: i32, why: String) {
+        self.failure.get_or_insert(why);
+        self.fail(error);
+    }
 
     fn begin(&mut self, now: Time) {
         self.started = Some(now);
@@ -214,7 +239,11 @@ impl JobSource {
             Verdict::Continue | Verdict::Drain => {}
             Verdict::FinalRun => self.restart_stats = true,
             Verdict::Done => self.ended = true,
-            Verdict::Failed => self.fail(ETIMEDOUT),
+            Verdict::Failed => {
+                let target = self.job.latency_target;
+                let why = format!("latency_target={target} is not kept by one I/O in flight");
+                self.is_too_slow(ETIMEDOUT, why);
+            }
         }
     }
 
@@ -345,6 +374,9 @@ impl JobSource {
         }
         if self.paced {
             self.pacer.issued(&io);
+            if self.in_flight >= self.most {
+                self.pacer.is_full();
+            }
         }
         let class = io.prio.io_class().with_workload(self.job.workload());
         Next::Io { ddir: io.ddir, offset, len: io.len as u32, class }
@@ -494,14 +526,16 @@ impl Source for JobSource {
             };
             self.pacer.completed(&io);
             let at_pace = !self.ramping && !self.generator.is_reading_back();
-            if at_pace && self.pacer.check_min_rate(now).is_err() {
-                self.fail(ETIMEDOUT);
+            if at_pace && let Err(low) = self.pacer.check_min_rate(now) {
+                self.is_too_slow(EIO, low.to_string());
             }
         }
         if !ddir.is_sync() {
             let bound = self.job.max_latency[ddir as usize];
             if bound > Span::ZERO && latency > bound {
-                self.fail(ETIMEDOUT);
+                let what = ["read", "write", "trim"][ddir as usize];
+                let why = format!("a {what} took {latency}, and max_latency is {bound}");
+                self.is_too_slow(ETIMEDOUT, why);
             }
         }
         if let Some(target) = &mut self.target {

@@ -7,8 +7,8 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use wordline_app::{Load, Turnaround};
 use wordline_base::hist::midpoint;
 use wordline_base::{Ddir, Histogram, Span, Time};
-use wordline_fio::Job;
 use wordline_fio::job::RateProcess;
+use wordline_fio::{HeldUp, Job};
 
 /// An I/O as it went out and comes back.
 type Sent = (u64, u32, u8);
@@ -284,6 +284,28 @@ pub(crate) struct Rated {
     /// Why a direction is faster than asked, if that is known.
     why: [Option<String>; 3],
     dirs: [Option<RatedDir>; 3],
+    /// I/Os that were due while a thread waited for others.
+    held_up: HeldUp,
+    /// Latency of all I/Os together, in nanoseconds.
+    latency: f64,
+    depth: u32,
+}
+
+/// The mean latency is short of what it would be from the times that were drawn by this part of it or more, before that
+/// is told: the same as of a rate.
+const LEFT_OUT: f64 = 0.05;
+
+/// What one of a job's own options ended.
+pub(crate) fn ended_early(job: &str, why: &str) -> String {
+    format!("job '{job}' ended early: {why}. The numbers are those of its time up to there")
+}
+
+/// A least rate was given, and the job was over before it could fall below that.
+pub(crate) fn never_judged(job: &str, first: Span) -> String {
+    format!(
+        "job '{job}' was not held to its rate_min: as in fio a rate counts from 2 s on, over a whole rate_cycle, so \
+         that it is judged after {first} at the earliest. A longer runtime, or a shorter rate_cycle, has it judged"
+    )
 }
 
 /// fio's pause between two I/Os is whole microseconds, and so is each that it draws.
@@ -317,7 +339,7 @@ fn why_faster(job: &Job, d: usize) -> Option<String> {
 
 impl Rated {
     /// None for a job without a rate.
-    pub fn new(job: &Job, thread: &ThreadResult) -> Option<Rated> {
+    pub fn new(job: &Job, thread: &ThreadResult, held_up: HeldUp) -> Option<Rated> {
         let of = |d: usize| {
             let dir = &thread.dirs[d];
             let (asked, amount, bytes) = match (job.rate[d], job.rate_iops[d]) {
@@ -340,7 +362,10 @@ impl Rated {
         let drawn = job.rate_process == RateProcess::Poisson;
         let why = std::array::from_fn(|d| dirs[d].and_then(|_| why_faster(job, d)));
         let name = job.name.clone();
-        dirs.iter().any(Option::is_some).then_some(Rated { name, drawn, why, dirs })
+        let latency = thread.dirs.iter().map(|d| d.lat.mean() * d.lat.len() as f64).sum();
+        let depth = if job.is_sync() { 1 } else { job.iodepth };
+        let rated = Rated { name, drawn, why, dirs, held_up, latency, depth };
+        rated.dirs.iter().any(Option::is_some).then_some(rated)
     }
     /// With another thread of the job.
     pub fn add(&mut self, other: &Rated) {
@@ -356,6 +381,11 @@ impl Rated {
                 _ => {}
             }
         }
+        self.latency += other.latency;
+        let (to, from) = (&mut self.held_up, other.held_up);
+        to.by_depth += from.by_depth;
+        to.by_drain += from.by_drain;
+        to.late_us += from.late_us;
         for (to, from) in self.why.iter_mut().zip(&other.why) {
             if to.is_none() {
                 to.clone_from(from);
@@ -392,6 +422,41 @@ impl Rated {
              have, not of the rate asked for",
             self.name,
             self.told(d, dir, dir.reached)
+        ))
+    }
+    /// Arrivals were drawn as those of an open system, and many of them waited for I/Os in flight, outside of the
+    /// machine. Where the rate was not reached that tells it already.
+    pub fn not_open(&self) -> Option<String> {
+        let HeldUp { by_depth, by_drain, late_us } = self.held_up;
+        let late = late_us as f64 * 1e3;
+        if !self.drawn || late < LEFT_OUT * self.latency || self.slower().is_some() {
+            return None;
+        }
+        let ios: u64 = self.dirs.iter().flatten().map(|dir| dir.ios).sum();
+        let (held, all) = (by_depth + by_drain, ios.max(1) as f64);
+        let percent = |n: u64| 100.0 * n as f64 / all;
+        let (mut why, mut remedy) = (Vec::new(), Vec::new());
+        if by_depth > 0 {
+            why.push(format!("{:.1}% as iodepth ({}) was full", percent(by_depth), self.depth));
+            remedy.push("a larger iodepth of an asynchronous ioengine lets more arrive");
+        }
+        if by_drain > 0 {
+            let part = percent(by_drain);
+            why.push(format!("{part:.1}% as fio lets what is in flight end before it sleeps until the next is due"));
+            remedy.push("more jobs (numjobs) with a part of the rate each wait less for one another, and a trace \
+                that is replayed by its times does not");
+        }
+        Some(format!(
+            "job '{}' is no open system, as rate_process=poisson may be meant: {held} of its {ios} I/Os ({:.1}%) \
+             were due while it waited for others, {}, and went out {} late in the mean. Latency counts from the \
+             issue, {} in the mean; from the times that were drawn it is {}. To come closer, {}",
+            self.name,
+            percent(held),
+            why.join(", "),
+            told(late / held.max(1) as f64),
+            told(self.latency / all),
+            told((self.latency + late) / all),
+            remedy.join("; "),
         ))
     }
     fn faster(&self) -> Option<String> {
@@ -515,7 +580,15 @@ mod tests {
 
     #[test]
     fn a_rate_counts_as_reached_if_each_direction_reaches_its_own() {
-        let rated = |dirs, drawn| Rated { name: "a".into(), drawn, why: Default::default(), dirs };
+        let rated = |dirs, drawn| Rated {
+            name: "a".into(),
+            drawn,
+            why: Default::default(),
+            dirs,
+            held_up: HeldUp::default(),
+            latency: 0.0,
+            depth: 1,
+        };
         let at = |reached| {
             Some(RatedDir { asked: 1e3, reached, paced: reached, ios: 400, bytes: false })
         };
@@ -541,7 +614,7 @@ mod tests {
             let mut thread = ThreadStats::new(1, &ThreadPlan::default()).result;
             let dir = &mut thread.dirs[0];
             (dir.total_ios, dir.io_bytes, dir.runtime) = (ios, ios * 4096, Span(ns));
-            Rated::new(job, &thread).expect("a rate").warning()
+            Rated::new(job, &thread, HeldUp::default()).expect("a rate").warning()
         };
         let poisson = "--name=a --rw=randread --rate_iops=300000 --rate_process=poisson";
         let told = run(&job(poisson), 37_501, 100_000_000).expect("a quarter more");

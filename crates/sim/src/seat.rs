@@ -10,7 +10,7 @@ use crate::result::{
 use std::collections::BTreeMap;
 use wordline_base::{Stamps, Time};
 use wordline_device::{Bridge, CachePartition, CacheStats, CachedClass, Controller, ENERGY_STATES};
-use wordline_ftl::{Counters, Translation, Translator};
+use wordline_ftl::{Counters, MapHeld, Translation, Translator};
 use wordline_host::sched::LunStats;
 use wordline_host::stats::{GcStats, PblkStats};
 use wordline_nand::machine::{CLASSES, Class, HOLDERS};
@@ -37,6 +37,8 @@ pub(crate) struct DriveSeat {
     pub unsteady: bool,
     /// It was aged by uniform writes alone.
     pub uniform: bool,
+    /// Of a part of the map in memory, what the run found there, if any of it had changed.
+    pub map_held: Option<MapHeld>,
     /// Capacitors keep the FTL's buffer, and not the cache in front of it.
     pub keeps_buffer_alone: bool,
 }
@@ -63,7 +65,11 @@ impl DriveSeat {
     }
 
     pub fn described(&self) -> String {
-        drive::described(self.prepared, &self.ageing, self.unsteady, self.uniform)
+        let told = drive::described(self.prepared, &self.ageing, self.unsteady, self.uniform);
+        match self.map_held {
+            Some(held) => format!("{told}; of its map {}", drive::in_memory_alone(held)),
+            None => told,
+        }
     }
 
     /// What its flash did, LUN by LUN.
@@ -410,6 +416,7 @@ impl BridgeSeat {
 fn cache_use(c: &CacheStats, partitions: &[CachePartition]) -> CacheUse {
     CacheUse {
         read_hits: c.read_hits,
+        read_joins: c.read_joins,
         read_misses: c.read_misses,
         read_ahead: c.ahead,
         read_ahead_used: c.ahead_useful,

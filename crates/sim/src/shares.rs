@@ -1,6 +1,9 @@
 //! Of what jobs write to a drive and trim there, the share of each. It is known where each has a rate that the drive can
 //! serve, or ends by what it has written. Otherwise it is estimated: the I/Os in flight go through the drive in
 //! turn, so that each of a job's has the same service, and a rate is a bound on that.
+//!
+//! Jobs that do not all run at the same time share what is written in a whole run: each stretch of it, in which the
+//! same jobs run, counts by its length.
 
 use wordline_base::{Ddir, Span};
 use wordline_fio::Job;
@@ -64,6 +67,19 @@ pub(crate) struct Claim {
     amount: Option<Amount>,
     /// It begins when others have ended.
     waits: bool,
+    times: Times,
+}
+
+/// When a job runs.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Times {
+    /// Seconds before it begins, and how long it may go on.
+    start: f64,
+    length: Option<f64>,
+    /// It is over with its amount, if that comes first.
+    amount: Option<Amount>,
+    /// With it all are over.
+    exitall: bool,
 }
 
 /// What a job's amount depends on beside its files.
@@ -107,6 +123,7 @@ impl Claim {
         let io_time = job.thinktime_iotime.as_secs_f64();
         let is_sync = job.ioengine.is_sync(job.iodepth);
         let by_amount = !job.time_based && job.runtime == Span::ZERO && !job.exitall;
+        let amount = Amount { number_ios: job.number_ios, loops: job.loops };
         Claim {
             slots: if is_sync { 1.0 } else { f64::from(job.iodepth.max(1)) },
             mix,
@@ -115,8 +132,15 @@ impl Claim {
             pause: if by_count { pause / f64::from(job.thinktime_blocks.max(1)) } else { 0.0 },
             awake: if by_time { io_time / (io_time + pause) } else { 1.0 },
             random: job.rw.is_random(),
-            amount: by_amount.then_some(Amount { number_ios: job.number_ios, loops: job.loops }),
+            amount: by_amount.then_some(amount),
             waits: job.stonewall || job.wait_for.is_some(),
+            times: Times {
+                start: (job.startdelay.0.as_secs_f64() + job.startdelay.1.as_secs_f64()) / 2.0,
+                length: (job.runtime > Span::ZERO)
+                    .then(|| (job.runtime + job.ramp_time).as_secs_f64()),
+                amount: (!job.time_based).then_some(amount),
+                exitall: job.exitall,
+            },
         }
     }
     /// The same of one that replays a trace, which writes so many bytes at a time, and so many a second if its times
@@ -135,7 +159,7 @@ impl Claim {
     /// Bytes that it writes and trims in all, where a pass has so many.
     pub fn total(&self, pass: u64) -> f64 {
         let each = self.each(&[READ, WRITE, TRIM]);
-        let (loops, most) = self.amount.map_or((1, 0), |a| (a.loops, a.number_ios));
+        let (loops, most) = self.times.amount.map_or((1, 0), |a| (a.loops, a.number_ios));
         let passes = f64::from(loops.max(1));
         let all = match most {
             0 => pass as f64,
@@ -153,6 +177,10 @@ impl Claim {
     fn rate(&self, speeds: &Speeds, write: f64) -> f64 {
         let free = 1.0 / self.cycle(speeds, write).max(1e-12);
         self.limit.map_or(free, |limit| limit.min(free))
+    }
+    /// The same, whenever it runs.
+    fn at_any_time(&self) -> Claim {
+        Claim { times: Times::default(), ..self.clone() }
     }
     /// It writes whenever it can.
     fn is_greedy(&self) -> bool {
@@ -179,39 +207,118 @@ pub struct Shares {
     pub parts: Vec<f64>,
     /// They are not known.
     pub estimated: bool,
+    /// The writers do not all run at the same time.
+    pub apart: bool,
 }
 
 /// Whether the claims are the same, but for their files.
 fn are_equal<'a>(mut claims: impl Iterator<Item = &'a Claim>) -> bool {
-    let first = claims.next();
-    claims.all(|claim| Some(claim) == first)
+    let first = claims.next().map(Claim::at_any_time);
+    claims.all(|claim| Some(claim.at_any_time()) == first)
+}
+/// Whether all run at the same time, as far as their options say.
+fn are_together<'a>(claims: impl Iterator<Item = &'a Claim>) -> bool {
+    let mut spans = claims.map(|claim| (claim.times.start, claim.times.length));
+    let first = spans.next();
+    spans.all(|span| Some(span) == first)
 }
 
 /// The share of each, which sum up to 1.
 pub(crate) fn shares(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> Shares {
-    let (rates, estimated) = rates(parts, speeds);
+    let Rates { rates, estimated, apart } = rates(parts, speeds);
     let sum: f64 = rates.iter().sum();
     let alike = 1.0 / parts.len().max(1) as f64;
     let share = |rate: &f64| if sum > 0.0 { rate / sum } else { alike };
-    Shares { parts: rates.iter().map(share).collect(), estimated }
+    Shares { parts: rates.iter().map(share).collect(), estimated, apart }
 }
 
-fn rates(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> (Vec<f64>, bool) {
-    if parts.iter().all(|p| p.claim.ends_by_amount()) {
-        return (parts.iter().map(|p| p.part * p.total).collect(), false);
+/// What each writes and trims, in any unit.
+struct Rates {
+    rates: Vec<f64>,
+    estimated: bool,
+    apart: bool,
+}
+
+fn rates(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> Rates {
+    let known = |of: &dyn Fn(&Part) -> f64, estimated| Rates {
+        rates: parts.iter().map(of).collect(),
+        estimated,
+        apart: false,
+    };
+    let claims = || parts.iter().map(|p| &p.claim);
+    if claims().all(Claim::ends_by_amount) {
+        return known(&|p| p.part * p.total, false);
     }
-    if parts.len() < 2 || are_equal(parts.iter().map(|p| &p.claim)) {
-        return (parts.iter().map(|p| p.part).collect(), false);
+    let together = are_together(claims());
+    if parts.len() < 2 || together && are_equal(claims()) {
+        return known(&|p| p.part, false);
     }
     // They do not share the drive, and how long each goes on is not known.
-    if parts.iter().any(|p| p.claim.waits) {
-        return (parts.iter().map(|p| p.part).collect(), true);
+    if claims().any(|claim| claim.waits) {
+        return known(&|p| p.part, true);
     }
-    if parts.iter().all(|p| p.claim.is_greedy()) {
-        let slots = |p: &Part| p.part * p.claim.slots * p.claim.bytes[WRITE];
-        return (parts.iter().map(slots).collect(), true);
+    if together && claims().all(Claim::is_greedy) {
+        return known(&|p| p.part * p.claim.slots * p.claim.bytes[WRITE], true);
     }
     let speeds = speeds();
+    if !together {
+        return in_a_run(parts, &speeds);
+    }
+    let (rates, estimated) = at_once(&parts.iter().collect::<Vec<_>>(), &speeds);
+    Rates { rates, estimated, apart: false }
+}
+
+/// What each writes and trims in a whole run: stretch by stretch, from one to the next at which a job begins or ends.
+fn in_a_run(parts: &[Part], speeds: &Speeds) -> Rates {
+    let mut done = vec![0.0; parts.len()];
+    let mut over = vec![false; parts.len()];
+    let (mut now, mut estimated) = (0.0, false);
+    let end = |p: &Part| p.claim.times.start + p.claim.times.length.unwrap_or(f64::INFINITY);
+    let amount = |p: &Part| match p.claim.times.amount {
+        Some(_) => p.part * p.total,
+        None => f64::INFINITY,
+    };
+    loop {
+        let runs = |&i: &usize| !over[i] && parts[i].claim.times.start <= now;
+        let here: Vec<usize> = (0..parts.len()).filter(runs).collect();
+        let starts = parts.iter().map(|p| p.claim.times.start).filter(|start| *start > now);
+        let next = starts.fold(f64::INFINITY, f64::min);
+        if here.is_empty() && next == f64::INFINITY {
+            break;
+        }
+        let running: Vec<&Part> = here.iter().map(|&i| &parts[i]).collect();
+        let (rates, guessed) = match running.is_empty() {
+            true => (Vec::new(), false),
+            false => at_once(&running, speeds),
+        };
+        estimated |= guessed;
+        let mut until = next;
+        for (&i, rate) in here.iter().zip(&rates) {
+            let by_amount = now + (amount(&parts[i]) - done[i]) / rate.max(1e-9);
+            until = until.min(end(&parts[i])).min(by_amount);
+        }
+        if until == f64::INFINITY {
+            // It goes on like this: what was before counts for nothing.
+            here.iter().zip(&rates).for_each(|(&i, rate)| done[i] = *rate);
+            (0..parts.len()).filter(|i| !here.contains(i)).for_each(|i| done[i] = 0.0);
+            break;
+        }
+        let mut all_end = false;
+        for (&i, rate) in here.iter().zip(&rates) {
+            done[i] += rate * (until - now);
+            over[i] = until >= end(&parts[i]) || done[i] >= amount(&parts[i]) * (1.0 - 1e-9);
+            all_end |= over[i] && parts[i].claim.times.exitall;
+        }
+        now = until;
+        if all_end {
+            break;
+        }
+    }
+    Rates { rates: done, estimated, apart: true }
+}
+
+/// Bytes a second that each writes and trims while all of them run, and whether that is estimated.
+fn at_once(parts: &[&Part], speeds: &Speeds) -> (Vec<f64>, bool) {
     let random = parts.iter().any(|p| p.claim.random && p.claim.mix[WRITE] > 0.0);
     // Bytes of these kinds that are done at these rates.
     let sum = |ios: &[f64], kinds: &[usize], of: &dyn Fn(&Claim) -> bool| -> f64 {
@@ -226,7 +333,7 @@ fn rates(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> (Vec<f64>, bool) {
         speeds.writes(random, if trimmed > 0.0 { written / (written + trimmed) } else { 1.0 })
     };
     let both = |ios: Vec<f64>| -> Vec<f64> {
-        let each = |(p, ios): (&Part, f64)| p.part * ios * p.claim.each(&[WRITE, TRIM]);
+        let each = |(p, ios): (&&Part, f64)| p.part * ios * p.claim.each(&[WRITE, TRIM]);
         parts.iter().zip(ios).map(each).collect()
     };
     let limits: Option<Vec<f64>> = parts.iter().map(|p| p.claim.limit).collect();
@@ -235,7 +342,7 @@ fn rates(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> (Vec<f64>, bool) {
     }
     // The longer a write takes the less is written: it takes as long as leaves what the drive can serve.
     let ios =
-        |write: f64| -> Vec<f64> { parts.iter().map(|p| p.claim.rate(&speeds, write)).collect() };
+        |write: f64| -> Vec<f64> { parts.iter().map(|p| p.claim.rate(speeds, write)).collect() };
     let (mut short, mut long) = (1e-9, 1e6);
     for _ in 0..200 {
         let middle = f64::sqrt(short * long);
@@ -252,7 +359,8 @@ fn rates(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> (Vec<f64>, bool) {
 /// drive have a part in it. Nothing where it is the same for all.
 pub(crate) fn key(claims: &[Claim], traces: bool) -> (String, bool) {
     let by_amount = claims.iter().filter(|claim| claim.ends_by_amount()).count();
-    if claims.len() < 2 || by_amount == 0 && are_equal(claims.iter()) && !traces {
+    let together = are_together(claims.iter());
+    if claims.len() < 2 || by_amount == 0 && together && are_equal(claims.iter()) && !traces {
         return (String::new(), false);
     }
     // Of several drives each may have some of the jobs alone, and those by their amounts.
@@ -263,13 +371,18 @@ pub(crate) fn key(claims: &[Claim], traces: bool) -> (String, bool) {
         let text = if whole { String::new() } else { format!("{amounts:?}") };
         return (format!("by amount {text}\n"), false);
     }
-    if claims.iter().all(Claim::is_greedy) && !traces {
+    if together && claims.iter().all(Claim::is_greedy) && !traces {
         let slots: Vec<f64> = claims.iter().map(|c| c.slots * c.bytes[WRITE]).collect();
         let least = slots.iter().copied().fold(f64::INFINITY, f64::min);
         let parts: Vec<f64> = slots.iter().map(|s| s / least).collect();
         return (format!("by slots {parts:?} {amounts:?}\n"), false);
     }
-    (format!("by speed {claims:?}\n"), true)
+    // How long they run together has no part in it.
+    let alike: Vec<Claim> = match together {
+        true => claims.iter().map(Claim::at_any_time).collect(),
+        false => claims.to_vec(),
+    };
+    (format!("by speed {alike:?}\n"), true)
 }
 
 /// Bytes a second that a job's own option lets it do of a kind.
@@ -315,10 +428,49 @@ mod tests {
     }
 
     fn of(text: &str) -> Shares {
-        let text = format!("[global]\nbs=4k\nioengine=libaio\ntime_based\nruntime=9\n{text}");
+        of_passes(&format!("time_based\nruntime=9\n{text}"))
+    }
+    /// A pass has 40 MiB.
+    fn of_passes(text: &str) -> Shares {
+        let text = format!("[global]\nbs=4k\nioengine=libaio\n{text}");
         let plan = parse_file("job", &text, &ParseOptions::default(), &mut NoEnv).unwrap();
-        let part = |job: &Job| Part { claim: Claim::of(job), part: 1.0, total: 0.0 };
+        let part = |job: &Job| {
+            let claim = Claim::of(job);
+            Part { total: claim.total(40 << 20), claim, part: 1.0 }
+        };
         shares(&plan.jobs.iter().map(part).collect::<Vec<_>>(), &speeds)
+    }
+
+    #[test]
+    fn jobs_that_run_at_different_times_share_what_a_run_writes() {
+        let rated = "rw=randwrite\nrate_iops=300\n";
+        for (jobs, first, estimated) in [
+            // 9 and 3 seconds at the same rate.
+            (format!("[a]\n{rated}[b]\n{rated}runtime=3\n"), 0.75, false),
+            (format!("[a]\n{rated}[b]\n{rated}runtime=3\nramp_time=2\n"), 9.0 / 14.0, false),
+            // When it begins is nothing to what it writes at its rate.
+            (format!("[a]\n{rated}[b]\n{rated}startdelay=5\n"), 0.5, false),
+            // 6 seconds alone and 3 in halves, of 9 and of 3.
+            ("[a]\nrw=randwrite\n[b]\nrw=randwrite\nruntime=3\n".into(), 7.5 / 9.0, true),
+            // 5 seconds alone, 4 in halves, and then the other alone for 5.
+            ("[a]\nrw=randwrite\n[b]\nrw=randwrite\nstartdelay=5\n".into(), 0.5, true),
+            // They never meet.
+            ("[a]\nrw=randwrite\n[b]\nrw=randwrite\nstartdelay=20\nruntime=3\n".into(), 0.75, true),
+            // The first ends the other.
+            (
+                "[a]\nrw=randwrite\nruntime=3\nexitall\n[b]\nrw=randwrite\nstartdelay=2\n".into(),
+                2.5 / 3.0,
+                true,
+            ),
+        ] {
+            let shares = of(&jobs);
+            assert!((shares.parts[0] - first).abs() < 1e-3, "{jobs}: {shares:?}");
+            assert_eq!((shares.estimated, shares.apart), (estimated, true), "{jobs}");
+        }
+        // One is over with its amount: 10,240 blocks at 5,000 a second beside another that goes on to 9 seconds.
+        let shares = of_passes("[a]\nrw=randwrite\n[b]\nrw=randwrite\ntime_based\nruntime=9\n");
+        assert!((shares.parts[0] - 10_240.0 / 90_000.0).abs() < 1e-3, "{shares:?}");
+        assert!(!of("[a]\nrw=randwrite\n[b]\nrw=randwrite\niodepth=8\n").apart);
     }
 
     #[test]

@@ -180,6 +180,7 @@ impl ThreadStats {
                 classes: Vec::new(),
                 options: plan.options.clone(),
                 error: 0,
+                failure: None,
                 total_errors: 0,
                 started: Time::ZERO,
                 finished: Time::ZERO,

@@ -506,6 +506,11 @@ impl Reader {
         };
         TraceError::new(&self.name, place, TraceFault::Request, message)
     }
+    /// The last line, if it has no line feed: the trace may have been cut there.
+    pub fn unended_line(&self) -> Option<u64> {
+        let [_, noted] = self.sink.tallies();
+        noted.iter().find(|t| t.reason == Reason::NoNewline).map(|t| t.first_line)
+    }
     /// What became of the lines so far.
     pub fn summary(&self) -> Summary {
         let [dropped, noted] = self.sink.tallies();

@@ -55,7 +55,7 @@ pub use executor::{
 pub use log::{BlockLog, BlockUse, LogFtl, LogPolicy};
 pub use order::Order;
 pub use orders::{
-    GcFloor, GcOrder, GcPolicy, GcReport, GcShape, Ordered, PARTS, SlcUse, space_owed,
+    GcFloor, GcOrder, GcPolicy, GcReport, GcShape, MapHeld, Ordered, PARTS, SlcUse, space_owed,
 };
 pub use saved::{LoadError, SavedIn, SavedOut, damaged};
 pub use split::{Newest, split};
@@ -570,6 +570,10 @@ pub trait Translation: Send {
     }
     /// None without a buffer in SLC mode.
     fn slc_use(&self) -> Option<SlcUse> {
+        None
+    }
+    /// None where the whole map is in memory.
+    fn map_held(&self) -> Option<MapHeld> {
         None
     }
     /// Where a sector's newest copy is or will be, and whether that unit is full and not programmed yet.

@@ -107,6 +107,15 @@ pub struct SlcUse {
     pub room: u64,
 }
 
+/// Pages of a map that memory holds a part of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MapHeld {
+    /// In memory.
+    pub pages: u64,
+    /// Of them those that changed since they were written to flash.
+    pub changed: u64,
+}
+
 /// An FTL in the drive whose collector takes orders.
 pub trait Ordered {
     /// From here on victims are chosen by orders; by the FTL only where users could get no space at all.

@@ -681,7 +681,7 @@ pub trait Watch {
     }
 }
 
-/// The jobs' shares of what ageing writes, where they are estimated.
+/// The jobs' shares of what ageing writes, where they are estimated or are those of jobs at different times.
 fn shares_note(bays: &[Bay]) -> Option<String> {
     /// Jobs that a note has room for.
     const MOST: usize = 8;
@@ -691,7 +691,7 @@ fn shares_note(bays: &[Bay]) -> Option<String> {
         let named = named.map(|(name, share)| format!("{name} {:.1}%", 100.0 * share));
         let more = if shares.len() > MOST { ", and others" } else { "" };
         let text = named.collect::<Vec<_>>().join(", ") + more;
-        (estimated && shares.len() > 1).then_some(text)
+        ((estimated || bay.sampler.is_apart()) && shares.len() > 1).then_some(text)
     };
     let all: Vec<_> = bays.iter().filter_map(|bay| Some((&bay.name, of(bay)?))).collect();
     let (_, first) = all.first()?;
@@ -702,6 +702,14 @@ fn shares_note(bays: &[Bay]) -> Option<String> {
             all.iter().map(of).collect::<Vec<_>>().join("; ")
         }
     };
+    if bays.iter().any(|bay| bay.sampler.is_apart()) {
+        return Some(format!(
+            "jobs that write do not all run at the same time (startdelay, runtime): ageing wrote and trimmed with \
+             their shares of a whole run, all the time, as after runs one after the other: {shares}. The drive is in \
+             the state of no one stretch of the run: for that of the time in which all write give them the same \
+             startdelay and runtime"
+        ));
+    }
     Some(format!(
         "the jobs' shares of what ageing wrote and trimmed are estimated from their rates, pauses, queue depths and block sizes: \
          {shares}"

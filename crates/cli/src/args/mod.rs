@@ -13,7 +13,9 @@ use help::{
     TUNE_HELP, flowing,
 };
 use run::size;
-pub use run::{AlignArg, CommonArgs, Format, ImageIoArg, PartArgs, ReplayArgs, RunArgs, StatsArg};
+pub use run::{
+    AlignArg, CommonArgs, Format, ImageIoArg, PartArgs, ReplayArgs, RunArgs, Shown, StatsArg,
+};
 pub use serve::{AttributeArgs, ImageCommand, RecordArgs, ServeArgs, TapeCommand};
 use std::path::PathBuf;
 pub use study::{

@@ -6,10 +6,12 @@ use crate::error::WordError;
 use crate::remark;
 use clap::builder::{ArgPredicate, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::time::Duration;
 use wordline::Scale;
 use wordline_fio::ValueError;
-use wordline_fio::units::Size;
+use wordline_fio::units::{Size, Unit};
 use wordline_frontend::{JobRun, Machine, Parts, Prepare, Settings, TraceReplay};
 use wordline_sim::Precondition;
 
@@ -77,6 +79,21 @@ pub struct PartArgs {
 }
 
 impl CommonArgs {
+    /// How progress shows on standard error; None if it does not.
+    pub fn progress(&self) -> Option<Shown> {
+        let terminal = std::io::stderr().is_terminal();
+        let shows = match self.eta {
+            EtaArg::Auto => terminal && !self.quiet,
+            EtaArg::Always => true,
+            EtaArg::Never => false,
+        };
+        let shown = match self.eta_newline {
+            Some(each) => Shown::Lines(each),
+            None if terminal => Shown::Drawn,
+            None => Shown::Lines(Duration::from_secs(1)),
+        };
+        shows.then_some(shown)
+    }
     /// The last --device counts, as scripts expect of options. That another one was given is told: it may be meant as
     /// a second drive.
     pub fn tell_overridden(&self) {
@@ -204,6 +221,23 @@ pub(super) fn memory(text: &str) -> Result<String, NoSize> {
     }
 }
 
+/// Of the wall clock, in fio's units.
+fn wall_time(text: &str) -> Result<Duration, NoWallTime> {
+    match u64::try_from(wordline_fio::units::number(text, Unit::Seconds)?) {
+        Ok(0) | Err(_) => Err(NoWallTime::Zero),
+        Ok(micros) => Ok(Duration::from_micros(micros)),
+    }
+}
+
+/// Why a text is no time of the wall clock.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoWallTime {
+    #[error("must be more than 0, as in 1s")]
+    Zero,
+    #[error(transparent)]
+    Value(#[from] ValueError),
+}
+
 pub(super) fn size(text: &str) -> Result<u64, NoSize> {
     match wordline_fio::units::size(text, 1024)? {
         Size::Bytes(bytes) => Ok(bytes),
@@ -296,6 +330,31 @@ pub struct CommonArgs {
     /// No progress and no notes on standard error; warnings stay
     #[arg(long, short, help_heading = "Results")]
     pub quiet: bool,
+    /// Progress on standard error: auto shows it on a terminal without --quiet, always also elsewhere (in lines, one a
+    /// second) and beside --quiet, never not at all
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto", help_heading = "Results")]
+    pub eta: EtaArg,
+    /// Progress in lines, where it shows: one each TIME of the wall clock, in seconds without a unit
+    #[arg(long, value_name = "TIME", value_parser = wall_time, help_heading = "Results")]
+    pub eta_newline: Option<Duration>,
+}
+
+/// How progress shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    /// In one place of a terminal, drawn again and again.
+    Drawn,
+    /// In lines, one each so long.
+    Lines(Duration),
+}
+
+/// When progress shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum EtaArg {
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 /// What is done with I/O that is not whole logical blocks of the drive.
@@ -335,6 +394,9 @@ pub struct RunArgs {
     /// Check the jobs and print them as one command line that gives the same result
     #[arg(long)]
     pub showcmd: bool,
+    /// Refuse jobs that write or trim, as fio's option does. No file of this machine is written to in any case
+    #[arg(long)]
+    pub readonly: bool,
     /// Refuse fio options that have no meaning here instead of naming them in a note
     #[arg(long)]
     pub strict: bool,

@@ -414,3 +414,39 @@ fn a_flush_holds_back_nothing_that_follows() {
         assert!(with < 1_000_000.0, "{stack}: {with} ns, and {without} ns without flushes");
     }
 }
+
+/// What may be missing of a trace stands above the numbers, with its place and what to do.
+#[test]
+fn a_trace_that_is_cut_is_told_above_the_numbers() {
+    let place = Place::new();
+    let text = "0,209416,8192,W,0.551706\n0,209400,8192,r,0.552206\n0,209400,8192,r,0.553206\n";
+    place.file("whole", text);
+    place.file("line", &text[..text.len() - 14]);
+    place.file("number", &text[..text.len() - 3]);
+    let mut records = blktrace();
+    records.truncate(records.len() - 7);
+    place.file("t.blktrace.0", records);
+    let mut packed = gzip(text.as_bytes());
+    packed.truncate(packed.len() - 12);
+    place.file("packed.gz", packed);
+    for (trace, status, says) in [
+        ("line --format spc", 2, "warning: line:3:"),
+        ("number --format spc", 0, "warning: number:3: this last line has no line feed"),
+        ("t.blktrace.0", 2, "warning: t.blktrace.0: record 2 at byte 48: the record is cut short"),
+        ("packed.gz --format spc", 2, "warning: packed.gz:"),
+    ] {
+        let done = place.run(&format!("replay {trace} --device intel-750-small"));
+        assert_eq!(done.status, status, "{trace}: {}", done.err);
+        let out = done.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (above, _) = out.split_once("replay: (groupid=0").expect("a report");
+        assert!(above.contains(says), "{trace}: {above}");
+        if status == 2 {
+            assert!(above.contains("requests before that"), "{trace}: {above}");
+        }
+        let json = place.run(&format!("replay {trace} {SMALL}"));
+        let warnings = json.json()["wordline"]["warnings"].to_string();
+        assert!(warnings.contains(says.trim_start_matches("warning: ")), "{warnings}");
+    }
+    let whole = place.run("replay whole --format spc --device intel-750-small").ok();
+    assert!(!whole.out.contains("line feed") && !whole.out.contains("before that"));
+}

@@ -685,3 +685,59 @@ fn the_parts_of_each_drives_cache_are_shown() {
         assert_eq!(out.lines().filter(|l| l.starts_with(&line)).count(), 2, "{out}");
     }
 }
+
+#[test]
+fn progress_shows_when_eta_says() {
+    let place = Place::new();
+    let job = "run --name=a --rw=randread --number_ios=200k --device z-ssd-small";
+    let plain = place.run(job).ok();
+    assert!(!plain.err.contains("simulated"), "no terminal: {}", plain.err);
+    for words in ["--eta=never", "--eta never", "--eta=auto", "--eta=never --eta-newline=1ms"] {
+        let done = place.run(&format!("{job} {words}")).ok();
+        assert_eq!((done.err, &done.out), (plain.err.clone(), &plain.out), "{words}");
+    }
+    for words in ["--eta=always --eta-newline=1ms", "--quiet --eta-newline=1ms --eta=always"] {
+        let done = place.run(&format!("{job} {words}")).ok();
+        assert_eq!(done.out, plain.out, "{words}");
+        let lines = |what: &str| done.err.lines().filter(|l| l.contains(what)).count();
+        assert!(lines(" simulated, ") > 3 && lines("filling the drive") == 1, "{}", done.err);
+        assert!(done.err.contains("events a second") && !done.err.contains('\r'), "{}", done.err);
+    }
+    // To go is told where the end is known.
+    let timed = job.replace("number_ios=200k", "runtime=3 --time_based");
+    let done = place.run(&format!("{timed} --eta=always --eta-newline=1ms")).ok();
+    assert!(done.err.contains(" of 3.000 s simulated, ") && done.err.contains(" s to go"));
+    for (words, says) in [
+        ("--eta=sometimes", "[possible values: auto, always, never]"),
+        ("--eta-newline=0", "must be more than 0, as in 1s"),
+        ("--eta-newline=1x", "1x"),
+    ] {
+        let done = place.run(&format!("{job} {words}"));
+        assert!(done.status == 2 && done.err.contains(says), "{words}: {}", done.err);
+    }
+}
+
+#[test]
+fn options_of_the_program_fio_have_a_remedy() {
+    let place = Place::new();
+    let job = "run --name=a --number_ios=10 --device z-ssd-small";
+    for (words, says) in [
+        ("--max-jobs=5", "leave it out"),
+        ("--warnings-fatal", "use --strict"),
+        ("--version", "wordline --version"),
+        ("--inflate-log=x", "not compressed"),
+        ("--minimal", "use --output-format=terse"),
+        ("--status-interval=1", "write_bw_log"),
+    ] {
+        let done = place.run(&format!("{job} {words}"));
+        let refused = done.err.contains("is not an option here: ");
+        assert!(done.status == 2 && refused && done.err.contains(says), "{words}: {}", done.err);
+    }
+    let reads = place.run(&format!("{job} --rw=randread --readonly")).ok();
+    assert_eq!(reads.out, place.run(&format!("{job} --rw=randread")).ok().out);
+    for rw in ["randwrite", "rw", "trim"] {
+        let done = place.run(&format!("{job} --rw={rw} --readonly"));
+        let says = "command line: job 'a' writes or trims, and --readonly is given";
+        assert!(done.status == 2 && done.err.contains(says), "{rw}: {}", done.err);
+    }
+}

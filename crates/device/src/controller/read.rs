@@ -476,7 +476,11 @@ impl Controller {
         }
         // The sectors are there, or lost; otherwise others of their reads are under way.
         if over {
+            let before = self.woken.len();
             self.filled(fill, lpn, sectors, ok, 1);
+            if self.woken.len() > before {
+                self.waited_for_read(ctx, before, key);
+            }
         }
         if cmd == NONE {
             return;
@@ -487,6 +491,23 @@ impl Controller {
             self.sectors_came(ctx, cmd, sectors);
         }
         self.part_done(ctx, cmd, Some(key));
+    }
+
+    /// Commands that were woken last, from this one on, waited for a flash read ahead of them, or for that of another
+    /// command. Those that wait for nothing else spent their time as that read did.
+    #[inline(never)]
+    fn waited_for_read(&mut self, ctx: &mut Ctx, first: usize, key: u32) {
+        let record = self.nand.record(key);
+        for i in first..self.woken.len() {
+            let cmd = self.woken[i].cmd;
+            let command = &self.commands[cmd];
+            let parts = self.woken.range(first..).filter(|woken| woken.cmd == cmd).count();
+            if command.stage == Stage::Flash && command.pending as usize == parts {
+                let io = command.sqe.io;
+                ctx.mark(io, Layer::Cache, command.waited_for, 0, record.submitted);
+                record.mark(&mut ctx.lives, io);
+            }
+        }
     }
 
     /// What is read in place of a read that failed.

@@ -49,6 +49,7 @@ pub fn thread(name: &str, number: u32) -> ThreadResult {
         steady: None,
         depth_search: None,
         lateness: None,
+        failure: None,
         generated: 0,
         served: 0,
     }

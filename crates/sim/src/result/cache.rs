@@ -7,6 +7,8 @@ use serde::Serialize;
 pub struct CacheUse {
     /// Sectors of reads that were there.
     pub read_hits: u64,
+    /// Sectors of reads that were on their way already, for another command or ahead.
+    pub read_joins: u64,
     /// Sectors of reads that were not.
     pub read_misses: u64,
     /// Sectors fetched ahead.
@@ -25,6 +27,7 @@ pub struct CacheUse {
 impl CacheUse {
     pub(super) fn add(&mut self, o: &CacheUse) {
         self.read_hits += o.read_hits;
+        self.read_joins += o.read_joins;
         self.read_misses += o.read_misses;
         self.read_ahead += o.read_ahead;
         self.read_ahead_used += o.read_ahead_used;

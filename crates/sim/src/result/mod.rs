@@ -81,6 +81,10 @@ pub enum RunError {
     /// The program gave up, and why.
     #[error("the program ended early: {0}")]
     Program(String),
+    /// One of its own options ended a job.
+    #[allow(missing_docs, reason = "the message names the fields")]
+    #[error("job '{name}' ended early: {why}")]
+    TooSlow { name: String, why: String },
     #[error(
         "job '{name}' failed, the first of its errors ({errors}) was: {first}{remedy}",
         first = std::io::Error::from_raw_os_error(*errno),
@@ -242,6 +246,9 @@ impl RunResult {
                 .map_or(0, |(_, count)| *count)
         };
         let first = self.threads.iter().find(|t| t.error != 0);
+        if let Some((name, why)) = first.and_then(|t| Some((&t.name, t.failure.as_ref()?))) {
+            return RunError::TooSlow { name: name.clone(), why: why.clone() };
+        }
         RunError::Job {
             name: first.map_or(String::new(), |t| t.name.clone()),
             errors: first.map_or(1, |t| t.total_errors.max(1)),

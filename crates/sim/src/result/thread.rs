@@ -184,6 +184,9 @@ pub struct ThreadResult {
     pub options: Vec<(String, String)>,
     /// The first error met, as a Unix error number; 0 is none.
     pub error: i32,
+    /// Why one of its own options ended it early: `rate_min`, `max_latency`, `latency_target`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Failed I/Os.
     pub total_errors: u64,
     /// When its statistics begin: after the ramp.

@@ -103,7 +103,7 @@ impl World {
                 ftl.obey();
             }
             ctx.add_drive(stamps);
-            let before = *ftl.counters();
+            let (before, map_held) = (*ftl.counters(), ftl.map_held());
             let of = &node.config;
             let in_device = match of.ftl.placement {
                 Placement::Host => {
@@ -142,6 +142,7 @@ impl World {
                 ageing,
                 unsteady,
                 uniform,
+                map_held: map_held.filter(|held| held.changed > 0),
                 course: Vec::new(),
                 keeps_buffer_alone: of.device.cache.as_ref().is_some_and(|c| !c.capacitor)
                     && of.ftl.keeps_buffer(),

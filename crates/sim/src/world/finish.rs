@@ -8,7 +8,7 @@ use crate::result::*;
 use crate::seat::DriveSeat;
 use crate::steady::Steady;
 use crate::thread::ThreadStats;
-use crate::{caution, classes, host};
+use crate::{caution, classes, drive, host};
 use wordline_app::Turnaround;
 use wordline_base::track::Track;
 use wordline_base::{Ddir, IdVec, IoId, SECTOR, Time, Tracks, Workload};
@@ -265,7 +265,7 @@ impl World {
             })
             .collect();
         let mut failed = false;
-        let mut rated: Vec<Rated> = Vec::new();
+        let (mut rated, mut unmet): (Vec<Rated>, Vec<String>) = Default::default();
         for (i, stats) in (0..).zip(&mut self.threads) {
             let t = &host.threads[used[i]];
             stats.set_counts(t);
@@ -278,7 +278,12 @@ impl World {
                         percentile: job.job().latency_percentile,
                         depth,
                     });
-                    if let Some(one) = Rated::new(job.job(), &stats.result) {
+                    let name = &job.job().name;
+                    let failed = job.failure();
+                    stats.result.failure = failed.map(String::from);
+                    unmet.extend(failed.map(|why| pace::ended_early(name, why)));
+                    unmet.extend(job.never_judged().map(|first| pace::never_judged(name, first)));
+                    if let Some(one) = Rated::new(job.job(), &stats.result, job.held_up()) {
                         match rated.iter_mut().find(|same| same.name == one.name) {
                             Some(same) => same.add(&one),
                             None => rated.push(one),
@@ -317,9 +322,12 @@ impl World {
             self.apps.iter().flat_map(|seat| seat.app.borrow().turnarounds()).collect();
         let iologs = self.iologs();
         let machine = self.machine(now, &host, generated);
-        let mut warnings: Vec<String> =
-            self.threads.iter().flat_map(|t| pace::replayed(&t.result)).collect();
+        let mut warnings: Vec<String> = self.traces().flat_map(caution::trace_ended).collect();
+        warnings.extend(self.threads.iter().flat_map(|t| pace::replayed(&t.result)));
+        unmet.dedup();
+        warnings.extend(unmet);
         warnings.extend(rated.iter().filter_map(Rated::warning));
+        warnings.extend(rated.iter().filter_map(Rated::not_open));
         warnings.extend(self.apps.iter().filter_map(|seat| {
             let app = seat.app.borrow();
             pace::overloaded(app.name(), seat.beside, &app.arrivals()?)
@@ -412,6 +420,16 @@ impl World {
                     d.name, floor.victims, floor.sectors
                 )
             })
+        }));
+        notes.extend(self.drives.iter().filter_map(|d| {
+            let held = d.map_held?;
+            Some(format!(
+                "{}: the run found the drive as its last writes left it: {}. Each is written when it gives way to \
+                 another (ftl.map_dirty_evictions), so that the first I/O elsewhere programs flash, reads among it. \
+                 An idle drive writes none of them (ftl.firmware.map_bytes)",
+                d.name,
+                drive::in_memory_alone(held)
+            ))
         }));
         notes.extend(self.drives.iter().filter_map(|d| {
             let r = d.controller.nand().reread().filter(|r| r.reads_done_again > 0)?;
