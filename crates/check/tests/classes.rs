@@ -361,6 +361,8 @@ fn the_attribute_may_follow_fio_s_priority_class() {
                  workload_attr={attr}\n"
             );
             let o = run("z-ssd-flashshare-small", "linux-libaio", &job, &["system=selectisr"]);
+            let useless = o.text().contains("prio, prioclass and cmdprio are in the logs");
+            assert_eq!(useless, attr != "prioclass", "{attr}: a note on the class");
             (o.result.machine.simulated_ns, o.result.threads[0].class)
         };
         assert_eq!(of("prioclass"), of(attribute), "prioclass={prioclass}");

@@ -3,6 +3,7 @@
 use crate::disks::{JobDisk, JobDisks};
 use crate::setup::{engine_name, engine_of, given, given_word};
 use wordline_base::{Span, Workload};
+use wordline_fio::job::WorkloadAttr;
 use wordline_fio::{Job, Plan, Size, job};
 use wordline_fs::FsKind;
 use wordline_host::{Engine, StackConfig};
@@ -40,11 +41,16 @@ fn beyond_the_end(job: &Job, drive_bytes: u64) -> Option<String> {
     }
 }
 
+/// The host or one of these drives goes by the attribute of an I/O.
+fn heeds_attribute(stack: &StackConfig, disks: &[JobDisk]) -> bool {
+    let on_host = stack.kernel && stack.flashshare.heeds_attribute();
+    on_host || disks.iter().any(|disk| disk.heeds.attribute)
+}
+
 /// Words of a job's class that nothing on this machine acts on.
 fn unheeded(job: &Job, stack: &StackConfig, disks: &[JobDisk]) -> Vec<String> {
     let by_queue = !stack.kernel && disks.iter().any(|disk| disk.heeds.queue);
-    let by_attribute = disks.iter().any(|disk| disk.heeds.attribute)
-        || stack.kernel && stack.flashshare.heeds_attribute();
+    let by_attribute = heeds_attribute(stack, disks);
     let mut all = Vec::new();
     // That a network ends it is told apart.
     let marked = job.workload() != Workload::None && stack.nbd.is_none();
@@ -167,7 +173,10 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
         }
         let scheduler = stack.nbd.as_ref().map_or(stack.scheduler, |nbd| nbd.scheduler);
         let heeds = scheduler.heeds_jobs() && !job.has_cmdprio();
-        if stack.kernel && !heeds && (job.prio.class != 0 || job.has_cmdprio()) {
+        let is_attribute = job.workload_attr == WorkloadAttr::Prioclass && !job.has_cmdprio();
+        let heeded = placed.as_ref().is_ok_and(|p| heeds_attribute(stack, &p.disks));
+        let by_class = heeds || is_attribute && heeded;
+        if stack.kernel && !by_class && (job.prio.class != 0 || job.has_cmdprio()) {
             say("prio, prioclass and cmdprio are in the logs and in the results by class. Nothing else acts on \
                  them here. The schedulers bfq and sfq heed a job's. With stack.kernel=false they choose \
                  the class of the job's queue"
