@@ -2,6 +2,7 @@
 //! without I/O.
 
 use serde_json::Value;
+use wordline_check::scenarios::programs;
 use wordline_check::{Age, Case, Outcome};
 use wordline_report::{JsonOptions, fio_json, fio_normal, fio_terse};
 
@@ -341,6 +342,81 @@ fn files_without_room_are_refused_in_the_jobs_words() {
             let (_, room) = told.split_once("Give it a size of ").expect("a remedy");
             let room = room.split_once(' ').expect("a number").0;
             assert_eq!(of(fs, &format!("size={room}\n")), None, "{fs}: it fits");
+        }
+    }
+}
+
+/// Milliseconds that a job's reads, writes and trims have taken, as fio tells them.
+fn times(outcome: &Outcome, job: usize) -> [u64; 3] {
+    let one = json(outcome, job);
+    ["read", "write", "trim"].map(|ddir| one[ddir]["runtime"].as_u64().unwrap())
+}
+
+/// fio's update_runtime: the clocks of all directions that moved bytes run until the job's loop is over.
+#[test]
+fn the_clock_of_a_sparse_job_runs_to_its_end() {
+    let of = |job: &str| times(&run(&format!("[a]\nbs=4k\nnorandommap\n{job}")), 0);
+    let timed = "time_based\nruntime=5\n";
+    for (job, expected) in [
+        ("rw=randwrite\nrate=4k\n", [0, 5_000, 0]),
+        ("rw=randrw\nrate_iops=3,1\n", [5_000, 5_000, 0]),
+        ("rw=randread\nrate_iops=1\nramp_time=1500ms\n", [5_000, 0, 0]),
+        ("rw=randread\nrate_iops=1\nrate_process=poisson\n", [5_000, 0, 0]),
+        // The pause after the last one is not cut.
+        ("rw=randread\nthinktime=700ms\n", [5_600, 0, 0]),
+        ("rw=randread\nthinktime=700ms\nioengine=pvsync2\n", [5_600, 0, 0]),
+        ("rw=randread\nthinktime=2s\nthinktime_blocks=1000\nthinktime_spin=1ms\n", [6_000, 0, 0]),
+    ] {
+        let is = of(&format!("{timed}{job}"));
+        let near = |(is, expected): (u64, u64)| is >= expected && is - expected <= expected / 80;
+        assert!(is.into_iter().zip(expected).all(near), "{job}: {is:?} ms, not {expected:?}");
+    }
+    // By size it ends with its last I/O, the third after 2 s; by a pause after it, with that.
+    let job = "rw=randwrite\nrate=4k\nsize=12k\n";
+    assert_eq!(of(job)[1], 2_001);
+    assert!(
+        (2_700..2_705)
+            .contains(&of(&format!("{job}thinktime=700ms\nrate_ignore_thinktime=0\n"))[1])
+    );
+}
+
+/// Writes stop where reading back begins, and reads begin there.
+#[test]
+fn reading_back_is_the_time_of_reads_alone() {
+    let job = "[a]\nrw=write\nbs=4k\nsize=40k\nrate_iops=5\nverify=crc32c\n";
+    let [read, write, _] = times(&run(job), 0);
+    assert!((1_800..1_805).contains(&write), "{write} ms");
+    assert!(read < 20, "{read} ms");
+}
+
+/// A rate's sleep ends with the runtime, and so the next job begins then.
+#[test]
+fn a_rate_does_not_hold_up_the_job_behind_the_wall() {
+    for process in ["linear", "poisson"] {
+        let first =
+            format!("[a]\nrw=randread\nbs=4k\nrate=1k\nrate_process={process}\nruntime=3\n");
+        let outcome = run(&format!("{first}[b]\nstonewall\nrw=randread\nbs=4k\nnumber_ios=1\n"));
+        let end = outcome.result.machine.simulated_ns / 1_000_000;
+        assert_eq!(end, 3_000, "{process}");
+    }
+}
+
+/// A program's background threads do I/O now and then; their rates are of the time that the program is measured in.
+#[test]
+fn all_roles_of_a_program_have_its_time() {
+    for case in programs() {
+        let outcome = case.run().unwrap();
+        let app = outcome.result.app.as_ref().unwrap();
+        for thread in &outcome.result.threads {
+            for dir in thread.dirs.iter().filter(|dir| dir.total_ios > 0) {
+                assert!(
+                    dir.runtime >= app.runtime,
+                    "{}: {} of {}",
+                    thread.name,
+                    dir.runtime,
+                    app.runtime
+                );
+            }
         }
     }
 }

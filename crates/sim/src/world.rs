@@ -609,16 +609,6 @@ impl World {
             class: f.class,
             elsewhere,
         });
-        if sync == SyncOf::End
-            && f.ok
-            && stats.counts(f.completed)
-            && let Some(AnySource::Job(job)) = seat.host.source(f.thread)
-        {
-            let rw = job.job().rw;
-            let has = [rw.reads(), rw.writes(), rw.trims()];
-            let without = |d: Ddir| has[d as usize].then(|| job.time_without(d, f.completed));
-            stats.synced(f.completed, Ddir::RW.map(without));
-        }
         if restarts {
             stats.restart(f.completed);
         }
@@ -670,6 +660,7 @@ impl World {
         }
         self.running -= 1;
         let now = self.ctx.now;
+        self.over(thread, now);
         let (host, number) = self.places[thread];
         let failed = match self.hosts[host].host.source(number) {
             Some(AnySource::Cpu(cpu)) => {
@@ -704,6 +695,25 @@ impl World {
         self.end_with_io();
         self.end_beside();
         self.start_waiting();
+    }
+
+    /// The clocks of a thread's directions stop: it has ended, or the run has before it.
+    pub(super) fn over(&mut self, thread: ThreadId, now: Time) {
+        let last = self.threads[thread].last();
+        let (at, elsewhere) = match self.source(thread) {
+            Some(AnySource::Job(job)) => {
+                let at = job.over_at(now);
+                (at, Ddir::RW.map(|ddir| job.time_without(ddir, at)))
+            }
+            // With its last request, as fio's; a run that is cut short, with that.
+            Some(AnySource::Trace(_)) if self.ended[thread] && !self.stopped => {
+                (last, [Span::ZERO; 3])
+            }
+            // All threads of a program have the time of its operations.
+            Some(AnySource::App(app)) => (app.app().borrow().measured_until(), [Span::ZERO; 3]),
+            _ => (now, [Span::ZERO; 3]),
+        };
+        self.threads[thread].over(at, elsewhere);
     }
 
     /// Programs beside others end once these have ended.

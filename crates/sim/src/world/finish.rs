@@ -264,6 +264,11 @@ impl World {
                 first + t as usize
             })
             .collect();
+        for t in 0..self.places.count() {
+            if !self.ended[t] || matches!(self.source(t), Some(AnySource::App(_))) {
+                self.over(t, now);
+            }
+        }
         let mut failed = false;
         let mut rated: Vec<Rated> = Vec::new();
         for (i, stats) in (0..).zip(&mut self.threads) {
