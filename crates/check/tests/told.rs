@@ -2,6 +2,7 @@
 //! without I/O.
 
 use serde_json::Value;
+use wordline_base::Ddir;
 use wordline_check::scenarios::programs;
 use wordline_check::{Age, Case, Outcome};
 use wordline_report::{JsonOptions, fio_json, fio_normal, fio_terse};
@@ -419,4 +420,29 @@ fn all_roles_of_a_program_have_its_time() {
             }
         }
     }
+}
+
+/// ENOSPC is fill_device's normal end (do_io, break_on_this_error), and else the error of the job.
+#[test]
+fn a_job_fills_the_file_system_and_ends() {
+    for (fs, more) in [
+        ("ext4", "direct=1\nnumjobs=2\n"),
+        ("ext4", "ioengine=libaio\niodepth=4\n"),
+        ("xfs", "ioengine=libaio\niodepth=4\ndirect=1\ncontinue_on_error=all\n"),
+    ] {
+        let job =
+            format!("[a]\nioengine=psync\nrw=write\nbs=1m\nfallocate=none\nfill_device=1\n{more}");
+        let case = Case::new("z-ssd-small", &job).fs(fs).set("nand.blocks=32");
+        let outcome = case.run().unwrap();
+        outcome.result.verdict().unwrap_or_else(|e| panic!("{fs}, {more}: {e}"));
+        let threads = &outcome.result.threads;
+        assert!(threads.iter().all(|t| (t.error, t.total_errors) == (0, 0)), "{fs}, {more}");
+        let written: u64 = threads.iter().map(|t| t.dirs[Ddir::Write as usize].io_bytes).sum();
+        assert!(written > 2_700 << 20, "{fs}, {more}: {written} bytes");
+    }
+    let job = "[a]\nioengine=psync\nrw=write\nbs=1m\nsize=4g\nfallocate=none\ndirect=1\n";
+    let outcome = Case::new("z-ssd-small", job).fs("ext4").set("nand.blocks=32").run();
+    let told = outcome.unwrap().result.verdict().unwrap_err().to_string();
+    assert!(told.contains("os error 28"), "{told}");
+    assert!(told.contains("the file system is full"), "{told}");
 }

@@ -246,6 +246,12 @@ impl JobSource {
         }
     }
 
+    /// An I/O found no room. With `fill_device` that ends the job, whatever `continue_on_error` says, and is no error.
+    pub fn fills(&mut self) -> bool {
+        self.ended |= self.job.fill_device;
+        self.job.fill_device
+    }
+
     /// When its work was over, `now` if it goes on. A pause after the last I/O is part of it; closing files is not.
     pub fn over_at(&self, now: Time) -> Time {
         self.found_end.map_or(now, |end| end.max(self.back))

@@ -345,8 +345,13 @@ impl ThreadStats {
         }
     }
 
-    /// The thread's work ends at `at`: fio stops the clocks of all directions with I/O then. `elsewhere`: their times in
-    /// phases without I/O of them.
+    /// An I/O found no room, which ends the job as it is to end: fio counts no error, and no I/O.
+    pub fn filled(&mut self) {
+        self.result.served += 1;
+    }
+
+    /// The thread's work ends at `at`: fio stops the clocks of all directions with I/O then. `elsewhere`: their times
+    /// in phases without I/O of them.
     pub fn over(&mut self, at: Time, elsewhere: [Span; 3]) {
         let time = at.0.saturating_sub(self.ramp_end.0);
         self.over = elsewhere.map(|span| Span(time.saturating_sub(span.0)));

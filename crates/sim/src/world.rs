@@ -584,9 +584,11 @@ impl World {
         self.served += 1;
         let error = if f.ok { 0 } else { self.error_of(h, f) };
         let seat = &mut self.hosts[h];
+        let mut fills = false;
         let (sync, elsewhere, restarts) = match seat.host.source_mut(f.thread) {
             Some(AnySource::Job(job)) => {
                 let sync = if f.ddir.is_sync() { job.take_sync() } else { SyncOf::Job };
+                fills = error == ENOSPC && job.fills();
                 (sync, job.time_without(f.ddir, f.completed), job.take_restart())
             }
             _ => (SyncOf::Job, Span::ZERO, false),
@@ -597,7 +599,7 @@ impl World {
         if stats.counts(f.completed) && stats.take_ramp() {
             stats.counted_before(counts_of(&seat.host, f.thread, self.ctx.now));
         }
-        stats.add(&Sample {
+        let sample = Sample {
             ddir: f.ddir,
             offset: f.offset,
             len: f.len,
@@ -608,7 +610,12 @@ impl World {
             sync,
             class: f.class,
             elsewhere,
-        });
+        };
+        if fills {
+            stats.filled();
+        } else {
+            stats.add(&sample);
+        }
         if restarts {
             stats.restart(f.completed);
         }
