@@ -2,6 +2,7 @@
 //! without I/O.
 
 use serde_json::Value;
+use wordline::Level;
 use wordline_base::Ddir;
 use wordline_check::scenarios::programs;
 use wordline_check::{Age, Case, Outcome};
@@ -445,4 +446,25 @@ fn a_job_fills_the_file_system_and_ends() {
     let told = outcome.unwrap().result.verdict().unwrap_err().to_string();
     assert!(told.contains("os error 28"), "{told}");
     assert!(told.contains("the file system is full"), "{told}");
+}
+
+/// filecreate and its like count the bytes of their files and write none.
+#[test]
+fn files_that_are_only_made_leave_nothing_in_the_page_cache() {
+    let job = "[a]\nioengine=filecreate\nrw=write\nfallocate=none\nnrfiles=500\nfilesize=64k\nopenfiles=1\n";
+    let outcome = Case::new("z-ssd-small", job).fs("ext4").run().unwrap();
+    let told = outcome.result.warnings.iter().find(|text| text.contains("did not reach the drive"));
+    assert_eq!(told, None);
+}
+
+#[test]
+fn the_write_hole_is_told_to_those_who_write() {
+    let of = |rw: &str| {
+        let job = format!("[a]\nrw={rw}\nbs=4k\nnumber_ios=50\n");
+        let case = Case::new("z-ssd-small", &job).array(Level::Raid5, 3).age(Age::Filled);
+        let outcome = case.run().unwrap();
+        outcome.result.warnings.iter().any(|text| text.contains("write hole"))
+    };
+    assert!(of("randwrite"));
+    assert!(!of("randread"));
 }
