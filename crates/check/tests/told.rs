@@ -468,3 +468,36 @@ fn the_write_hole_is_told_to_those_who_write() {
     assert!(of("randwrite"));
     assert!(!of("randread"));
 }
+
+/// fio 3.33 with unified_rw_reporting=both: each direction, and all of them as one.
+#[test]
+fn directions_are_told_apart_and_as_one() {
+    let job = "[a]\nrw=randrw\nbs=4k\nnorandommap\nnumber_ios=300\nunified_rw_reporting=";
+    let [both, second, mixed, none] =
+        ["both", "2", "mixed", "none"].map(|word| run(&format!("{job}{word}\n")));
+    let one = json(&both, 0);
+    let ios = |ddir: &str| one[ddir]["total_ios"].as_u64().unwrap();
+    assert_eq!((ios("read") + ios("write"), ios("trim")), (300, 0));
+    // The share is of the group's reads, which are not apart with `mixed`.
+    let all = |outcome: &Outcome| {
+        let mut all = json(outcome, 0)["mixed"].clone();
+        all.as_object_mut().unwrap().remove("bw_agg");
+        all
+    };
+    assert_eq!(all(&both), all(&mixed));
+    assert_eq!(all(&both), all(&second));
+    assert_eq!(one["write"], json(&none, 0)["write"]);
+    assert_eq!(one["sync"], json(&none, 0)["sync"]);
+    let lines = |outcome: &Outcome, words: &str| fio_normal(&outcome.result).matches(words).count();
+    for (words, in_both, in_mixed) in [
+        ("  read: IOPS", 1, 0),
+        ("  mixed: IOPS", 1, 1),
+        ("  WRITE: bw", 1, 0),
+        ("  MIXED: bw", 1, 1),
+    ] {
+        assert_eq!((lines(&both, words), lines(&mixed, words)), (in_both, in_mixed), "{words}");
+    }
+    let fields = |outcome: &Outcome| fio_terse(&outcome.result).matches(';').count();
+    // A direction has as many fields as the one that `mixed` leaves out.
+    assert_eq!(fields(&both) - fields(&none), fields(&none) - fields(&mixed));
+}
