@@ -97,6 +97,9 @@ impl Ops {
             self.last = self.last.max(now);
         }
     }
+    pub fn last(&self) -> Time {
+        self.last
+    }
     pub fn report(&self, name: &str) -> Report {
         Report {
             name: name.into(),

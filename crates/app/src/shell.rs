@@ -464,6 +464,11 @@ impl App {
         self.shell.wakes.pop_front()
     }
 
+    /// When the last operation of its report was over.
+    pub fn measured_until(&self) -> Time {
+        self.shell.ops.last()
+    }
+
     /// What came of it so far.
     pub fn report(&self) -> Report {
         let mut report = self.shell.ops.report(&self.name);

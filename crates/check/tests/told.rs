@@ -2,6 +2,9 @@
 //! without I/O.
 
 use serde_json::Value;
+use wordline::Level;
+use wordline_base::Ddir;
+use wordline_check::scenarios::programs;
 use wordline_check::{Age, Case, Outcome};
 use wordline_report::{JsonOptions, fio_json, fio_normal, fio_terse};
 
@@ -487,4 +490,158 @@ fn writers_at_different_times_are_told() {
         "{told}"
     );
     assert!(of("startdelay=10ms").expect("later").contains(": a 50.0%, b 50.0%."));
+}
+
+/// Milliseconds that a job's reads, writes and trims have taken, as fio tells them.
+fn times(outcome: &Outcome, job: usize) -> [u64; 3] {
+    let one = json(outcome, job);
+    ["read", "write", "trim"].map(|ddir| one[ddir]["runtime"].as_u64().unwrap())
+}
+
+/// fio's update_runtime: the clocks of all directions that moved bytes run until the job's loop is over.
+#[test]
+fn the_clock_of_a_sparse_job_runs_to_its_end() {
+    let of = |job: &str| times(&run(&format!("[a]\nbs=4k\nnorandommap\n{job}")), 0);
+    let timed = "time_based\nruntime=5\n";
+    for (job, expected) in [
+        ("rw=randwrite\nrate=4k\n", [0, 5_000, 0]),
+        ("rw=randrw\nrate_iops=3,1\n", [5_000, 5_000, 0]),
+        ("rw=randread\nrate_iops=1\nramp_time=1500ms\n", [5_000, 0, 0]),
+        ("rw=randread\nrate_iops=1\nrate_process=poisson\n", [5_000, 0, 0]),
+        // The pause after the last one is not cut.
+        ("rw=randread\nthinktime=700ms\n", [5_600, 0, 0]),
+        ("rw=randread\nthinktime=700ms\nioengine=pvsync2\n", [5_600, 0, 0]),
+        ("rw=randread\nthinktime=2s\nthinktime_blocks=1000\nthinktime_spin=1ms\n", [6_000, 0, 0]),
+    ] {
+        let is = of(&format!("{timed}{job}"));
+        let near = |(is, expected): (u64, u64)| is >= expected && is - expected <= expected / 80;
+        assert!(is.into_iter().zip(expected).all(near), "{job}: {is:?} ms, not {expected:?}");
+    }
+    // By size it ends with its last I/O, the third after 2 s; by a pause after it, with that.
+    let job = "rw=randwrite\nrate=4k\nsize=12k\n";
+    assert_eq!(of(job)[1], 2_001);
+    assert!(
+        (2_700..2_705)
+            .contains(&of(&format!("{job}thinktime=700ms\nrate_ignore_thinktime=0\n"))[1])
+    );
+}
+
+/// Writes stop where reading back begins, and reads begin there.
+#[test]
+fn reading_back_is_the_time_of_reads_alone() {
+    let job = "[a]\nrw=write\nbs=4k\nsize=40k\nrate_iops=5\nverify=crc32c\n";
+    let [read, write, _] = times(&run(job), 0);
+    assert!((1_800..1_805).contains(&write), "{write} ms");
+    assert!(read < 20, "{read} ms");
+}
+
+/// A rate's sleep ends with the runtime, and so the next job begins then.
+#[test]
+fn a_rate_does_not_hold_up_the_job_behind_the_wall() {
+    for process in ["linear", "poisson"] {
+        let first =
+            format!("[a]\nrw=randread\nbs=4k\nrate=1k\nrate_process={process}\nruntime=3\n");
+        let outcome = run(&format!("{first}[b]\nstonewall\nrw=randread\nbs=4k\nnumber_ios=1\n"));
+        let end = outcome.result.machine.simulated_ns / 1_000_000;
+        assert_eq!(end, 3_000, "{process}");
+    }
+}
+
+/// A program's background threads do I/O now and then; their rates are of the time that the program is measured in.
+#[test]
+fn all_roles_of_a_program_have_its_time() {
+    for case in programs() {
+        let outcome = case.run().unwrap();
+        let app = outcome.result.app.as_ref().unwrap();
+        for thread in &outcome.result.threads {
+            for dir in thread.dirs.iter().filter(|dir| dir.total_ios > 0) {
+                assert!(
+                    dir.runtime >= app.runtime,
+                    "{}: {} of {}",
+                    thread.name,
+                    dir.runtime,
+                    app.runtime
+                );
+            }
+        }
+    }
+}
+
+/// ENOSPC is fill_device's normal end (do_io, break_on_this_error), and else the error of the job.
+#[test]
+fn a_job_fills_the_file_system_and_ends() {
+    for (fs, more) in [
+        ("ext4", "direct=1\nnumjobs=2\n"),
+        ("ext4", "ioengine=libaio\niodepth=4\n"),
+        ("xfs", "ioengine=libaio\niodepth=4\ndirect=1\ncontinue_on_error=all\n"),
+    ] {
+        let job =
+            format!("[a]\nioengine=psync\nrw=write\nbs=1m\nfallocate=none\nfill_device=1\n{more}");
+        let case = Case::new("z-ssd-small", &job).fs(fs).set("nand.blocks=32");
+        let outcome = case.run().unwrap();
+        outcome.result.verdict().unwrap_or_else(|e| panic!("{fs}, {more}: {e}"));
+        let threads = &outcome.result.threads;
+        assert!(threads.iter().all(|t| (t.error, t.total_errors) == (0, 0)), "{fs}, {more}");
+        let written: u64 = threads.iter().map(|t| t.dirs[Ddir::Write as usize].io_bytes).sum();
+        assert!(written > 2_700 << 20, "{fs}, {more}: {written} bytes");
+    }
+    let job = "[a]\nioengine=psync\nrw=write\nbs=1m\nsize=4g\nfallocate=none\ndirect=1\n";
+    let outcome = Case::new("z-ssd-small", job).fs("ext4").set("nand.blocks=32").run();
+    let told = outcome.unwrap().result.verdict().unwrap_err().to_string();
+    assert!(told.contains("os error 28"), "{told}");
+    assert!(told.contains("the file system is full"), "{told}");
+}
+
+/// filecreate and its like count the bytes of their files and write none.
+#[test]
+fn files_that_are_only_made_leave_nothing_in_the_page_cache() {
+    let job = "[a]\nioengine=filecreate\nrw=write\nfallocate=none\nnrfiles=500\nfilesize=64k\nopenfiles=1\n";
+    let outcome = Case::new("z-ssd-small", job).fs("ext4").run().unwrap();
+    let told = outcome.result.warnings.iter().find(|text| text.contains("did not reach the drive"));
+    assert_eq!(told, None);
+}
+
+#[test]
+fn the_write_hole_is_told_to_those_who_write() {
+    let of = |rw: &str| {
+        let job = format!("[a]\nrw={rw}\nbs=4k\nnumber_ios=50\n");
+        let case = Case::new("z-ssd-small", &job).array(Level::Raid5, 3).age(Age::Filled);
+        let outcome = case.run().unwrap();
+        outcome.result.warnings.iter().any(|text| text.contains("write hole"))
+    };
+    assert!(of("randwrite"));
+    assert!(!of("randread"));
+}
+
+/// fio 3.33 with unified_rw_reporting=both: each direction, and all of them as one.
+#[test]
+fn directions_are_told_apart_and_as_one() {
+    let job = "[a]\nrw=randrw\nbs=4k\nnorandommap\nnumber_ios=300\nunified_rw_reporting=";
+    let [both, second, mixed, none] =
+        ["both", "2", "mixed", "none"].map(|word| run(&format!("{job}{word}\n")));
+    let one = json(&both, 0);
+    let ios = |ddir: &str| one[ddir]["total_ios"].as_u64().unwrap();
+    assert_eq!((ios("read") + ios("write"), ios("trim")), (300, 0));
+    // The share is of the group's reads, which are not apart with `mixed`.
+    let all = |outcome: &Outcome| {
+        let mut all = json(outcome, 0)["mixed"].clone();
+        all.as_object_mut().unwrap().remove("bw_agg");
+        all
+    };
+    assert_eq!(all(&both), all(&mixed));
+    assert_eq!(all(&both), all(&second));
+    assert_eq!(one["write"], json(&none, 0)["write"]);
+    assert_eq!(one["sync"], json(&none, 0)["sync"]);
+    let lines = |outcome: &Outcome, words: &str| fio_normal(&outcome.result).matches(words).count();
+    for (words, in_both, in_mixed) in [
+        ("  read: IOPS", 1, 0),
+        ("  mixed: IOPS", 1, 1),
+        ("  WRITE: bw", 1, 0),
+        ("  MIXED: bw", 1, 1),
+    ] {
+        assert_eq!((lines(&both, words), lines(&mixed, words)), (in_both, in_mixed), "{words}");
+    }
+    let fields = |outcome: &Outcome| fio_terse(&outcome.result).matches(';').count();
+    // A direction has as many fields as the one that `mixed` leaves out.
+    assert_eq!(fields(&both) - fields(&none), fields(&none) - fields(&mixed));
 }

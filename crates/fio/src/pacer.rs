@@ -100,8 +100,6 @@ pub struct Pacer {
     issued_bytes: [u64; 3],
     /// What microseconds count from.
     epoch: Time,
-    /// When the job is over; 0: never.
-    runtime_us: u64,
     /// An I/O whose time has not come.
     held: Option<Held>,
 
@@ -202,7 +200,6 @@ impl Pacer {
             last_us: [0; 3],
             issued_bytes: [0; 3],
             epoch: now,
-            runtime_us: job.runtime.0 / 1_000,
             held: None,
             thinktime_us: job.thinktime.0 / 1_000,
             spin_us: job.thinktime_spin.0 / 1_000,
@@ -422,13 +419,9 @@ impl Pacer {
         self.unchecked = None;
         // fio remembers the count from before the queue drained.
         self.thought_at_blocks = blocks;
-        let left = match self.runtime_us {
-            0 => u64::MAX,
-            runtime => runtime.saturating_sub(self.us(now)),
-        };
-        let spin = self.spin_us.min(left);
-        let sleep = self.thinktime_us.saturating_sub(spin).min(left - spin);
-        let total = spin.saturating_add(sleep);
+        // fio 3.33 does not cut it at the end of the runtime.
+        let spin = self.spin_us;
+        let total = spin.max(self.thinktime_us);
         let until = after(now, total);
         self.thought_at = until;
         if self.ignore_thinktime {

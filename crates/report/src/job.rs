@@ -58,6 +58,8 @@ pub struct Job<'a> {
     pub members: u32,
     /// All directions counted in the first, under the name "mixed".
     pub mixed: bool,
+    /// With directions apart, all of them as one beside them.
+    pub unified: Option<Box<Job<'a>>>,
     pub dirs: [DirResult; 3],
     /// By direction and priority, in fio's order: completion latency, or total latency with
     /// `lat_percentiles`.
@@ -117,7 +119,25 @@ impl GroupDir {
 pub struct Group {
     pub id: u32,
     pub mixed: bool,
+    /// A line of all directions is beside those of each.
+    pub both: bool,
     pub dirs: [GroupDir; 3],
+}
+
+impl Group {
+    /// All directions: fio adds their bandwidths up, and takes the extremes of theirs.
+    pub fn unified(&self) -> GroupDir {
+        let with = self.dirs.iter().filter(|dir| dir.max_run_ns > 0).copied();
+        let add = |a: GroupDir, b: GroupDir| GroupDir {
+            io_bytes: a.io_bytes.saturating_add(b.io_bytes),
+            rate: a.rate.saturating_add(b.rate),
+            min_rate: a.min_rate.min(b.min_rate),
+            max_rate: a.max_rate.max(b.max_rate),
+            min_run_ns: a.min_run_ns.min(b.min_run_ns),
+            max_run_ns: a.max_run_ns.max(b.max_run_ns),
+        };
+        with.reduce(add).unwrap_or_default()
+    }
 }
 
 /// Bandwidths and rates of threads that run side by side add up.
@@ -171,6 +191,13 @@ fn option<'a>(result: &'a RunResult, thread: &'a ThreadResult, name: &str) -> Op
     find(&thread.options).or_else(|| find(&result.global_options))
 }
 
+/// Whether all directions are reported as one, and whether beside each of them.
+pub fn unified(result: &RunResult, thread: &ThreadResult) -> (bool, bool) {
+    let written = option(result, thread, "unified_rw_reporting").map(str::trim);
+    let both = thread.unified_rw_reporting && matches!(written, Some("both" | "2"));
+    (thread.unified_rw_reporting && !both, both)
+}
+
 /// fio shows as many decimals as the longest percentage has as written.
 fn precision(written: Option<&str>, list: &[f64]) -> usize {
     let decimals = |text: &str| text.split_once('.').map_or(0, |(_, d)| d.trim().len());
@@ -183,14 +210,21 @@ fn precision(written: Option<&str>, list: &[f64]) -> usize {
 
 impl<'a> Job<'a> {
     /// fio's first member gives the name and what is fixed for a group.
-    fn new(thread: &'a ThreadResult) -> Job<'a> {
+    fn new(result: &RunResult, thread: &'a ThreadResult) -> Job<'a> {
+        let (mixed, both) = unified(result, thread);
+        let all = || Job { mixed: true, ..Job::empty(thread) };
+        Job { mixed, unified: both.then(all).map(Box::new), ..Job::empty(thread) }
+    }
+
+    fn empty(thread: &'a ThreadResult) -> Job<'a> {
         Job {
             name: &thread.name,
             description: thread.description.as_deref().unwrap_or(""),
             group: thread.group,
             number: thread.number,
             members: 0,
-            mixed: thread.unified_rw_reporting,
+            mixed: false,
+            unified: None,
             dirs: Default::default(),
             prios: Default::default(),
             sync: Histogram::new(),
@@ -222,6 +256,9 @@ impl<'a> Job<'a> {
 
     /// Counts are summed; of settings, fio's last member wins.
     fn add(&mut self, result: &'a RunResult, thread: &'a ThreadResult) {
+        if let Some(all) = &mut self.unified {
+            all.add(result, thread);
+        }
         self.members += 1;
         for (i, dir) in thread.dirs.iter().enumerate() {
             let to = if self.mixed { 0 } else { i };
@@ -347,7 +384,7 @@ pub fn jobs(result: &RunResult) -> Vec<Job<'_>> {
     let mut last = None;
     for thread in result.threads.iter().filter(|thread| thread.reported) {
         if !thread.group_reporting || last != Some(thread.group) || jobs.is_empty() {
-            jobs.push(Job::new(thread));
+            jobs.push(Job::new(result, thread));
         }
         last = Some(thread.group);
         let job = jobs.last_mut().expect("pushed above if there was none");
@@ -363,13 +400,15 @@ pub fn groups(jobs: &[Job]) -> Vec<Group> {
         let at = match groups.binary_search_by_key(&job.group, |g| g.id) {
             Ok(at) => at,
             Err(at) => {
-                let new = Group { id: job.group, mixed: false, dirs: Default::default() };
+                let dirs = Default::default();
+                let new = Group { id: job.group, mixed: false, both: false, dirs };
                 groups.insert(at, new);
                 at
             }
         };
         let group = &mut groups[at];
         group.mixed |= job.mixed;
+        group.both |= job.unified.is_some();
         for (to, dir) in group.dirs.iter_mut().zip(&job.dirs) {
             let run = dir.runtime.0;
             if run == 0 {

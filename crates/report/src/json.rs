@@ -257,6 +257,9 @@ fn job_object(job: &Job, dirs: &[GroupDir; 3], elapsed: u64, plus: bool) -> Obje
         sync.put("lat_ns", latency(&job.sync, list, plus));
         o.put("sync", sync);
     }
+    if let Some(all) = &job.unified {
+        o.put("mixed", direction(all, 0, &dirs[0], plus));
+    }
     o.put("job_runtime", int(job.run_ms));
     o.put("usr_cpu", float(job.cpu(job.user)));
     o.put("sys_cpu", float(job.cpu(job.system)));

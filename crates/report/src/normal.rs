@@ -155,6 +155,10 @@ fn job_block(out: &mut String, job: &Job, group: &Group) {
     for (i, group) in group.dirs.iter().enumerate() {
         direction(out, job, i, group);
     }
+    if let Some(all) = &job.unified {
+        // fio takes the share of the group's reads.
+        direction(out, all, 0, &group.dirs[0]);
+    }
     latency_shares(out, job);
     if !job.sync.is_empty() {
         out.push_str("  fsync/fdatasync/sync_file_range:\n");
@@ -198,11 +202,15 @@ fn job_block(out: &mut String, job: &Job, group: &Group) {
 
 fn group_block(out: &mut String, group: &Group) {
     put!(out, "\nRun status group {} (all jobs):\n", group.id);
-    for (name, dir) in ["   READ", "  WRITE", "   TRIM"].iter().zip(&group.dirs) {
+    // A group that has jobs of both kinds has neither name in fio.
+    let (mixed, both) = (group.mixed && !group.both, group.both && !group.mixed);
+    let all = both.then(|| group.unified());
+    let names = ["   READ", "  WRITE", "   TRIM", "  MIXED"];
+    for (name, dir) in names.iter().zip(group.dirs.iter().chain(&all)) {
         if dir.max_run_ns == 0 {
             continue;
         }
-        let name = if group.mixed { "  MIXED" } else { name };
+        let name = if mixed { "  MIXED" } else { name };
         let (rate, rate_si) = rate_texts(dir.rate);
         let (min, min_si) = rate_texts(dir.min_rate);
         let (max, max_si) = rate_texts(dir.max_rate);

@@ -50,6 +50,9 @@ fn line(out: &mut String, version: &str, job: &Job, dirs: &[GroupDir; 3]) {
     if !job.mixed {
         direction(out, job, &job.dirs[1], &dirs[1]); // trims are not in version 3
     }
+    if let Some(all) = &job.unified {
+        direction(out, job, &all.dirs[0], &dirs[0]);
+    }
     put!(out, ";{:.6}%;{:.6}%", job.cpu(job.user), job.cpu(job.system));
     put!(out, ";{};0;0", job.context_switches);
     job.depth_levels().iter().for_each(|share| put!(out, ";{share:3.1}%"));

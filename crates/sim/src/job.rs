@@ -48,6 +48,10 @@ pub struct JobSource {
     job: Job,
     /// When it issued its first I/O. None before.
     started: Option<Time>,
+    /// When it found that it has no more to issue.
+    found_end: Option<Time>,
+    /// When an I/O or a sync of its own was last back.
+    back: Time,
     /// The ramp goes on.
     ramping: bool,
     /// Some rate or think time holds I/Os back.
@@ -106,6 +110,8 @@ impl JobSource {
             generator,
             job: job.clone(),
             started: None,
+            found_end: None,
+            back: Time::ZERO,
             ramping: false,
             paced,
             in_flight: 0,
@@ -269,6 +275,17 @@ impl JobSource {
         }
     }
 
+    /// An I/O found no room. With `fill_device` that ends the job, whatever `continue_on_error` says, and is no error.
+    pub fn fills(&mut self) -> bool {
+        self.ended |= self.job.fill_device;
+        self.job.fill_device
+    }
+
+    /// When its work was over, `now` if it goes on. A pause after the last I/O is part of it; closing files is not.
+    pub fn over_at(&self, now: Time) -> Time {
+        self.found_end.map_or(now, |end| end.max(self.back))
+    }
+
     /// The generator was asked: it may have come to another phase.
     fn note_phase(&mut self, now: Time) {
         match (self.generator.is_reading_back(), self.reading_back) {
@@ -393,10 +410,18 @@ impl JobSource {
             || self.lba > 1
             || !self.before.is_empty();
         match self.started {
-            Some(_) if asks => Time::ZERO,
-            Some(_) if self.job.runtime == Span::ZERO => Time::NEVER,
-            Some(started) => started + self.job.runtime + self.job.ramp_time,
-            None => Time::ZERO,
+            Some(_) if !asks => self.issues_until(),
+            _ => Time::ZERO,
+        }
+    }
+
+    /// When its runtime is over.
+    fn issues_until(&self) -> Time {
+        match self.started {
+            Some(started) if self.job.runtime > Span::ZERO => {
+                started + self.job.runtime + self.job.ramp_time
+            }
+            _ => Time::NEVER,
         }
     }
 
@@ -417,9 +442,7 @@ impl JobSource {
         if self.ended || self.stop.get() {
             return Next::Done;
         }
-        if self.job.runtime > Span::ZERO
-            && now.since(started) >= self.job.runtime + self.job.ramp_time
-        {
+        if now >= self.issues_until() {
             self.ended = true;
             return Next::Done;
         }
@@ -465,7 +488,10 @@ impl JobSource {
                     None => continue,
                 },
                 Step::Drain => Next::NotBefore { at: now, quiesce: true },
-                Step::Wait(at) => Next::NotBefore { at, quiesce: false },
+                // fio sleeps no longer than its runtime.
+                Step::Wait(at) => {
+                    Next::NotBefore { at: at.min(self.issues_until()), quiesce: false }
+                }
                 Step::Done => self.end(),
             };
         }
@@ -489,12 +515,18 @@ impl Source for JobSource {
             };
         }
         let next = self.next_asked(now);
+        if self.found_end.is_none() && (self.ending || next == Next::Done) {
+            self.found_end = Some(now);
+        }
         self.easy_until = self.is_easy_until();
         next
     }
 
     fn finished(&mut self, ddir: Ddir, offset: u64, len: u32, ok: bool, latency: Span, now: Time) {
         self.in_flight -= 1;
+        if self.syncs.front() != Some(&SyncOf::File) || !ddir.is_sync() {
+            self.back = now;
+        }
         let called = self.calls.iter().position(|&(call, _)| call == (ddir, offset, len));
         let (place, asked) = match called {
             Some(at) => self.calls.remove(at).1,

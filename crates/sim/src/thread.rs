@@ -144,8 +144,8 @@ pub struct ThreadStats {
     disable: [bool; 4],
     /// Logs of bandwidth and of I/Os a second have a line of each I/O.
     per_io: [bool; 2],
-    /// Time of each direction up to the job's own sync of its files.
-    synced: [Span; 3],
+    /// Time of each direction up to the end of the thread.
+    over: [Span; 3],
     /// The ramp goes on, or no I/O has completed since.
     ramping: bool,
     /// What the host had counted when it was over.
@@ -220,7 +220,7 @@ impl ThreadStats {
             per_io: [LogKind::Bw, LogKind::Iops].map(|kind| {
                 plan.log_average == Span::ZERO && plan.logs.iter().any(|(k, _)| *k == kind)
             }),
-            synced: Default::default(),
+            over: Default::default(),
             ramping: plan.ramp > Span::ZERO,
             before: HostCounts::default(),
         }
@@ -231,7 +231,7 @@ impl ThreadStats {
         self.ramp_end = now + ramp;
         self.result.started = self.ramp_end;
         self.result.finished = self.ramp_end;
-        self.synced = Default::default();
+        self.over = Default::default();
         for sampler in self.bw.iter_mut().chain(&mut self.iops) {
             sampler.start(self.ramp_end);
         }
@@ -346,13 +346,20 @@ impl ThreadStats {
         }
     }
 
-    /// The job's files are synced: fio stops the clock of the directions that it has I/O in only then. `elsewhere`: their
-    /// times in phases without I/O of them.
-    pub fn synced(&mut self, now: Time, elsewhere: [Option<Span>; 3]) {
-        let time = now.0.saturating_sub(self.ramp_end.0);
-        for (synced, elsewhere) in self.synced.iter_mut().zip(elsewhere) {
-            *synced = elsewhere.map_or(*synced, |span| Span(time.saturating_sub(span.0)));
-        }
+    /// An I/O found no room, which ends the job as it is to end: fio counts no error, and no I/O.
+    pub fn filled(&mut self) {
+        self.result.served += 1;
+    }
+
+    /// The thread's work ends at `at`: fio stops the clocks of all directions with I/O then. `elsewhere`: their times
+    /// in phases without I/O of them.
+    pub fn over(&mut self, at: Time, elsewhere: [Span; 3]) {
+        let time = at.0.saturating_sub(self.ramp_end.0);
+        self.over = elsewhere.map(|span| Span(time.saturating_sub(span.0)));
+    }
+    /// When the last I/O counted was back.
+    pub fn last(&self) -> Time {
+        self.result.finished
     }
 
     fn log(&mut self, s: &Sample, slat: u64, clat: u64) {
@@ -398,9 +405,9 @@ impl ThreadStats {
         let number = self.result.number;
         self.result.classes = classes::rows(std::slice::from_ref(&self.result));
         let [slat, clat, lat, bw] = self.disable;
-        for (dir, synced) in self.result.dirs.iter_mut().zip(self.synced) {
+        for (dir, over) in self.result.dirs.iter_mut().zip(self.over) {
             if dir.total_ios > 0 {
-                dir.runtime = dir.runtime.max(synced);
+                dir.runtime = dir.runtime.max(over);
             }
             // Too short for a sample: fio reports the whole run's rate as the one sample.
             let ns = dir.runtime.0;

@@ -584,9 +584,11 @@ impl World {
         self.served += 1;
         let error = if f.ok { 0 } else { self.error_of(h, f) };
         let seat = &mut self.hosts[h];
+        let mut fills = false;
         let (sync, elsewhere, restarts) = match seat.host.source_mut(f.thread) {
             Some(AnySource::Job(job)) => {
                 let sync = if f.ddir.is_sync() { job.take_sync() } else { SyncOf::Job };
+                fills = error == ENOSPC && job.fills();
                 (sync, job.time_without(f.ddir, f.completed), job.take_restart())
             }
             _ => (SyncOf::Job, Span::ZERO, false),
@@ -597,7 +599,7 @@ impl World {
         if stats.counts(f.completed) && stats.take_ramp() {
             stats.counted_before(counts_of(&seat.host, f.thread, self.ctx.now));
         }
-        stats.add(&Sample {
+        let sample = Sample {
             ddir: f.ddir,
             offset: f.offset,
             len: f.len,
@@ -608,16 +610,11 @@ impl World {
             sync,
             class: f.class,
             elsewhere,
-        });
-        if sync == SyncOf::End
-            && f.ok
-            && stats.counts(f.completed)
-            && let Some(AnySource::Job(job)) = seat.host.source(f.thread)
-        {
-            let rw = job.job().rw;
-            let has = [rw.reads(), rw.writes(), rw.trims()];
-            let without = |d: Ddir| has[d as usize].then(|| job.time_without(d, f.completed));
-            stats.synced(f.completed, Ddir::RW.map(without));
+        };
+        if fills {
+            stats.filled();
+        } else {
+            stats.add(&sample);
         }
         if restarts {
             stats.restart(f.completed);
@@ -670,6 +667,7 @@ impl World {
         }
         self.running -= 1;
         let now = self.ctx.now;
+        self.over(thread, now);
         let (host, number) = self.places[thread];
         let failed = match self.hosts[host].host.source(number) {
             Some(AnySource::Cpu(cpu)) => {
@@ -704,6 +702,25 @@ impl World {
         self.end_with_io();
         self.end_beside();
         self.start_waiting();
+    }
+
+    /// The clocks of a thread's directions stop: it has ended, or the run has before it.
+    pub(super) fn over(&mut self, thread: ThreadId, now: Time) {
+        let last = self.threads[thread].last();
+        let (at, elsewhere) = match self.source(thread) {
+            Some(AnySource::Job(job)) => {
+                let at = job.over_at(now);
+                (at, Ddir::RW.map(|ddir| job.time_without(ddir, at)))
+            }
+            // With its last request, as fio's; a run that is cut short, with that.
+            Some(AnySource::Trace(_)) if self.ended[thread] && !self.stopped => {
+                (last, [Span::ZERO; 3])
+            }
+            // All threads of a program have the time of its operations.
+            Some(AnySource::App(app)) => (app.app().borrow().measured_until(), [Span::ZERO; 3]),
+            _ => (now, [Span::ZERO; 3]),
+        };
+        self.threads[thread].over(at, elsewhere);
     }
 
     /// Programs beside others end once these have ended.

@@ -108,6 +108,11 @@ impl Fs {
         self.tasks[t].ok = false;
         self.leave(t)
     }
+    /// ENOSPC.
+    fn fail_full(&mut self, t: u32) -> Flow {
+        self.tasks[t].found_full = true;
+        self.fail(t)
+    }
 
     /// The inode of a file; the call fails without.
     fn inode_of(&mut self, t: u32, file: u32) -> Option<u32> {
@@ -337,7 +342,7 @@ impl Fs {
                 let homeless = if now { pages.clone().filter(homeless).count() as u64 } else { 0 };
                 // ENOSPC at the call, not at write-back.
                 if homeless > 0 && !self.has_space(homeless) {
-                    return self.fail(t);
+                    return self.fail_full(t);
                 }
                 let missing = pages.filter(|&p| self.cache.get(Key::new(ino, p)).is_none());
                 self.push(t, Frame::Room(missing.count() as u64))
@@ -360,7 +365,7 @@ impl Fs {
                         self.push(t, Frame::Allocate { ino, logical, n, want, own, phase: 0 })
                     }
                     Some(_) => {
-                        self.fail(t);
+                        self.fail_full(t);
                         self.push(t, Frame::End)
                     }
                     None => {
@@ -642,7 +647,7 @@ impl Fs {
             }
             9 => {
                 let Some((_, run)) = self.inodes[ino].extents.find(self.tasks[t].at) else {
-                    return self.fail(t);
+                    return self.fail_full(t);
                 };
                 self.tasks[t].at += u64::from(run);
                 self.go(t, 4);

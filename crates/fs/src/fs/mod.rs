@@ -363,6 +363,8 @@ pub(crate) struct Task {
     /// The inode of its direct I/O that goes on without the lock.
     direct: Option<u32>,
     ok: bool,
+    /// Its call found no block or inode free.
+    found_full: bool,
     in_handle: bool,
     /// It came to sleep for the current wait before.
     waited: bool,
@@ -559,7 +561,7 @@ impl Fs {
         self.now = now;
         let t = &mut self.tasks[task];
         debug_assert!(t.frames.is_empty(), "task {task} is in a call already");
-        t.ok = true;
+        (t.ok, t.found_full) = (true, false);
         t.frames.push(Frame::Call { op, phase: 0 });
     }
 
@@ -602,6 +604,11 @@ impl Fs {
             Owner::Ail { batch } => Some(batch),
             _ => None,
         }
+    }
+
+    /// Whether a task's last call failed for want of room.
+    pub fn found_full(&self, task: u32) -> bool {
+        self.tasks[task].found_full
     }
 
     /// Why a task sleeps.

@@ -234,7 +234,7 @@ impl Fs {
         let mut items = Vec::new();
         self.work(t, self.config.cost.inode + self.config.cost.directory);
         let Some(ino) = self.make(file, &mut items) else {
-            self.tasks[t].ok = false;
+            (self.tasks[t].ok, self.tasks[t].found_full) = (false, true);
             self.go(t, 3);
             return Flow::Again;
         };

@@ -460,7 +460,9 @@ impl<S: Source> Host<S> {
             slot.parked = Some(Turn::Done { ok });
             return self.segment(ctx, t, Step::Vfs);
         }
+        let full = self.paths.vfs.as_ref().is_some_and(|vfs| vfs.fs.found_full(task));
         let node = self.release_task(ctx, task);
+        self.block.nodes[node].no_space |= full;
         let core = self.threads[t].core();
         self.threads[t].vfs.task = NONE;
         if self.paths.vfs.as_ref().is_some_and(|v| v.worker == t) {

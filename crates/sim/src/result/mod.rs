@@ -102,6 +102,10 @@ pub enum RunError {
                  --host-memory (ftl.fssd.host_memory) or leave it out, or write in longer runs, which take fewer \
                  entries of the map"
             }
+            Refused::Files => {
+                ": the file system is full: write less, take a larger drive, or say fill_device=1 if that is the end \
+                 of the job"
+            }
         }
     )]
     /// A job failed.
@@ -128,6 +132,8 @@ pub enum Refused {
     Full,
     /// Writes for which the host had no memory.
     Memory,
+    /// Writes for which there is no room in the file system.
+    Files,
 }
 
 /// What was run. The same five things give the same bytes of output.
@@ -245,6 +251,7 @@ impl RunResult {
                 .find(|(n, _)| n == name)
                 .map_or(0, |(_, count)| *count)
         };
+        let on_files = self.machine.totals.counters.iter().any(|(n, _)| n.starts_with("fs."));
         let first = self.threads.iter().find(|t| t.error != 0);
         if let Some((name, why)) = first.and_then(|t| Some((&t.name, t.failure.as_ref()?))) {
             return RunError::TooSlow { name: name.clone(), why: why.clone() };
@@ -255,6 +262,7 @@ impl RunResult {
             errno: first.map_or(0, |t| t.error),
             refused: match first.map_or(0, |t| t.error) {
                 ENOSPC if count("ftl.writes_refused_memory") > 0 => Refused::Memory,
+                ENOSPC if on_files && count("ftl.writes_refused") == 0 => Refused::Files,
                 ENOSPC => Refused::Full,
                 _ if count("ftl.writes_refused") > 0 => Refused::Full,
                 _ if count("host.errors") > count("device.failed") => Refused::Misplaced,

@@ -125,7 +125,13 @@ impl World {
         let (mut written, mut to_drive) = (0, 0);
         for (h, seat) in self.hosts.iter().enumerate().filter(|(_, seat)| !seat.host.serves()) {
             let Some(fs) = seat.host.fs() else { continue };
-            let own = self.threads.iter().zip(self.places.iter()).filter(|(_, at)| at.0 == h);
+            // The engines that make, look up and delete files count bytes and write none.
+            let by_name = |t: u32| match seat.host.source(t) {
+                Some(AnySource::Job(job)) => job.job().ioengine.is_by_name(),
+                _ => false,
+            };
+            let own = self.threads.iter().zip(self.places.iter());
+            let own = own.filter(|(_, at)| at.0 == h && !by_name(at.1));
             written += own.map(|(t, _)| t.result.dirs[Ddir::Write as usize].io_bytes).sum::<u64>();
             to_drive += (fs.stats().data_blocks + fs.stats().journal_blocks) * SECTOR;
         }
@@ -264,6 +270,11 @@ impl World {
                 first + t as usize
             })
             .collect();
+        for t in 0..self.places.count() {
+            if !self.ended[t] || matches!(self.source(t), Some(AnySource::App(_))) {
+                self.over(t, now);
+            }
+        }
         let mut failed = false;
         let (mut rated, mut unmet): (Vec<Rated>, Vec<String>) = Default::default();
         for (i, stats) in (0..).zip(&mut self.threads) {
@@ -350,7 +361,9 @@ impl World {
             let told = node.and_then(|node| caution::no_turns(array, node.config.gc));
             warnings.extend(told);
         }
-        for array in machine.arrays.iter().filter(|array| array.write_hole) {
+        // Who only reads opens no hole.
+        let wrote = machine.totals.write_amplification.host_bytes > 0;
+        for array in machine.arrays.iter().filter(|array| array.write_hole && wrote) {
             let rows = match array.bitmap_bytes {
                 0 => "all rows",
                 _ => "the rows that its bitmap names",
