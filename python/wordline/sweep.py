@@ -419,10 +419,11 @@ def swept(
     listed = grid(points) if isinstance(points, Mapping) else [dict(point) for point in points]
     name = "" if measure is None else _source(measure)
     todo = [_point(i, point, common, name) for i, point in enumerate(listed)]
-    if refuse:
-        _refuse_all(todo, executor)
     own = [{key: _plain(value) for key, value in point.items()} for point in listed]
     folder = None if out is None else os.fspath(out)
+    # One that was begun goes on with the rows that it has.
+    if refuse and not (folder and os.path.exists(folder)):
+        _refuse_all(todo, executor)
     store = None if folder is None else _Store(folder, len(todo), name)
     try:
         return _run(todo, own, store, folder, _Order(executor, workers, measure, retry_failed, flush_s), progress)

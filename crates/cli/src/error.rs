@@ -35,7 +35,7 @@ pub enum WordError {
     )]
     NoJob,
     #[error(
-        "{place}: job '{name}' writes or trims, and --readonly is given: leave it out, or the job"
+        "{place}: job '{name}' writes or trims, and --readonly is given: leave out --readonly, or the job"
     )]
     Writes { place: wordline_fio::Place, name: String },
     #[error("--repeat: there is no terse form of it: take normal, json or json+")]

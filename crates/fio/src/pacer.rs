@@ -424,6 +424,8 @@ impl Pacer {
         let total = spin.max(self.thinktime_us);
         let until = after(now, total);
         self.thought_at = until;
+        // What is due in the pause waits for that, and for no I/O.
+        self.waited = None;
         if self.ignore_thinktime {
             self.catch_up(ddir as usize, total);
         }

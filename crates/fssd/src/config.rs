@@ -23,7 +23,7 @@ pub struct FssdConfig {
     /// a write for which the map would need more fails. Absent: no limit.
     pub host_memory: Option<u64>,
     /// Free segments below which the collector works. Absent: a quarter of what is spare above the reserve, and at least
-    /// four segments.
+    /// four segments of it, or two where there are no more.
     pub gc_start: Option<u32>,
     /// Free segments that are the collector's. Absent: what the least victim may need.
     pub gc_reserve: Option<u32>,
@@ -205,8 +205,8 @@ impl Plan {
         }
         let spare = ((total - sectors.min(total)) / largest).saturating_sub(2 * points + metadata);
         let reserve = c.gc_reserve.map_or(reserve_least, u64::from);
-        // Between two victims the drive is up to two segments below its rest, which is halfway. Users would find none then
-        // if there were fewer than two of them.
+        // The drive rests halfway, and of that users cannot open what a victim is emptied of and what is left of their
+        // open segments, up to two. With fewer than two between rest and reserve they would wait.
         let above = spare.saturating_sub(reserve);
         let start = c.gc_start.map_or(reserve + (above / 4).max(above.clamp(2, 4)), u64::from);
         if reserve < reserve_least || start <= reserve {

@@ -3,8 +3,7 @@
 
 use crate::config::Side;
 use crate::space::{SegmentId, State, Unit};
-use crate::{Fssd, Op};
-use crate::{GC, USER};
+use crate::{Fssd, GC, Op, USER};
 use wordline_base::Ctx;
 use wordline_nand::{BlockId, Class, Ppa};
 use wordline_translation::{
@@ -85,15 +84,14 @@ impl Fssd {
     }
     /// Users wait until the collector has caught up.
     pub(crate) fn gc_lags(&self) -> bool {
-        if self.rests() {
+        if self.coming() >= self.plan.start || self.rests() {
             return false;
         }
-        let behind = match &self.gc.orders {
+        match &self.gc.orders {
             // The host has to say what is next, and may find nothing.
             Some(orders) => self.gc.reading.is_some() && orders.debt > self.slack(),
-            None => self.gc.debt > self.slack_in_space(),
-        };
-        behind && self.coming() < self.plan.start
+            None => self.gc.debt > 0 && self.gc.debt > self.slack_in_space(),
+        }
     }
     /// Sectors that have to be moved at most, or users wait.
     fn slack(&self) -> i64 {

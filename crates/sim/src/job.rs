@@ -177,7 +177,8 @@ impl JobSource {
     }
     /// When its least rate would have been judged first, if it never was.
     pub fn never_judged(&self) -> Option<Span> {
-        self.pacer.never_judged()
+        let ran = self.started.is_some() && self.failure.is_none();
+        self.pacer.never_judged().filter(|_| ran)
     }
     /// The job.
     pub fn job(&self) -> &Job {
@@ -229,7 +230,10 @@ impl JobSource {
     }
     /// One of its own options ends it.
     fn is_too_slow(&mut self, error: i32, why: String) {
-        self.failure.get_or_insert(why);
+        // What it failed with before is the reason, and one that has ended already ends by nothing else.
+        if self.error == 0 && !self.ended {
+            self.failure = Some(why);
+        }
         self.fail(error);
     }
 
@@ -391,7 +395,8 @@ impl JobSource {
         }
         if self.paced {
             self.pacer.issued(&io);
-            if self.in_flight >= self.most {
+            // A file's I/O is counted with what it is sent as.
+            if self.in_flight + u32::from(self.files.is_some()) >= self.most {
                 self.pacer.is_full();
             }
         }

@@ -59,7 +59,7 @@ impl GcOrder {
 /// What the drive answers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GcReport {
-    /// Free segments and what is left of the users' open ones, in parts of segments.
+    /// Free segments, what is left of the users' open ones and what the victim is emptied of, in parts of segments.
     pub free: u32,
     /// Sectors of space that users took since the report before.
     pub taken: u32,

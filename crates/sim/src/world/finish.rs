@@ -9,6 +9,7 @@ use crate::seat::DriveSeat;
 use crate::steady::Steady;
 use crate::thread::ThreadStats;
 use crate::{caution, classes, drive, host};
+use std::collections::BTreeMap;
 use wordline_app::Turnaround;
 use wordline_base::track::Track;
 use wordline_base::{Ddir, IdVec, IoId, SECTOR, Time, Tracks, Workload};
@@ -276,7 +277,9 @@ impl World {
             }
         }
         let mut failed = false;
-        let (mut rated, mut unmet): (Vec<Rated>, Vec<String>) = Default::default();
+        let mut rated: Vec<Rated> = Vec::new();
+        // Of the threads of a job the first.
+        let (mut failures, mut unjudged) = (BTreeMap::new(), BTreeMap::new());
         for (i, stats) in (0..).zip(&mut self.threads) {
             let t = &host.threads[used[i]];
             stats.set_counts(t);
@@ -292,8 +295,14 @@ impl World {
                     let name = &job.job().name;
                     let failed = job.failure();
                     stats.result.failure = failed.map(String::from);
-                    unmet.extend(failed.map(|why| pace::ended_early(name, why)));
-                    unmet.extend(job.never_judged().map(|first| pace::never_judged(name, first)));
+                    if let Some(why) = failed {
+                        let told = || pace::ended_early(name, why);
+                        failures.entry(name.clone()).or_insert_with(told);
+                    }
+                    if let Some(first) = job.never_judged() {
+                        let told = || pace::never_judged(name, first);
+                        unjudged.entry(name.clone()).or_insert_with(told);
+                    }
                     if let Some(one) = Rated::new(job.job(), &stats.result, job.held_up()) {
                         match rated.iter_mut().find(|same| same.name == one.name) {
                             Some(same) => same.add(&one),
@@ -335,8 +344,7 @@ impl World {
         let machine = self.machine(now, &host, generated);
         let mut warnings: Vec<String> = self.traces().flat_map(caution::trace_ended).collect();
         warnings.extend(self.threads.iter().flat_map(|t| pace::replayed(&t.result)));
-        unmet.dedup();
-        warnings.extend(unmet);
+        warnings.extend(failures.into_values().chain(unjudged.into_values()));
         warnings.extend(rated.iter().filter_map(Rated::warning));
         warnings.extend(rated.iter().filter_map(Rated::not_open));
         warnings.extend(self.apps.iter().filter_map(|seat| {
