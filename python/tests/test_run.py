@@ -215,7 +215,7 @@ def test_a_failed_run_is_an_error_with_its_result():
             device="z-ssd-small",
             progress=False,
         )
-    assert "job 'job' failed" in str(error.value)
+    assert "job 'job' ended early: a read took" in str(error.value)
     assert error.value.result.ended == "failed"
 
 
