@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import polars
 
 _FORMAT, _FORMAT_VERSION = "wordline sweep", 2
+#: Seconds after which rows are written at the latest.
+FLUSH_S = 10.0
 _ARGUMENTS = frozenset(
     name
     for function in (run_request, replay_request)
@@ -365,7 +367,7 @@ def sweep(
     out: str | os.PathLike[str] | None = None,
     measure: Measure | None = None,
     retry_failed: bool = True,
-    flush_s: float = 10.0,
+    flush_s: float = FLUSH_S,
     progress: bool | None = None,
     **common: Any,
 ) -> Sweep:

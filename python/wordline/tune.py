@@ -15,7 +15,7 @@ from ._points import Row, cores
 from ._progress import Line
 from .errors import InputError, need, nearest
 from .result import METRICS
-from .sweep import swept
+from .sweep import FLUSH_S, swept
 
 if TYPE_CHECKING:
     from .plot import Backend, Picture
@@ -406,7 +406,7 @@ def tune(
                 out=out,
                 measure=None,
                 retry_failed=False,
-                flush_s=10.0,
+                flush_s=FLUSH_S,
                 progress=False,
                 # Points of a search that are refused are what it learns from.
                 refuse=False,

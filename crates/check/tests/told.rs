@@ -370,7 +370,7 @@ fn a_job_that_falls_below_its_least_rate_is_told() {
         assert!(line(&low, "a: (groupid").contains("err= 5"), "{}", line(&low, "a: (groupid"));
     }
     let short = of("runtime=1s\nthinktime=1ms\nrate_iops_min=100k\nrate_cycle=500\n");
-    let told = warned(&short, "was not held to its rate_min").expect("it is too short");
+    let told = warned(&short, "was not held to its least rate").expect("it is too short");
     assert!(told.contains("after 2.5s at the earliest"), "{told}");
     assert_eq!(warned(&of("runtime=1s\nthinktime=1ms\n"), "rate_min"), None);
     let kept = of("runtime=4s\nthinktime=1ms\nrate_iops_min=500\n");

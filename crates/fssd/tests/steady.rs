@@ -86,7 +86,7 @@ fn a_long_run_has_one_write_amplification_however_fast_it_is() {
         for (aged, thirds) in runs {
             let off = |wa: f64| (wa / mean - 1.0).abs();
             assert!(thirds.iter().all(|&wa| off(wa) < 0.015), "{thirds:.3?}, all {mean:.3}");
-            // Ageing ends once its windows agree to a hundredth or two.
+            // Ageing tells its last windows alone, in which a spell more or less counts.
             assert!(off(aged) < 0.04, "{aged:.3} aged, {mean:.3} then");
         }
     }

@@ -191,11 +191,9 @@ fn option<'a>(result: &'a RunResult, thread: &'a ThreadResult, name: &str) -> Op
     find(&thread.options).or_else(|| find(&result.global_options))
 }
 
-/// Whether all directions are reported as one, and whether beside each of them.
-pub fn unified(result: &RunResult, thread: &ThreadResult) -> (bool, bool) {
-    let written = option(result, thread, "unified_rw_reporting").map(str::trim);
-    let both = thread.unified_rw_reporting && matches!(written, Some("both" | "2"));
-    (thread.unified_rw_reporting && !both, both)
+/// Whether all directions are reported as one, and none by itself.
+pub fn is_mixed(thread: &ThreadResult) -> bool {
+    thread.unified_rw_reporting && !thread.unified_beside
 }
 
 /// fio shows as many decimals as the longest percentage has as written.
@@ -210,10 +208,10 @@ fn precision(written: Option<&str>, list: &[f64]) -> usize {
 
 impl<'a> Job<'a> {
     /// fio's first member gives the name and what is fixed for a group.
-    fn new(result: &RunResult, thread: &'a ThreadResult) -> Job<'a> {
-        let (mixed, both) = unified(result, thread);
-        let all = || Job { mixed: true, ..Job::empty(thread) };
-        Job { mixed, unified: both.then(all).map(Box::new), ..Job::empty(thread) }
+    fn new(thread: &'a ThreadResult) -> Job<'a> {
+        let all = || Box::new(Job { mixed: true, ..Job::empty(thread) });
+        let beside = thread.unified_rw_reporting && thread.unified_beside;
+        Job { mixed: is_mixed(thread), unified: beside.then(all), ..Job::empty(thread) }
     }
 
     fn empty(thread: &'a ThreadResult) -> Job<'a> {
@@ -384,7 +382,7 @@ pub fn jobs(result: &RunResult) -> Vec<Job<'_>> {
     let mut last = None;
     for thread in result.threads.iter().filter(|thread| thread.reported) {
         if !thread.group_reporting || last != Some(thread.group) || jobs.is_empty() {
-            jobs.push(Job::new(result, thread));
+            jobs.push(Job::new(thread));
         }
         last = Some(thread.group);
         let job = jobs.last_mut().expect("pushed above if there was none");

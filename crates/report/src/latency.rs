@@ -5,7 +5,7 @@ use crate::number::{finite, percentiles};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use wordline_base::{Histogram, IoClass};
-use wordline_sim::{RunResult, ThreadResult};
+use wordline_sim::RunResult;
 
 /// Points of the axis to a nine: the n-th point is the percentage beyond which 10^(-n/20) of all lie.
 const POINTS: usize = 20;
@@ -99,8 +99,7 @@ pub fn latency_json(result: &RunResult, jobs: &[Job]) -> Value {
         list.append(&mut by_job);
     }
     let mut classes: BTreeMap<(usize, IoClass), Histogram> = BTreeMap::new();
-    let apart = |t: &&ThreadResult| t.reported && !job::unified(result, t).0;
-    for thread in result.threads.iter().filter(apart) {
+    for thread in result.threads.iter().filter(|t| t.reported && !job::is_mixed(t)) {
         for (d, dir) in thread.dirs.iter().enumerate() {
             if dir.classes.is_empty() && !dir.lat.is_empty() {
                 classes.entry((d, thread.class)).or_default().merge(&dir.lat);

@@ -210,9 +210,12 @@ pub(crate) fn late(thread: &ThreadResult) -> Option<String> {
     ))
 }
 
-/// A part of this is missing, or too much, before it is told: 5 %, and what few draws may be off by chance.
+/// A part of this is missing, or too much, before it is told; chosen.
+const APART: f64 = 0.05;
+
+/// The same with what few draws may be off by chance.
 fn apart(drawn: bool, draws: u64) -> f64 {
-    0.05 + if drawn { 3.0 / (draws as f64).sqrt() } else { 0.0 }
+    APART + if drawn { 3.0 / (draws as f64).sqrt() } else { 0.0 }
 }
 
 /// Requests that arrive faster than they are served wait for a thread, each longer than the one before.
@@ -291,10 +294,6 @@ pub(crate) struct Rated {
     depth: u32,
 }
 
-/// The mean latency is short of what it would be from the times that were drawn by this part of it or more, before that
-/// is told: the same as of a rate.
-const LEFT_OUT: f64 = 0.05;
-
 /// What one of a job's own options ended.
 pub(crate) fn ended_early(job: &str, why: &str) -> String {
     format!("job '{job}' ended early: {why}. The numbers are those of its time up to there")
@@ -303,7 +302,7 @@ pub(crate) fn ended_early(job: &str, why: &str) -> String {
 /// A least rate was given, and the job was over before it could fall below that.
 pub(crate) fn never_judged(job: &str, first: Span) -> String {
     format!(
-        "job '{job}' was not held to its rate_min: as in fio a rate counts from 2 s on, over a whole rate_cycle, so \
+        "job '{job}' was not held to its least rate (rate_min, rate_iops_min): as in fio a rate counts from 2 s on, over a whole rate_cycle, so \
          that it is judged after {first} at the earliest. A longer runtime, or a shorter rate_cycle, has it judged"
     )
 }
@@ -429,7 +428,7 @@ impl Rated {
     pub fn not_open(&self) -> Option<String> {
         let HeldUp { by_depth, by_drain, late_us } = self.held_up;
         let late = late_us as f64 * 1e3;
-        if !self.drawn || late < LEFT_OUT * self.latency || self.slower().is_some() {
+        if !self.drawn || late < APART * self.latency || self.slower().is_some() {
             return None;
         }
         let ios: u64 = self.dirs.iter().flatten().map(|dir| dir.ios).sum();

@@ -147,6 +147,7 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         group: thread.group,
         group_reporting: job.group_reporting,
         unified_rw_reporting: job.unified_rw_reporting != UnifiedRw::None,
+        unified_beside: job.unified_rw_reporting == UnifiedRw::Both,
         ioengine: match job.ioengine {
             job::Engine::Cpuio => job.ioengine.name().into(),
             _ => engine_name(engine_of(plan, job, stack)).into(),

@@ -21,6 +21,8 @@ pub struct ThreadPlan {
     pub group_reporting: bool,
     /// Reads, writes and trims are reported as one.
     pub unified_rw_reporting: bool,
+    /// And each of them beside that.
+    pub unified_beside: bool,
     /// As fio's JSON has it.
     pub ioengine: String,
     /// `iodepth=`.
@@ -172,6 +174,7 @@ impl ThreadStats {
                 group: plan.group,
                 group_reporting: plan.group_reporting,
                 unified_rw_reporting: plan.unified_rw_reporting,
+                unified_beside: plan.unified_beside,
                 number,
                 ioengine: plan.ioengine.clone(),
                 iodepth: plan.iodepth,

@@ -394,7 +394,8 @@ pub struct RunArgs {
     /// Check the jobs and print them as one command line that gives the same result
     #[arg(long)]
     pub showcmd: bool,
-    /// Refuse jobs that write or trim, or may by a log, as fio's option does; programs are no jobs. No file of this machine is written to in any case
+    /// Refuse jobs that write or trim, or may by a log, as fio's option does; programs are no jobs. No file of this
+    /// machine is written to in any case
     #[arg(long)]
     pub readonly: bool,
     /// Refuse fio options that have no meaning here instead of naming them in a note

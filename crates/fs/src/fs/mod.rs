@@ -611,7 +611,6 @@ impl Fs {
         self.tasks[task].found_full
     }
 
-    /// Why a task sleeps.
     /// The inode of a file: 0 as long as there is none.
     pub fn inode(&self, file: u32) -> u32 {
         self.files.get(file).map_or(0, |f| f.inode)

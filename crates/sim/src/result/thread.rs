@@ -167,6 +167,9 @@ pub struct ThreadResult {
     pub group_reporting: bool,
     /// Reports show all directions together.
     pub unified_rw_reporting: bool,
+    /// They show each direction beside that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unified_beside: bool,
     /// fio's thread number, from 1.
     pub number: u32,
     /// Name of the engine that ran it.
