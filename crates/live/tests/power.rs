@@ -4,11 +4,12 @@
 //! A killed process keeps its page cache, so that it shows nothing of this. Here the server keeps a
 //! journal of its writes and syncs, and images are put together from parts of it.
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -269,9 +270,79 @@ enum Loss {
     Sectors(u64),
 }
 
-/// What a disk may hold when power goes after so many acts.
-fn surviving(base: &[u8], acts: &[Act], loss: Loss, rng: &mut Rng) -> Vec<u8> {
-    let mut disk = base.to_vec();
+/// A disk after power has gone, in memory and as a file. Both stay from one loss to the next: of a file what changed is
+/// written, since pages that are new each time would take most of the time.
+struct Disk {
+    bytes: Vec<u8>,
+    path: PathBuf,
+    file: File,
+    /// What the file holds.
+    held: Vec<u8>,
+    /// What the drive holds in the end.
+    data: Vec<u8>,
+}
+
+impl Disk {
+    fn new(path: PathBuf, bytes: usize) -> Disk {
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        file.set_len(bytes as u64).unwrap();
+        Disk {
+            bytes: vec![0; bytes],
+            path,
+            file,
+            held: vec![0; bytes],
+            data: vec![0; SIZE as usize],
+        }
+    }
+    /// What it may hold when power goes after so many acts.
+    fn survive(&mut self, base: &[u8], acts: &[Act], loss: Loss, rng: &mut Rng) {
+        self.bytes.copy_from_slice(base);
+        lose(&mut self.bytes, acts, loss, rng);
+    }
+    /// Starts from what is left, and holds it against what was promised at that moment.
+    fn verify(
+        &mut self,
+        system: &DriveConfig,
+        before: &[Known],
+        after: &[Known],
+    ) -> Result<(), String> {
+        // The start before this one may have repaired it.
+        self.file.read_exact_at(&mut self.held, 0).unwrap();
+        let pieces = self.bytes.chunks(PAGE).zip(self.held.chunks(PAGE)).enumerate();
+        for (i, (piece, _)) in pieces.filter(|(_, (piece, held))| piece != held) {
+            self.file.write_all_at(piece, (i * PAGE) as u64).unwrap();
+        }
+        let image = Image::open(&self.path, true).map_err(|e| e.to_string())?;
+        let recovered = recover(&image, system, true).map_err(|e| e.to_string())?;
+        if !recovered.damage.is_none() {
+            return Err(recovered.damage.explain(&image).to_string());
+        }
+        let out = File::from(memfd_create("out", MemfdFlags::CLOEXEC).unwrap());
+        let lost = check::salvage(&image, &recovered, &out).unwrap();
+        if !lost.is_empty() {
+            return Err(format!("ranges {lost:?} cannot be had"));
+        }
+        out.read_exact_at(&mut self.data, 0).unwrap();
+        for (lpn, page) in self.data.chunks_exact(PAGE).enumerate() {
+            let (was, is) = (before[lpn], after[lpn]);
+            // A trim sent meanwhile takes back what was promised.
+            let floor = if is.trims > was.trims { 0 } else { was.floor };
+            let found = version_of(page, lpn);
+            let good = match found {
+                Some(0) => floor == 0 || is.zeroes >= floor,
+                Some(version) => (floor..=is.sent).contains(&version),
+                None => false,
+            };
+            if !good {
+                return Err(format!("sector {lpn} holds {found:?}: promised {was:?}, then {is:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Does to a disk what may be left of so many acts.
+fn lose(disk: &mut [u8], acts: &[Act], loss: Loss, rng: &mut Rng) {
     for act in acts {
         let Act::Wrote(at, bytes) = act else { continue };
         let whole = match loss {
@@ -291,53 +362,6 @@ fn surviving(base: &[u8], acts: &[Act], loss: Loss, rng: &mut Rng) -> Vec<u8> {
             from = to;
         }
     }
-    disk
-}
-
-/// Starts from what is left, and holds it against what was promised at that moment.
-fn verify(
-    disk: &[u8],
-    path: &Path,
-    system: &DriveConfig,
-    before: &[Known],
-    after: &[Known],
-) -> Result<(), String> {
-    let _ = std::fs::remove_file(path);
-    let file = File::create(path).unwrap();
-    file.set_len(disk.len() as u64).unwrap();
-    for (i, piece) in disk.chunks(1 << 16).enumerate() {
-        if piece.iter().any(|&b| b != 0) {
-            file.write_all_at(piece, (i << 16) as u64).unwrap();
-        }
-    }
-    drop(file);
-    let image = Image::open(path, true).map_err(|e| e.to_string())?;
-    let recovered = recover(&image, system, true).map_err(|e| e.to_string())?;
-    if !recovered.damage.is_none() {
-        return Err(recovered.damage.explain(&image).to_string());
-    }
-    let out = tempfile::tempfile().unwrap();
-    let lost = check::salvage(&image, &recovered, &out).unwrap();
-    if !lost.is_empty() {
-        return Err(format!("ranges {lost:?} cannot be had"));
-    }
-    let mut data = vec![0; SIZE as usize];
-    out.read_exact_at(&mut data, 0).unwrap();
-    for (lpn, page) in data.chunks_exact(PAGE).enumerate() {
-        let (was, is) = (before[lpn], after[lpn]);
-        // A trim sent meanwhile takes back what was promised.
-        let floor = if is.trims > was.trims { 0 } else { was.floor };
-        let found = version_of(page, lpn);
-        let good = match found {
-            Some(0) => floor == 0 || is.zeroes >= floor,
-            Some(version) => (floor..=is.sent).contains(&version),
-            None => false,
-        };
-        if !good {
-            return Err(format!("sector {lpn} holds {found:?}: promised {was:?}, then {is:?}"));
-        }
-    }
-    Ok(())
 }
 
 fn lose_power(ftl: &str, io: ImageIo, manner: Manner, seed: u64) {
@@ -376,13 +400,14 @@ fn lose_power_of(device: &str, ftl: &str, io: ImageIo, manner: Manner, seed: u64
     cuts.sort_unstable();
     cuts.dedup();
     let (mut synced, mut torn) = (0, 0);
+    let mut disk = Disk::new(dir.path().join("b.img"), base.len());
     for &cut in &cuts {
         let last = acts[..cut].iter().rev().find_map(|act| match act {
             Act::SyncEnded(began) => Some(*began),
             _ => None,
         });
         let safe = last.unwrap_or(0).max(synced);
-        base = surviving(&base, &acts[synced..safe], Loss::None, &mut rng);
+        lose(&mut base, &acts[synced..safe], Loss::None, &mut rng);
         synced = safe;
         let before = clients.moments.iter().rfind(|m| m.acts <= cut).unwrap();
         let after = clients.moments.iter().find(|m| m.acts >= cut).unwrap();
@@ -393,9 +418,8 @@ fn lose_power_of(device: &str, ftl: &str, io: ImageIo, manner: Manner, seed: u64
             _ => Loss::Sectors(share),
         };
         for loss in [Loss::Writes(share), torn_how] {
-            let disk = surviving(&base, &acts[synced..cut], loss, &mut rng);
-            let again = dir.path().join("b.img");
-            if let Err(why) = verify(&disk, &again, &system, &before.known, &after.known) {
+            disk.survive(&base, &acts[synced..cut], loss, &mut rng);
+            if let Err(why) = disk.verify(&system, &before.known, &after.known) {
                 panic!(
                     "{device}, {ftl}, seed {seed}: {cut} of {} acts, synced to {synced}, {loss:?}: {why}",
                     acts.len()
