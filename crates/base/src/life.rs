@@ -81,6 +81,14 @@ impl Layer {
         use Layer::*;
         matches!(self, Application | Syscall | Block | Driver | Completion)
     }
+    /// Spent at a drive, or at what is in front of it.
+    fn is_of_drive(self) -> bool {
+        use Layer::*;
+        matches!(
+            self,
+            QueueWait | Link | Limit | Cache | Ftl | LunWait | Nand | Transfer | Bridge | Sas
+        )
+    }
     /// As reports name it.
     pub fn name(self) -> &'static str {
         match self {
@@ -299,10 +307,16 @@ pub struct Step {
     /// On what.
     #[serde(serialize_with = "why_name")]
     pub why: Why,
+    /// The drive that it was at, counted from 1. 0: it was at none, or there is but one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub drive: u8,
     /// Which core, queue, LUN or channel: the layer says which.
     pub place: u32,
 }
 
+fn is_zero(n: &u8) -> bool {
+    *n == 0
+}
 fn layer_name<S: Serializer>(layer: &Layer, s: S) -> Result<S::Ok, S::Error> {
     s.serialize_str(layer.name())
 }
@@ -329,6 +343,8 @@ pub struct Life {
     pub len: u32,
     /// The thread, from 0.
     pub job: u32,
+    /// The drive that it went to, as in [`Step`]: that of its steps below the host which name no other.
+    pub drive: u8,
     steps: [Step; MAX_STEPS],
     n: u8,
     /// What the last of them is about, as long as another of that kind may go on with it.
@@ -367,7 +383,8 @@ impl Life {
         Life { job, ..self.clone() }
     }
     fn new(job: u32, ddir: Ddir, offset: u64, len: u32, begin: Time) -> Life {
-        let blank = Step { end: begin, layer: Layer::Application, why: Why::Work, place: 0 };
+        let (layer, why) = (Layer::Application, Why::Work);
+        let blank = Step { end: begin, layer, why, drive: 0, place: 0 };
         Life {
             ddir,
             begin,
@@ -375,6 +392,7 @@ impl Life {
             offset,
             len,
             job,
+            drive: 0,
             steps: [blank; MAX_STEPS],
             n: 0,
             last: NO_STEP,
@@ -405,11 +423,39 @@ impl Life {
         self.end = until;
         let (n, of) = (usize::from(self.n), about(layer, why, place));
         if self.last != of && n < MAX_STEPS {
-            self.steps[n] = Step { end: until, layer, why, place };
+            self.steps[n] = Step { end: until, layer, why, drive: 0, place };
             (self.n, self.last) = (self.n + 1, of);
         } else {
             self.mark_without_step(of, until);
         }
+    }
+    /// The drive that a step was at.
+    fn drive_of(&self, step: &Step) -> u8 {
+        match step.drive {
+            _ if !step.layer.is_of_drive() => 0,
+            0 => self.drive,
+            own => own,
+        }
+    }
+    /// A step of another life, as that has it.
+    fn take(&mut self, step: &Step, drive: u8) {
+        let n = usize::from(self.n);
+        if let Some(last) = self.steps[..n].last()
+            && self.drive_of(last) != drive
+        {
+            self.last = NO_STEP;
+        }
+        self.mark(step.layer, step.why, step.place, step.end);
+        if usize::from(self.n) > n {
+            self.steps[n].drive = drive;
+        }
+    }
+    /// Every step names its drive, by the number that this gives.
+    pub fn name_drives(&mut self, number: impl Fn(u8) -> u8) {
+        for i in 0..usize::from(self.n) {
+            self.steps[i].drive = number(self.drive_of(&self.steps[i]));
+        }
+        self.drive = number(self.drive);
     }
     /// More of the last step, or a step that has no room.
     #[cold]
@@ -448,6 +494,7 @@ impl Lives {
         };
         let life = &mut self.lives[IoId(slot)];
         (life.job, life.ddir, life.offset, life.len) = (job, ddir, offset, len);
+        life.drive = 0;
         (life.begin, life.end, life.n, life.last, life.dropped) = (now, now, 0, NO_STEP, 0);
         life.spent = [0; LAYERS];
         IoId(slot)
@@ -472,7 +519,7 @@ impl Lives {
         self.release(part);
         let (life, part) = self.two(io, part);
         for step in part.steps() {
-            life.mark(step.layer, step.why, step.place, step.end);
+            life.take(step, part.drive_of(step));
         }
     }
     /// The same of a life without end, whose time between its parts is the application's. Where there is no room for the
@@ -499,7 +546,7 @@ impl Lives {
             if step.layer.is_of_host() {
                 life.mark(layer, why, place, step.end);
             } else {
-                life.mark(step.layer, step.why, step.place, step.end);
+                life.take(step, other.drive_of(step));
             }
         }
     }
@@ -524,7 +571,7 @@ impl Lives {
             if step.layer.is_of_host() {
                 life.mark(Layer::Server, step.why, first_core + step.place, step.end);
             } else {
-                life.mark(step.layer, step.why, step.place, step.end);
+                life.take(step, part.drive_of(step));
             }
         }
         life.mark(Layer::Server, Why::Work, first_core, part.end);

@@ -49,6 +49,28 @@ fn context_switches_count_from_the_end_of_the_ramp() {
     assert!(plain.abs_diff(ramped) <= 2, "{plain} without a ramp, {ramped} with one");
 }
 
+/// fio 3.33 counts one I/O sent and one back for each call of an engine that commits nothing, and no time of submission.
+#[test]
+fn synchronous_calls_take_one_io_and_are_not_queued() {
+    for fs in ["", "filename=data\nsize=1m\ndirect=1\n"] {
+        let one = |engine: &str| {
+            let job = format!("[a]\nioengine={engine}\nrw=randread\nbs=4k\nnumber_ios=100\n{fs}");
+            let case = Case::new("z-ssd-small", &job).age(Age::Filled);
+            let outcome = if fs.is_empty() { case } else { case.fs("ext4") }.run().unwrap();
+            let text = fio_normal(&outcome.result);
+            (json(&outcome, 0), text.lines().any(|l| l.trim_start().starts_with("slat")))
+        };
+        for (engine, samples) in [("pvsync2", 0), ("libaio", 100)] {
+            let (json, has_line) = one(engine);
+            assert_eq!(json["read"]["slat_ns"]["N"], samples, "{engine} {fs}");
+            assert_eq!(has_line, samples > 0, "{engine} {fs}");
+            for calls in ["iodepth_submit", "iodepth_complete"] {
+                assert_eq!(json[calls]["4"], 100.0, "{engine} {fs} {calls}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_depth_that_was_found_is_told() {
     let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nioengine=libaio\niodepth=64\ntime_based\nruntime=2s\n\

@@ -638,3 +638,55 @@ fn what_does_not_fit_is_refused_with_its_remedy() {
     let e = refused("[a]\nrw=write\noffset=999g\nfilename=/dev/nvme0n1\n", "linux-libaio");
     assert!(e.contains("beyond"), "{e}");
 }
+
+/// A server's threads begin on the cores with the fewest, so that a job of its own keeps no client waiting.
+#[test]
+fn a_server_has_cores_that_no_job_of_its_host_has() {
+    let topology = |server: &str| {
+        format!(
+            "{TWO}[[host]]\nname = \"app\"\n[[network]]\ndrive = \"nvme0n1\"\nclient = \"app\"\nnbd = \"{server}\"\n"
+        )
+    };
+    let client =
+        "[global]\nbs=4k\nrw=randread\nnorandommap\nnumber_ios=400\n[c]\nfilename=/dev/nbd0\n";
+    let busy = "[a]\nfilename=/dev/nvme0n1\niodepth=32\nnumber_ios=4000\n";
+    for server in ["nbd-kernel", "nbd-spdk"] {
+        let slowest = |job: &str| {
+            let result = run(system(&topology(server), &common("linux-libaio")).unwrap(), job);
+            result.threads[0].dirs[0].lat.max()
+        };
+        let (alone, beside) = (slowest(client), slowest(&format!("{client}{busy}")));
+        // A slice of a core that is shared is milliseconds.
+        assert!(beside < alone + 400_000, "{server}: {alone} ns alone, {beside} ns beside a job");
+    }
+}
+
+/// Each step of a slow I/O names its drive and its host, also behind an array and a server.
+#[test]
+fn steps_say_which_drive_and_which_host_they_were_at() {
+    let told = |topology: &str, job: &str| {
+        let mut plan = plan(system(topology, &common("linux-libaio")).unwrap(), job);
+        plan.options.slowest = 4;
+        let result = plan.prepare().unwrap().start().unwrap().to_end();
+        result.verdict().unwrap();
+        wordline::report::slowest_text(&result, 4)
+    };
+    let array = format!(
+        "{0}{0}[[array]]\nname = \"md0\"\nlevel = \"raid0\"\nmembers = [\"nvme0n1\", \"nvme1n1\"]\n",
+        "[[drive]]\ndevice = \"z-ssd-small\"\n"
+    );
+    let job = "[a]\nrw=randread\nbs=4k\niodepth=8\nnumber_ios=300\nnorandommap\n";
+    let text = told(&array, job);
+    for line in text.lines().filter(|line| line.contains(" NAND ")) {
+        assert!(line.ends_with(" of nvme0n1") || line.ends_with(" of nvme1n1"), "{line}\n{text}");
+    }
+    assert!(text.contains("LUN") && !text.contains("core 0 of"), "{text}");
+    let network = "[[host]]\nname = \"app\"\n[[network]]\ndrive = \"nvme1n1\"\nclient = \"app\"\nnbd = \"nbd-kernel\"\n";
+    let text = told(&format!("{TWO}{network}"), &format!("{job}filename=/dev/nbd0\n"));
+    assert!(text.contains("core 0 of app") && text.contains(" of nvme1n1"), "{text}");
+    let served = text.lines().filter(|line| line.contains(" server "));
+    assert!(
+        served.clone().count() > 0 && served.clone().all(|l| l.ends_with(" of host0")),
+        "{text}"
+    );
+}

@@ -255,8 +255,11 @@ fn cell(value: f64, by: f64) -> String {
     if text.len() <= 9 { text } else { format!("{:.2e}", value / by) }
 }
 
+/// The share of a column, in percent, that layers without a row of their own have at most.
+const OTHER_AT_MOST: f64 = 5.0;
+
 /// Layers down, mean and tails across; the rows of a column sum to its last line. Layers in which
-/// no time was spent are left out; if there is no room, the smallest go into one row.
+/// no time was spent are left out; if there is no room, the smallest go into one row, as long as it stays small.
 fn table(table: &LayerTable, rows: usize) -> Vec<String> {
     let columns = columns(table);
     let all = columns.iter().flatten();
@@ -281,13 +284,27 @@ fn table(table: &LayerTable, rows: usize) -> Vec<String> {
         }
         lines.push(line.trim_end().to_owned());
     };
-    let weight = |l: usize| all.clone().map(|c| percent(c.parts[l], c.total())).sum::<f64>();
-    let mut spent: Vec<usize> = (0..LAYERS).filter(|&l| weight(l) > 0.0).collect();
+    let shares = |l: usize| all.clone().map(move |c| percent(c.parts[l], c.total()));
+    let most = |l: usize| shares(l).fold(0.0, f64::max);
+    let mut spent: Vec<usize> = (0..LAYERS).filter(|&l| most(l) > 0.0).collect();
     let mut folded = Vec::new();
     if spent.len() > rows {
-        let mut by_weight = spent.clone();
-        by_weight.sort_by(|&a, &b| weight(b).total_cmp(&weight(a)).then(a.cmp(&b)));
-        folded = by_weight.split_off(rows.saturating_sub(1));
+        let mut smallest_first = spent.clone();
+        smallest_first.sort_by(|&a, &b| most(a).total_cmp(&most(b)).then(b.cmp(&a)));
+        let mut other = vec![0.0; all.clone().count()];
+        for l in smallest_first.into_iter().take(spent.len() + 1 - rows.max(1)) {
+            for (sum, share) in other.iter_mut().zip(shares(l)) {
+                *sum += share;
+            }
+            if other.iter().any(|&sum| sum > OTHER_AT_MOST) {
+                break;
+            }
+            folded.push(l);
+        }
+        // A row for one layer has its name.
+        if folded.len() == 1 {
+            folded.clear();
+        }
         spent.retain(|l| !folded.contains(l));
     }
     for &l in &spent {
@@ -433,9 +450,10 @@ fn of_drive(d: &wordline_sim::DriveResult) -> Vec<String> {
     let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
     let busy =
         d.totals.luns.iter().copied().map(finite).sum::<f64>() / d.totals.luns.len().max(1) as f64;
+    // Of an FTL on the host these are its collector's, too.
     let mut items = vec![
-        format!("read {}", mib(count("device.bytes_read"))),
-        format!("written {}", mib(count("device.bytes_written"))),
+        format!("over its link {} read", mib(count("device.bytes_read"))),
+        format!("{} written", mib(count("device.bytes_written"))),
     ];
     if let Some(factor) = d.totals.write_amplification.factor {
         items.push(format!("write ampl. {:.3}", finite(factor)));

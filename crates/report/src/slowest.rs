@@ -5,13 +5,20 @@ use crate::number::percent;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use wordline_base::{Layer, Life, Step, Why};
-use wordline_sim::RunResult;
+use wordline_sim::{Machine, RunResult};
 
-/// Where a step was, in words; empty where there is but one place.
-fn place(step: &Step) -> String {
+/// Where a step was, in words; empty where there is but one place. Of several drives or hosts it says which.
+fn place(machine: &Machine, step: &Step) -> String {
     let n = step.place;
+    let of_drive = |what: String| match machine.drives.get(usize::from(step.drive).wrapping_sub(1))
+    {
+        Some(drive) if machine.drives.len() > 1 && what.is_empty() => drive.name.clone(),
+        Some(drive) if machine.drives.len() > 1 => format!("{what} of {}", drive.name),
+        _ => what,
+    };
     match (step.layer, step.why) {
-        (Layer::QueueWait, _) | (Layer::Driver, Why::QueueFull) => format!("queue {n}"),
+        (Layer::QueueWait, _) => of_drive(format!("queue {n}")),
+        (Layer::Driver, Why::QueueFull) => format!("queue {n}"),
         (
             Layer::Application
             | Layer::Syscall
@@ -21,19 +28,31 @@ fn place(step: &Step) -> String {
             | Layer::Network
             | Layer::Server,
             _,
-        ) => format!("core {n}"),
-        (Layer::Link, Why::Work) => "link to host".to_owned(), // the completion entry
-        (Layer::Link, _) => format!("link {}", link_direction(n)),
-        (Layer::Ftl, Why::FirmwareBusy) => format!("firmware core {n}"),
-        (Layer::Ftl, Why::Work) => format!("ftl core {n}"), // of the drive, or of the host
-        (Layer::Cache | Layer::Ftl | Layer::Limit, _) => String::new(),
-        (Layer::LunWait | Layer::Nand, _) => format!("LUN {n}"),
-        (Layer::Transfer, _) => format!("channel {n}"),
-        (Layer::Bridge, Why::Tag) => format!("drive {n}"),
-        (Layer::Bridge, _) => format!("engine {n}"),
-        (Layer::Sas, Why::Work) => "SAS link to bridge".to_owned(), // the response frame
-        (Layer::Sas, _) if n == 0 => "SAS link to drive".to_owned(),
-        (Layer::Sas, _) => "SAS link to bridge".to_owned(),
+        ) => core(machine, n),
+        (Layer::Link, Why::Work) => of_drive("link to host".to_owned()), // the completion entry
+        (Layer::Link, _) => of_drive(format!("link {}", link_direction(n))),
+        (Layer::Ftl, Why::FirmwareBusy) => of_drive(format!("firmware core {n}")),
+        (Layer::Ftl, Why::Work) => of_drive(format!("ftl core {n}")), // of the drive, or of the host
+        (Layer::Cache | Layer::Ftl | Layer::Limit, _) => of_drive(String::new()),
+        (Layer::LunWait | Layer::Nand, _) => of_drive(format!("LUN {n}")),
+        (Layer::Transfer, _) => of_drive(format!("channel {n}")),
+        (Layer::Bridge, Why::Tag) => of_drive(format!("drive {n}")),
+        (Layer::Bridge, _) => of_drive(format!("engine {n}")),
+        (Layer::Sas, Why::Work) => of_drive("SAS link to bridge".to_owned()), // the response frame
+        (Layer::Sas, _) if n == 0 => of_drive("SAS link to drive".to_owned()),
+        (Layer::Sas, _) => of_drive("SAS link to bridge".to_owned()),
+    }
+}
+
+/// Cores are counted over all hosts.
+fn core(machine: &Machine, n: u32) -> String {
+    let of = |n: u32| machine.cores.get(n as usize).map(|core| &core.host);
+    match of(n).filter(|host| !host.is_empty()) {
+        Some(host) => {
+            let first = (0..n).rev().take_while(|&before| of(before) == Some(host)).last();
+            format!("core {} of {host}", n - first.unwrap_or(n))
+        }
+        None => format!("core {n}"),
     }
 }
 
@@ -70,7 +89,7 @@ fn life(out: &mut String, result: &RunResult, rank: usize, life: &Life) {
     let mut start = 0;
     for step in life.steps() {
         let end = step.end.since(life.begin).0;
-        let words = [step.layer.name(), step.why.name(), &place(step)];
+        let words = [step.layer.name(), step.why.name(), &place(&result.machine, step)];
         row(out, start, end.saturating_sub(start), total, words);
         start = end;
     }
@@ -88,7 +107,7 @@ pub(crate) fn slowest_json(result: &RunResult) -> Value {
             "end_ns": step.end.since(life.begin).0,
             "layer": step.layer.name(),
             "why": step.why.name(),
-            "place": place(step),
+            "place": place(&result.machine, step),
         })
     };
     let each = result.slowest.iter().map(|life| {

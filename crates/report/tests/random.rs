@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use wordline_base::{Ddir, Layer, Lives, Time, Why};
 use wordline_report::*;
-use wordline_sim::{LayerRow, LayerTable, RunResult};
+use wordline_sim::{ArrayResult, LayerRow, LayerTable, RunResult};
 
 fn timeline(result: &RunResult) -> Value {
     let mut bytes = Vec::new();
@@ -248,6 +248,29 @@ fn layered() -> RunResult {
         })
         .collect();
     result
+}
+
+/// Where so much else is to be told that a table has little room, layers that matter have their rows all the same.
+#[test]
+fn a_layer_that_matters_is_named_however_much_else_is_told() {
+    let mut result = layered();
+    let array = |i: usize| ArrayResult { name: format!("md{i}"), ..ArrayResult::default() };
+    result.machine.arrays = (0..60).map(array).collect();
+    let text = explain_text(&result);
+    assert!(text.lines().count() > EXPLAIN_LINES, "{text}");
+    let shares = |name: &str| -> Vec<f64> {
+        let lines = text.lines().filter(|l| l.trim_start().starts_with(name));
+        let words = lines.flat_map(str::split_whitespace).filter_map(|w| w.strip_suffix('%'));
+        words.filter_map(|w| w.parse().ok()).collect()
+    };
+    for table in &result.machine.layers {
+        for (layer, ns) in Layer::ALL.into_iter().zip(&table.mean_by_layer_ns) {
+            let matters = ns / table.mean_ns > 0.05;
+            assert!(!matters || shares(layer.name()).len() >= 5, "{}:\n{text}", layer.name());
+        }
+    }
+    let others = shares("other layers");
+    assert!(!others.is_empty() && others.iter().all(|&share| share <= 5.0), "{others:?}\n{text}");
 }
 
 #[test]

@@ -141,6 +141,7 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         Span::ZERO => Span::from_ms(500),
         span => span,
     };
+    let engine = engine_of(plan, job, stack);
     ThreadPlan {
         name: job.name.clone(),
         description: job.description.clone(),
@@ -150,7 +151,7 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         unified_beside: job.unified_rw_reporting == UnifiedRw::Both,
         ioengine: match job.ioengine {
             job::Engine::Cpuio => job.ioengine.name().into(),
-            _ => engine_name(engine_of(plan, job, stack)).into(),
+            _ => engine_name(engine).into(),
         },
         iodepth: job.iodepth,
         options: job.options.clone(),
@@ -178,7 +179,8 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         iops_interval: interval(logs.iops_avg),
         disable_lat: job.disable_lat,
         disable_clat: job.disable_clat,
-        disable_slat: job.disable_slat,
+        // What an engine has done when its call returns was never queued, to fio.
+        disable_slat: job.disable_slat || engine == Engine::Pvsync2,
         disable_bw: job.disable_bw,
     }
 }

@@ -504,6 +504,9 @@ impl World {
     fn submit(&mut self, h: usize, disk: u16, sq: u16, sqe: &Sqe, after: Span) {
         let (drive, _) = self.hosts[h].disks[usize::from(disk)];
         self.ctx.enter_drive(drive as u8);
+        if let Some(life) = self.ctx.lives.of(sqe.io) {
+            life.drive = drive as u8 + 1;
+        }
         if let Some(seat) = self.drives.get_mut(drive) {
             seat.controller.enqueue(sq, sqe).expect(QUEUE_FULL);
             seat.controller.doorbell_after(&mut self.ctx, sq, after);

@@ -172,7 +172,10 @@ impl<S: Source> Host<S> {
                 self.sync_call(t, ddir, self.block.place(offset), len, Step::Queued { busy: false })
             }
             Engine::Spdk => self.spdk_queue(ctx, t, ddir, self.block.place(offset), len),
-            Engine::Pvsync2 => self.sync_call(t, ddir, self.block.place(offset), len, Step::Top),
+            Engine::Pvsync2 => {
+                self.threads[t].stats.one_at_once();
+                self.sync_call(t, ddir, self.block.place(offset), len, Step::Top)
+            }
             Engine::Null => {
                 thread.engine.cur_depth += 1;
                 // Time must pass, or a job without end never ends.

@@ -200,6 +200,12 @@ impl<S: Source> Host<S> {
         self.threads.len() as u32 - 1
     }
 
+    /// The core with the fewest threads, the lowest of equals.
+    fn least_core(&self) -> u32 {
+        let threads = |core: &u32| self.threads.iter().filter(|t| t.core() == *core).count();
+        (0..self.cores.len() as u32).min_by_key(threads).unwrap_or(0)
+    }
+
     /// Another host has a drive of this one.
     pub fn serves(&self) -> bool {
         self.paths.serves
@@ -207,9 +213,7 @@ impl<S: Source> Host<S> {
 
     /// A disk of this host is a network block device: its end of the connection.
     pub fn connect(&mut self, disk: u16, config: &NbdConfig) -> u16 {
-        let cores = self.cores.len() as u32;
-        let threads = |core: &u32| self.threads.iter().filter(|t| t.core() == *core).count();
-        let core = (0..cores).min_by_key(threads).unwrap_or(0);
+        let (cores, core) = (self.cores.len() as u32, self.least_core());
         let (null, asleep) = ((Engine::Null, disk), Asleep::Socket);
         let receiver = self.nbd_thread("knbd-recv", null, core, At::Receive, asleep);
         let worker = |core| self.nbd_thread("kblockd", null, core, At::Send, asleep);
@@ -223,23 +227,23 @@ impl<S: Source> Host<S> {
 
     /// This host serves a disk to another one: its end of the connection.
     pub fn serve(&mut self, disk: u16, config: &NbdConfig) -> u16 {
-        let cores = self.cores.len() as u32;
+        let core = self.least_core();
         self.paths.serves = true;
         let mut end = match config.server {
             NbdServer::Spdk => {
                 let (spdk, start) = ((Engine::Spdk, disk), Asleep::Start);
-                let receiver = self.nbd_thread("reactor", spdk, 0, At::Reactor, start);
+                let receiver = self.nbd_thread("reactor", spdk, core, At::Reactor, start);
                 self.end_of(config, disk, receiver)
             }
             NbdServer::NbdServer => {
                 let (sync, asleep) = ((Engine::Pvsync2, disk), Asleep::Socket);
-                let receiver = self.nbd_thread("nbd-server", sync, 0, At::Serve, asleep);
+                let receiver = self.nbd_thread("nbd-server", sync, core, At::Serve, asleep);
                 self.end_of(config, disk, receiver)
             }
         };
         if config.server == NbdServer::NbdServer {
             for n in 0..config.threads {
-                let core = (1 + n) % cores;
+                let core = self.least_core();
                 let name = format!("nbd-server/{n}");
                 let sync = (Engine::Pvsync2, disk);
                 let t = self.nbd_thread(&name, sync, core, At::Pool, Asleep::Socket);

@@ -295,6 +295,8 @@ impl<S: Source> Host<S> {
             }
             thread.stats.iodepth_submit[call_bucket(1)] += 1;
             thread.stats.submit_calls += 1;
+        } else if thread.spec().engine == Engine::Pvsync2 {
+            thread.stats.one_at_once();
         }
         if thread.pend.total() == 0 {
             // Time must pass, or a job without end never ends.

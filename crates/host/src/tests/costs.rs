@@ -30,6 +30,10 @@ fn a_pvsync2_read_costs_the_sum_of_its_stages() {
     let stats = w.host.stats(w.ctx.now);
     assert_eq!(stats.threads[0].user, 100 * 1_000);
     assert_eq!(stats.threads[0].voluntary_switches, 101);
+    assert_eq!(
+        (stats.threads[0].iodepth_submit[1], stats.threads[0].iodepth_complete[1]),
+        (100, 100)
+    );
     assert_eq!(stats.counters.interrupts, 100);
 }
 

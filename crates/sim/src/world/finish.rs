@@ -12,7 +12,7 @@ use crate::{caution, classes, drive, host};
 use std::collections::BTreeMap;
 use wordline_app::Turnaround;
 use wordline_base::track::Track;
-use wordline_base::{Ddir, IdVec, IoId, SECTOR, Time, Tracks, Workload};
+use wordline_base::{Ddir, IdVec, IoId, Life, SECTOR, Time, Tracks, Workload};
 use wordline_device::config::Arbitration;
 use wordline_fio::job::SyncMode;
 use wordline_ftl::Translation;
@@ -461,6 +461,13 @@ impl World {
             ))
         }));
         let tracks = self.tracks();
+        let mut slowest: Vec<Life> = self.slowest.into_iter().flat_map(Slowest::take).collect();
+        // As the result counts its drives.
+        let number = |drive: u8| {
+            let place = self.seen.iter().position(|&unit| unit + 1 == usize::from(drive));
+            place.map_or(0, |place| place as u8 + 1)
+        };
+        slowest.iter_mut().for_each(|life| life.name_drives(number));
         let ended = match (self.stopped, failed) {
             (_, true) => Ended::Failed,
             (true, false) => Ended::Interrupted,
@@ -480,7 +487,7 @@ impl World {
             app,
             with,
             turnarounds,
-            slowest: self.slowest.into_iter().flat_map(Slowest::take).collect(),
+            slowest,
             latency_over_time: self.latencies.map(LatencySeries::take),
             iologs,
             tracks,
