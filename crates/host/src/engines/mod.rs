@@ -107,6 +107,10 @@ impl InEngine {
     pub fn submits_for(&mut self, owner: u32) {
         self.owner = owner;
     }
+    /// The job that it submits for.
+    pub fn owner(&self) -> u32 {
+        self.owner
+    }
     /// It submits for another thread.
     #[inline]
     pub fn is_submitter(&self) -> bool {

@@ -354,7 +354,10 @@ impl World {
         // Of one kind of operation all are that kind.
         warnings
             .extend(turnarounds.iter().filter(|t| t.operation == "all").filter_map(pace::drifted));
-        warnings.extend(self.hosts.iter().filter_map(|seat| seat.host.crowded(now)));
+        warnings.extend(self.hosts.iter().filter_map(|seat| {
+            let in_turns = seat.host.looks_in_turns(now).map(|told| self.of_host(seat) + &told);
+            in_turns.or_else(|| seat.host.crowded(now))
+        }));
         warnings.extend(self.in_ramp());
         warnings.extend(self.hosts.iter().filter_map(|seat| {
             let percent = seat.host.found_by_handlers()?;
