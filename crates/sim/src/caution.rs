@@ -4,8 +4,9 @@
 use crate::Precondition;
 use crate::drive::{self, LAST_WINDOWS};
 use crate::replay::{Replayed, TraceSource};
-use crate::result::{ArrayResult, Trend};
-use wordline_device::PowerStats;
+use crate::result::{ArrayResult, Cause, Trend};
+use wordline_base::Span;
+use wordline_device::{PowerStats, Starved};
 use wordline_ftl::SlcUse;
 use wordline_md::Collect;
 
@@ -352,6 +353,25 @@ pub(crate) fn half_protected() -> String {
         .into()
 }
 
+/// So many urgent commands before one turn of another queue are no longer the burst of a moment.
+const PASSED: u64 = 100;
+/// For so long a queue that was put off waited at least.
+const PUT_OFF: Span = Span::from_ms(1);
+
+/// A class of queues that had no turn for a long time because urgent ones had work.
+pub(crate) fn starved(turn: Starved) -> Option<String> {
+    let (passed, waited) = (turn.passed, turn.waited);
+    (passed > PASSED && waited > PUT_OFF).then(|| {
+        format!(
+            "urgent queues starved those of the class {}: one had no turn for {:.1} ms, in which {passed} urgent commands \
+             were taken. The urgent class comes strictly first, and its weights bound nothing. --set \
+             queues.guard.counts=passed lets one in ten through",
+            turn.priority.name(),
+            waited.0 as f64 / 1e6
+        )
+    })
+}
+
 /// Rings that are polled, with queues that interrupt: so many of a hundred completions were taken by handlers.
 pub(crate) fn found_by_handlers(percent: f64) -> String {
     format!(
@@ -427,6 +447,7 @@ pub(crate) fn beyond_limit(users: u64, rebuilding: u64, ns: u64, limit: u64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wordline_base::QueuePriority;
 
     fn seen() -> Seen<'static> {
         Seen {
@@ -499,6 +520,19 @@ mod tests {
         assert_eq!(in_page_cache(1_000, 4_096), None, "a part of a page");
         let told = in_page_cache(20_000_000_000, 12_000_000_000).expect("two fifths are left");
         assert!(told.starts_with("8000 of 20000 MB written did not reach the drive"), "{told}");
+    }
+
+    #[test]
+    fn a_queue_that_urgent_ones_put_off_is_told() {
+        let turn =
+            Starved { priority: QueuePriority::Low, passed: 5_000, waited: Span::from_us(12_340) };
+        let told = starved(turn).expect("it starves");
+        assert!(
+            told.contains("class low: one had no turn for 12.3 ms, in which 5000 urgent"),
+            "{told}"
+        );
+        assert_eq!(starved(Starved { passed: 100, ..turn }), None, "a burst");
+        assert_eq!(starved(Starved { waited: PUT_OFF, ..turn }), None, "not for long");
     }
 
     #[test]

@@ -238,6 +238,16 @@ impl World {
         })
     }
 
+    /// Queues that urgent ones kept from their turns.
+    fn starved(&self) -> Vec<String> {
+        let several = self.drives.len() > 1;
+        let told = |drive: &DriveSeat| {
+            let told = caution::starved(drive.controller.starved(self.ctx.now)?)?;
+            Some(if several { format!("{}: {told}", drive.name) } else { told })
+        };
+        self.drives.iter().filter_map(told).collect()
+    }
+
     /// The logs of `write_iolog`: threads that name one file share it, in order of time.
     pub(super) fn iologs(&self) -> Vec<(String, Vec<Request>)> {
         let mut logs: Vec<(String, Vec<Request>)> = Vec::new();
@@ -420,6 +430,7 @@ impl World {
         let mut notes: Vec<String> = self.reads_in_order(&machine).into_iter().collect();
         notes.extend(self.apps.iter().filter_map(|seat| seat.app.borrow().note()));
         notes.extend(self.never_queued(&machine));
+        notes.extend(self.starved());
         notes.extend(self.arrays.iter().filter_map(|(_, array)| {
             let (drive, at) = array.fail.filter(|(_, at)| Time::ZERO + *at > now)?;
             Some(format!(
