@@ -165,6 +165,7 @@ const TRIALS: &[(&str, &str, &str)] = &[
     ("invalidate", "1", RANDOM),
     ("create_on_open", "1", RANDOM),
     ("overwrite", "1", WRITES),
+    ("pre_read", "1", RANDOM),
     ("fallocate", "none", WRITES),
     ("fadvise_hint", "0", RANDOM),
     ("sync", "1", WRITES),

@@ -546,6 +546,8 @@ pub struct Job {
     pub write_hint: WriteHint,
     /// Drop the page cache at the start of the job.
     pub invalidate: bool,
+    /// Its files are read into the page cache before it begins; then nothing drops them.
+    pub pre_read: bool,
     /// Files are made by the job when it opens them, not by the layout.
     pub create_on_open: bool,
     /// The layout writes the files' data.
@@ -767,6 +769,7 @@ impl Job {
             sync: SyncMode::None,
             write_hint: WriteHint::Unset,
             invalidate: true,
+            pre_read: false,
             create_on_open: false,
             overwrite: false,
             fallocate: Fallocate::Native,

@@ -18,8 +18,15 @@ const WITHOUT_EFFECT: [(&str, &str); 6] = [
 ];
 
 /// fio's words about files, which mean something on a file system alone.
-const OF_FILES: [&str; 6] =
-    ["invalidate", "sync_file_range", "create_on_open", "overwrite", "fallocate", "fadvise_hint"];
+const OF_FILES: [&str; 7] = [
+    "invalidate",
+    "sync_file_range",
+    "create_on_open",
+    "overwrite",
+    "fallocate",
+    "fadvise_hint",
+    "pre_read",
+];
 
 /// What a job asks for beyond the end of the drive, where fio cuts a block device's I/O off without a
 /// word. Several files that do not fit are an error.
