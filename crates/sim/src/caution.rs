@@ -38,6 +38,8 @@ pub(crate) struct Seen<'a> {
     pub read: u64,
     /// Sectors read that held nothing.
     pub unmapped: u64,
+    /// Sectors that the drive's cache had read ahead of users, which are among them.
+    pub ahead: u64,
     /// Something writes in another order than front to back, whose speed hangs on the drive's state.
     pub scattered: bool,
     /// A medium that has nothing to collect.
@@ -96,9 +98,27 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     }
     if seen.unmapped > 0 {
         let share = 100.0 * seen.unmapped as f64 / seen.read.max(1) as f64;
+        let (looked_up, ahead) = match seen.ahead {
+            0 => ("read", String::new()),
+            n => ("looked up to be read", format!("; {n} of them were read ahead")),
+        };
+        let why = match seen.prepared {
+            Some(Precondition::None) => {
+                "they were never written or were trimmed: such reads need no flash. --precondition fill writes every \
+                 sector first"
+            }
+            // What fills every sector leaves none that was never written.
+            Some(_) => {
+                "they were trimmed before: such reads need no flash. Reads ahead of the trims, or of other sectors \
+                 (offset, size), meet data"
+            }
+            None => {
+                "they were never written or were trimmed in the state that was loaded or since: such reads need no \
+                 flash"
+            }
+        };
         all.push(format!(
-            "{} of {} sectors read ({share:.1}%) held nothing, because they were never written or \
-             were trimmed: such reads need no flash. --precondition fill writes every sector first",
+            "{} of {} sectors {looked_up} ({share:.1}%{ahead}) held nothing, because {why}",
             seen.unmapped, seen.read
         ));
     }
@@ -464,6 +484,7 @@ mod tests {
             refreshed: 0,
             read: 0,
             unmapped: 0,
+            ahead: 0,
             scattered: true,
             in_place: false,
             by_third: Some([4.0, 4.1, 3.9]),
@@ -582,7 +603,20 @@ mod tests {
         let new = Seen { gc: 0, lines_freed: 0, by_third: Some([1.0; 3]), ..seen() };
         let prepared = |how| Some(how);
         for (seen, words) in [
-            (Seen { read: 200, unmapped: 50, ..seen() }, "50 of 200 sectors read (25.0%)"),
+            (
+                Seen { read: 200, unmapped: 50, ..seen() },
+                "50 of 200 sectors read (25.0%) held nothing, because they were trimmed before",
+            ),
+            (
+                Seen {
+                    read: 264,
+                    unmapped: 264,
+                    ahead: 80,
+                    prepared: Some(Precondition::None),
+                    ..seen()
+                },
+                "looked up to be read (100.0%; 80 of them were read ahead) held nothing, because they were never",
+            ),
             (Seen { unsteady: true, ..seen() }, "after 2 windows"),
             (reads.clone(), "random lets the collector rest"),
             (Seen { refreshed: 2, ..reads }, "wrote 2 lines anew"),

@@ -70,6 +70,7 @@ impl World {
                 refreshed: c.lines_refreshed - b.lines_refreshed,
                 read: unmapped + c.read_flash + c.read_buffer - b.read_flash - b.read_buffer,
                 unmapped,
+                ahead: drive.controller.stats(self.ctx.now).cache.map_or(0, |cache| cache.ahead),
                 scattered,
                 in_place: drive.controller.nand().geometry.in_place,
                 by_third: wa.by_third.or_else(|| drive.by_third()),
