@@ -13,6 +13,8 @@ pub struct Outcome {
     pub name: String,
     /// One for each seed.
     pub runs: Vec<Value>,
+    /// Why there are fewer than were asked for.
+    pub ended: Option<String>,
 }
 
 impl Outcome {
@@ -33,12 +35,13 @@ pub fn read(name: &str, text: &str) -> Result<Outcome, PageError> {
     if value["key"].is_string() && value["result"].is_object() {
         value = value["result"].take();
     }
+    let ended = value["ended"].as_str().map(str::to_owned);
     let mut runs = match value.get_mut("repeats") {
         Some(Value::Array(runs)) if !runs.is_empty() => std::mem::take(runs),
         _ => vec![value],
     };
     runs.iter_mut().try_for_each(|run| check(name, run))?;
-    Ok(Outcome { name: name.into(), runs })
+    Ok(Outcome { name: name.into(), runs, ended })
 }
 
 /// Sees that all is there, and leaves out what no page shows.
