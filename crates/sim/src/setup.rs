@@ -18,6 +18,7 @@ use wordline_app::{App, AppConfig, ThreadShape};
 use wordline_base::{IoClass, Priority, QueuePriority, Seed, Span, Time, Workload};
 use wordline_fio::job::{ExitWhat, SyncMode, UnifiedRw};
 use wordline_fio::{Generator, GeneratorError, Job, Plan, Thread, ZetanCache, job};
+use wordline_fs::FsKind;
 use wordline_host::source::ThreadSpec;
 use wordline_host::{Engine, StackConfig};
 use wordline_trace::{Clock, Format, Reader, Wrap};
@@ -278,6 +279,10 @@ pub fn threads<E: From<JobError>>(
         let stack = &system.hosts[host].stack;
         if stack.fs.is_some() && placed.numbers() != [0] {
             return Err(JobError::new(job, JobFault::OffFileSystem).into());
+        }
+        let on_files = stack.fs.as_ref().is_some_and(|fs| fs.kind != FsKind::Bdev);
+        if let Some(name) = disks.device_of_files(job).filter(|_| on_files) {
+            return Err(JobError::new(job, JobFault::DeviceOnFiles { name: name.into() }).into());
         }
         let spec = ThreadSpec { disks: placed.numbers(), ..spec(plan, job, thread, stack) };
         if job.ioengine == job::Engine::Cpuio {
