@@ -34,9 +34,9 @@ pub(crate) struct Seen<'a> {
     pub lines_freed: u64,
     /// Lines that were written anew because they were read often or had lain long.
     pub refreshed: u64,
-    /// Sectors read.
+    /// Sectors that were looked up in the map to be read.
     pub read: u64,
-    /// Sectors read that held nothing.
+    /// Of them those that held nothing.
     pub unmapped: u64,
     /// Sectors that the drive's cache had read ahead of users, which are among them.
     pub ahead: u64,
@@ -45,6 +45,8 @@ pub(crate) struct Seen<'a> {
     /// A medium that has nothing to collect.
     pub in_place: bool,
     pub by_third: Option<[f64; 3]>,
+    /// What was written to flash for each sector of users' besides itself, by cause.
+    pub causes: Vec<(Cause, f64)>,
     /// Write amplification of the run by what was collected, as windows of ageing have it.
     pub collected: Option<f64>,
     /// Jobs that began their blocks anew in the order of before, and how often.
@@ -186,8 +188,10 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
         ));
     } else if let Some(by_third) = seen.by_third.filter(|_| seen.repeats.is_empty()) {
         let (a, rest) = (by_third[0], Trend::rest(by_third));
-        let course =
-            format!("{a:.2} in the first third of what was written, {rest:.2} in the rest");
+        let course = format!(
+            "{a:.2} in the first third of what was written, {rest:.2} in the rest{}",
+            by_cause(&seen.causes)
+        );
         // A third with less than a few victims has the share in use of each of them.
         let noise = seen.lines_freed < LINES && Trend::is_close(by_third);
         match if noise { Trend::Flat } else { Trend::of(by_third) } {
@@ -224,6 +228,42 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
         all.extend(elsewhere(seen));
     }
     all
+}
+
+/// What of it is less than this is left out.
+const PART: f64 = 0.05;
+
+/// What write amplification is made of.
+fn by_cause(causes: &[(Cause, f64)]) -> String {
+    let mut parts: Vec<_> = causes.iter().filter(|(_, factor)| *factor >= PART).collect();
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let Some((most, _)) = parts.first() else { return String::new() };
+    let named: Vec<String> =
+        parts.iter().map(|(cause, factor)| format!("{} {factor:.2}", of_cause(*cause))).collect();
+    let padded = parts.iter().any(|(cause, factor)| *cause == Cause::Padding && *factor >= 1.0);
+    let padding = match padded {
+        true => {
+            "; flushes and slow writers send units to the flash before they are full, which padding fills and the \
+             collector clears away again"
+        }
+        false => "",
+    };
+    match parts.len() {
+        1 => format!("; all of it {}{padding}", of_cause(*most)),
+        _ => format!("; for each sector of users' {}{padding}", named.join(", ")),
+    }
+}
+
+/// Whose it is.
+fn of_cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::User => "users' data",
+        Cause::Gc => "the collector's",
+        Cause::Padding => "padding",
+        Cause::Metadata => "metadata of lines",
+        Cause::Folded => "moved out of the SLC buffer",
+        Cause::Map => "pages of the map",
+    }
 }
 
 /// Lines that are collected in a run, three in each third, before a small difference of its thirds counts.
@@ -488,6 +528,7 @@ mod tests {
             scattered: true,
             in_place: false,
             by_third: Some([4.0, 4.1, 3.9]),
+            causes: Vec::new(),
             collected: Some(4.0),
             repeats: Vec::new(),
             replay: None,
@@ -623,6 +664,24 @@ mod tests {
             (Seen { prepared: prepared(Precondition::Fill), ..new.clone() }, "filled in order"),
             (Seen { prepared: prepared(Precondition::None), ..new }, "was fresh"),
             (Seen { by_third: Some([2.0, 3.0, 4.0]), ..seen() }, "rose during the run"),
+            (
+                Seen {
+                    by_third: Some([16.0, 53.4, 59.4]),
+                    causes: vec![
+                        (Cause::Gc, 26.6),
+                        (Cause::Padding, 15.0),
+                        (Cause::Metadata, 0.3),
+                        (Cause::Map, 0.0),
+                    ],
+                    ..seen()
+                },
+                "56.40 in the rest; for each sector of users' the collector's 26.60, padding 15.00, metadata of lines 0.30; \
+                 flushes and slow writers",
+            ),
+            (
+                Seen { by_third: Some([2.0, 3.0, 4.0]), causes: vec![(Cause::Gc, 2.0)], ..seen() },
+                "3.50 in the rest; all of it the collector's)",
+            ),
             (Seen { by_third: Some([4.0, 3.0, 2.0]), ..seen() }, "fell during the run"),
             (
                 Seen {

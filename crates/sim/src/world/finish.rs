@@ -74,6 +74,12 @@ impl World {
                 scattered,
                 in_place: drive.controller.nand().geometry.in_place,
                 by_third: wa.by_third.or_else(|| drive.by_third()),
+                causes: {
+                    let c = c.since(b);
+                    let user = Cause::User.counted(&c).max(1) as f64;
+                    let others = Cause::ALL.into_iter().filter(|cause| *cause != Cause::User);
+                    others.map(|cause| (cause, cause.counted(&c) as f64 / user)).collect()
+                },
                 collected: {
                     let c = c.since(b);
                     let user = c.user_sectors as f64;
