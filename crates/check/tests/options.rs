@@ -212,7 +212,7 @@ const TRIALS: &[(&str, &str, &str)] = &[
     ("disable_lat", "1", RANDOM),
     ("disable_clat", "1", RANDOM),
     ("disable_slat", "1", DEEP),
-    ("disable_bw_measurement", "1", RANDOM),
+    ("disable_bw_measurement", "1", "rw=randread\nnumber_ios=200\nwrite_bw_log=l"),
     ("unified_rw_reporting", "mixed", MIXED),
     ("continue_on_error", "all", "; on a drive with read errors\nrw=randread\nnumber_ios=20"),
     ("kb_base", "1000", "rw=randread\nnumber_ios=200\nsize=2048k"),

@@ -661,6 +661,8 @@ pub struct Job {
     pub disable_slat: bool,
     /// No bandwidth samples are taken.
     pub disable_bw: bool,
+    /// `gtod_reduce`: all of these, and a log of I/Os a second with a line of each I/O has none.
+    pub gtod_reduce: bool,
     /// 8 reports bytes, 1 reports bits; zero is the default, bytes.
     pub unit_base: u32,
     /// 1024 or 1000: what `k` means.
@@ -827,6 +829,7 @@ impl Job {
             disable_clat: false,
             disable_slat: false,
             disable_bw: false,
+            gtod_reduce: false,
             unit_base: 0,
             kb_base: 1024,
         }

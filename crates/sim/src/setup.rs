@@ -135,7 +135,14 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
             _ => &[LogKind::Iops],
         };
         let prefix = if prefix.is_empty() { job.name.clone() } else { prefix.clone() };
-        files.extend(kinds.iter().map(|&k| (k, prefix.clone())));
+        // fio makes no file for what it does not measure.
+        let measured = |kind: &&LogKind| match kind {
+            LogKind::Slat => !job.disable_slat,
+            LogKind::Clat => !job.disable_clat,
+            LogKind::Lat => !job.disable_lat,
+            _ => true,
+        };
+        files.extend(kinds.iter().filter(measured).map(|&k| (k, prefix.clone())));
     }
     // fio samples every log_avg_msec, or every 500 ms.
     let interval = |own: Option<Span>| match own.unwrap_or(logs.avg) {
@@ -181,6 +188,7 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         disable_clat: job.disable_clat,
         disable_slat: job.disable_slat,
         disable_bw: job.disable_bw,
+        gtod_reduce: job.gtod_reduce,
     }
 }
 
