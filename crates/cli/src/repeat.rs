@@ -83,13 +83,7 @@ fn under_seeds(
         }
         failures.push(ended.into());
     }
-    let repeats = runs.join(",");
-    let bare = match &told {
-        Some(words) => {
-            format!("{{\"ended\": {},\n\"repeats\": [\n{repeats}]}}\n", serde_json::json!(words))
-        }
-        None => format!("{{\"repeats\": [\n{repeats}]}}\n"),
-    };
+    let bare = wordline_page::repeats(&runs, told.as_deref());
     let outcome = wordline_page::read("", &bare).map_err(WorkError::DefectOf)?;
     let text = text(&bare, &outcome, formats);
     if let Some(path) = &common.report {

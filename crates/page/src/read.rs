@@ -28,6 +28,13 @@ impl Outcome {
     }
 }
 
+/// Results in JSON, one for each seed, as [`read`] takes them; `ended`: why there are fewer than were asked for.
+pub fn repeats(runs: &[String], ended: Option<&str>) -> String {
+    let ended =
+        ended.map_or(String::new(), |words| format!("\"ended\": {},\n", Value::from(words)));
+    format!("{{{ended}\"repeats\": [\n{}]}}\n", runs.join(","))
+}
+
 /// Reads what `--output-format json` or `json+` wrote, with `--repeat` or without, or a study's point.
 pub fn read(name: &str, text: &str) -> Result<Outcome, PageError> {
     let mut value: Value = serde_json::from_str(text)
