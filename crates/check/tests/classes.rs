@@ -408,3 +408,30 @@ fn a_class_is_written_in_words_that_are_no_direction_s() {
     assert_eq!(RT1.with_workload(Workload::Throughput).to_string(), "rt/1 attr=throughput");
     assert_eq!((IoClass::NONE.to_string(), &*IDLE.to_string()), ("none".into(), "idle"));
 }
+
+/// Strict priority starves, and it is what the run measured that says so.
+#[test]
+fn classes_that_urgent_queues_starve_are_told() {
+    let job = |urgent: u32| {
+        format!(
+            "[global]\nioengine=libaio\nrw=randread\nbs=4k\nnorandommap\ntime_based\nruntime=10ms\n\
+             [urgent]\nworkload_attr=latency\niodepth={urgent}\n[rest]\nprioclass=3\niodepth=4\n"
+        )
+    };
+    let told = |urgent: u32, sets: &[&str]| {
+        let o =
+            run("z-ssd-small", "none", &job(urgent), &[&["queues.in_flight=4"][..], sets].concat());
+        let rest = o.result.threads[1].dirs.iter().map(|d| d.total_ios).sum::<u64>();
+        (rest, o.result.notes.into_iter().find(|note| note.contains("starved")))
+    };
+    let weighted = "queues.arbitration=weighted-urgent";
+    let (rest, note) = told(32, &[weighted]);
+    let note = note.unwrap_or_else(|| panic!("{rest} I/Os, and nothing told"));
+    assert!(rest < 20, "{rest}");
+    assert!(note.contains("starved those of the class low: one had no turn for"), "{note}");
+    let (guarded, note) = told(32, &[weighted, "queues.guard.counts=passed"]);
+    assert_eq!(note, None);
+    assert!(guarded > 5 * rest, "{guarded} guarded, {rest} without");
+    assert_eq!(told(32, &[]).1, None, "they take turns");
+    assert_eq!(told(2, &[weighted]).1, None, "there is room for both");
+}

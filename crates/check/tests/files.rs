@@ -381,3 +381,71 @@ fn readers_wait_for_writers_of_their_file_on_ext4() {
         assert_eq!((one.2, own.2), (0, 0), "{fs}");
     }
 }
+
+/// fio would write over the device below the file system; a file of that name is nobody's wish.
+#[test]
+fn a_device_is_no_file() {
+    let run = |fs: &str, more: &str| {
+        let job = format!("[a]\nrw=write\nbs=4k\nsize=1m\n{more}");
+        Case::new("z-ssd-small", &job).fs(fs).run().map(|_| ()).map_err(|e| e.to_string())
+    };
+    for name in ["/dev/nvme0n1", "/dev/sda1", "/dev/nbd0"] {
+        for fs in ["ext4", "xfs"] {
+            let error = run(fs, &format!("filename={name}\n")).expect_err("it is a device");
+            for part in
+                ["job 'a'", &format!("filename={name} is a device"), "leave out --fs", "--fs bdev"]
+            {
+                assert!(error.contains(part), "no '{part}' in: {error}");
+            }
+        }
+    }
+    for (fs, more) in [
+        ("bdev", "filename=/dev/nvme0n1\n"),
+        ("ext4", "filename=nvme0n1\n"),
+        ("ext4", "filename=dev/nvme0n1\ndirectory=/mnt\n"),
+        ("ext4", "filename=/dev/null\nioengine=null\n"),
+    ] {
+        assert_eq!(run(fs, more), Ok(()), "{fs} {more}");
+    }
+}
+
+/// fio 3.33 on ext4: 70 us a read of a file that was dropped, 6 us of one that was read before.
+#[test]
+fn what_was_read_before_the_job_is_in_memory() {
+    let run = |fs: &str, memory: &str, more: &str| {
+        let job =
+            format!("[a]\nrw=randread\nbs=4k\nsize=16m\nioengine=pvsync2\nnumber_ios=2000\n{more}");
+        let case = Case::new("z-ssd-small", &job).fs(fs).age(Age::Filled);
+        case.set(&format!("fs.memory={memory}")).run().map_err(|e| e.to_string())
+    };
+    let reads = |outcome: &Outcome| outcome.result.machine.totals.user_flash_reads;
+    for fs in ["ext4", "xfs", "bdev"] {
+        let plain = run(fs, "64M", "").unwrap();
+        let all = run(fs, "64M", "pre_read=1\n").unwrap();
+        assert!(reads(&plain) > 1_500, "{fs}: {}", reads(&plain));
+        assert!(reads(&all) < 10, "{fs}: {}", reads(&all));
+        let mean = |o: &Outcome| o.result.threads[0].dirs[0].clat.mean();
+        assert!(mean(&all) < mean(&plain) / 3.0, "{fs}: {} and {} ns", mean(&all), mean(&plain));
+        // Of 16 MiB there is room for the last eight.
+        let half = run(fs, "8M", "pre_read=1\n").unwrap();
+        let none = run(fs, "8M", "").unwrap();
+        assert!(reads(&half) < reads(&none) * 3 / 4, "{fs}: {} of {}", reads(&half), reads(&none));
+        // A part of the file, and what is dropped is not what was read.
+        let part = run(fs, "64M", "pre_read=1\ninvalidate=1\noffset=8m\nsize=8m\n").unwrap();
+        assert!(reads(&part) < 10, "{fs}: {}", reads(&part));
+    }
+    for (more, words) in [
+        ("pre_read=1\ndirect=1\n", "direct=1 reads past the page cache"),
+        ("pre_read=1\nrw=write\nfallocate=none\n", "its files are empty when it begins"),
+        ("pre_read=1\nrw=write\ncreate_on_open=1\n", "overwrite=1 lays them out"),
+        (
+            "pre_read=1\nioengine=filestat\nbs=4k\nfilesize=4k\nsize=4k\n",
+            "its ioengine reads no file",
+        ),
+    ] {
+        let error = run("ext4", "64M", more).map(|_| ()).expect_err(more);
+        assert!(error.contains("pre_read: ") && error.contains(words), "{more}: {error}");
+    }
+    let written = run("ext4", "64M", "pre_read=1\nrw=randwrite\n").unwrap();
+    assert_eq!(written.result.threads[0].error, 0, "its blocks are there");
+}

@@ -330,3 +330,33 @@ fn a_program_on_spdk_has_no_kernel_to_share_with() {
     let error = program(&["system=selectisr"]).err().expect("it has none").to_string();
     assert!(error.contains("SPDK takes the drive from it"), "{error}");
 }
+
+/// Who looks uses up its share of the core, and then waits for it behind who does not.
+#[test]
+fn select_isr_on_a_core_that_is_shared_is_told() {
+    let job = |cores: &str| {
+        format!(
+            "[global]\nrw=randread\nbs=4k\nnorandommap\ntime_based\nruntime=50ms\nioengine=libaio\n\
+             [urgent]\niodepth=1\nworkload_attr=latency\ncpus_allowed=0\n\
+             [normal]\niodepth=8\nworkload_attr=throughput\ncpus_allowed={cores}\n"
+        )
+    };
+    let of = |cores: &str, system: &str| {
+        let o = case(&job(cores), &[&format!("system={system}")]).run().unwrap();
+        let ios = o.result.threads[0].dirs.iter().map(|d| d.total_ios).sum::<u64>();
+        (ios, o.result.warnings.into_iter().find(|text| text.contains("looks for its completions")))
+    };
+    let (asleep, none) = of("0", "kernelopt");
+    assert_eq!(none, None);
+    let (looks, words) = of("0", "selectisr");
+    assert!(looks < asleep * 2 / 3, "{looks} I/Os, {asleep} by interrupt");
+    let words = words.expect("it waits for its core");
+    for part in [
+        "job 'urgent' looks for its completions by Select-ISR on core 0, where another job runs, too",
+        "cpus_allowed gives it a core of its own",
+        "flashshare.select_isr=false",
+    ] {
+        assert!(words.contains(part), "no '{part}' in: {words}");
+    }
+    assert_eq!(of("1", "selectisr").1, None, "a core of its own");
+}

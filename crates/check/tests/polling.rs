@@ -260,3 +260,45 @@ fn intervals_have_a_reactor_s_time_as_it_passes() {
         assert!((ns as f64 - share * elapsed).abs() < 1e3, "{ns} of {elapsed}: {share}");
     }
 }
+
+/// Two that look share a core by slices of milliseconds, and neither sees what the other is to do meanwhile.
+#[test]
+fn more_threads_that_look_than_cores_are_told() {
+    let told = |stack: &str, jobs: u32, more: &str| {
+        let job = format!(
+            "[a]\nrw=randread\nbs=4k\nnorandommap\ntime_based\nruntime=50ms\niodepth=8\nnumjobs={jobs}\n{more}"
+        );
+        let outcome = run("z-ssd-small", stack, &job, &["stack.cores=2", "stack.queues=2"]);
+        let ios =
+            outcome.result.threads.iter().flat_map(|t| &t.dirs).map(|d| d.total_ios).sum::<u64>();
+        let mut all = outcome.result.warnings.into_iter();
+        (ios, all.find(|text| text.contains("do not sleep")))
+    };
+    let rings = "ioengine=io_uring\nsqthread_poll=1\n";
+    let (one, none) = told("linux-io_uring", 1, rings);
+    assert_eq!(none, None, "a core each");
+    let (two, words) = told("linux-io_uring", 2, rings);
+    assert!(two < one / 10, "{two} I/Os of two jobs, {one} of one");
+    let words = words.expect("four threads on two cores");
+    for part in [
+        "4 threads look for completions or work and do not sleep, 2 of them the kernel's",
+        "(sqthread_poll), on 2 cores: the 2 of core",
+        "in turn for up to 12 ms",
+        "% of the time that it could have run",
+        "--set stack.cores=4",
+        "rings without sqthread_poll",
+    ] {
+        assert!(words.contains(part), "no '{part}' in: {words}");
+    }
+    for (stack, remedy) in
+        [("spdk", "an engine of the kernel's"), ("poll", "completions by interrupt")]
+    {
+        assert_eq!(told(stack, 2, "").1, None, "{stack}: a core each");
+        let words = told(stack, 3, "").1.unwrap_or_else(|| panic!("{stack}: three on two cores"));
+        assert!(words.contains("3 threads look") && words.contains(remedy), "{words}");
+    }
+    let (_, words) = told("spdk", 2, "cpus_allowed=0\n");
+    let words = words.expect("two on one core");
+    assert!(words.contains("cpus_allowed gives each a core of its own"), "{words}");
+    assert_eq!(told("interrupt", 3, "").1, None, "they sleep");
+}

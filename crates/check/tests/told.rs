@@ -667,3 +667,86 @@ fn directions_are_told_apart_and_as_one() {
     // A direction has as many fields as the one that `mixed` leaves out.
     assert_eq!(fields(&both) - fields(&none), fields(&none) - fields(&mixed));
 }
+
+/// fio 3.33: `err=110 (file:io_u.c:1432, func=max latency exceeded, error=Connection timed out)`. It compares what
+/// it measures, and nothing with `disable_lat`.
+#[test]
+fn a_latency_above_the_bound_is_told_as_in_fio() {
+    let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=50\nmax_latency=1us\n";
+    let outcome = run(job);
+    let told = line(&outcome, "a: (groupid=0");
+    assert!(
+        told.contains("err=110 (func=max latency exceeded, error=Connection timed out): pid=1"),
+        "{told}"
+    );
+    assert_eq!(json(&outcome, 0)["error"], 110);
+    for off in ["disable_lat=1\n", "gtod_reduce=1\n"] {
+        let outcome = run(&format!("{job}{off}"));
+        assert_eq!(json(&outcome, 0)["error"], 0, "{off}");
+    }
+    let slow = run(
+        "[a]\nrw=randread\nbs=4k\nnorandommap\ntime_based\nruntime=4s\nrate_iops_min=1000000\n",
+    );
+    let told = line(&slow, "a: (groupid=0");
+    assert!(told.contains("err= 5 (func=check_min_rate, error=Input/output error)"), "{told}");
+}
+
+/// fio 3.33: no file of a latency that is not measured; a log of bandwidth with a line of each I/O is empty with
+/// `disable_bw_measurement`, and so is one of I/Os a second with `gtod_reduce`. What is averaged has neither offset
+/// nor class.
+#[test]
+fn logs_have_what_fio_measures() {
+    let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nioengine=libaio\nwrite_lat_log=l\nwrite_bw_log=l\n\
+               write_iops_log=l\n";
+    let logs = |more: &str| {
+        let outcome = run(&format!("{job}{more}"));
+        let logs = outcome.result.threads.into_iter().flat_map(|t| t.logs);
+        logs.map(|log| (log.kind, log.lines)).collect::<Vec<_>>()
+    };
+    let lines = |more: &str| {
+        let all = logs(&format!("number_ios=50\n{more}")).into_iter();
+        all.map(|(kind, lines)| format!("{kind:?} {}", lines.len())).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(lines(""), "Slat 50, Clat 50, Lat 50, Bw 50, Iops 50");
+    assert_eq!(lines("disable_slat=1\n"), "Clat 50, Lat 50, Bw 50, Iops 50");
+    assert_eq!(lines("disable_clat=1\n"), "Slat 50, Lat 50, Bw 50, Iops 50");
+    assert_eq!(lines("disable_lat=1\n"), "Slat 50, Clat 50, Bw 50, Iops 50");
+    assert_eq!(lines("disable_bw_measurement=1\n"), "Slat 50, Clat 50, Lat 50, Bw 0, Iops 50");
+    assert_eq!(lines("gtod_reduce=1\n"), "Bw 0, Iops 0");
+    let averaged = "log_avg_msec=50\nlog_offset=1\ntime_based\nruntime=300ms\nrate_iops=2000\nprioclass=1\nprio=3\n";
+    for off in ["", "disable_bw_measurement=1\n", "gtod_reduce=1\n"] {
+        let all = logs(&format!("{averaged}{off}"));
+        let (rates, latencies) = all.iter().partition::<Vec<_>, _>(|(kind, _)| {
+            matches!(kind, wordline_sim::LogKind::Bw | wordline_sim::LogKind::Iops)
+        });
+        assert!(rates.len() == 2 && rates.iter().all(|(_, lines)| lines.len() >= 4), "{off}");
+        assert_eq!(latencies.is_empty(), off.starts_with("gtod"), "{off}");
+        for line in all.iter().flat_map(|(_, lines)| lines) {
+            assert_eq!(
+                (line.bs, line.offset, line.class),
+                (0, 0, wordline_base::IoClass::NONE),
+                "{off}"
+            );
+        }
+    }
+}
+
+/// fio 3.33 has samples by interval whatever is not measured, and options that were given a value.
+#[test]
+fn reports_have_what_fio_has() {
+    let job =
+        "[a]\nrw=randread\nbs=4k\nnorandommap\ntime_based\nruntime=1200ms\ngroup_reporting=1\n";
+    for off in ["disable_bw_measurement=1\n", "gtod_reduce=1\n"] {
+        let outcome = run(&format!("{job}{off}"));
+        assert!(line(&outcome, "   bw (").contains("samples=2"), "{off}");
+        assert!(line(&outcome, "   iops  ").contains("samples=2"), "{off}");
+    }
+    let one = json(&run(job), 0);
+    let options = one["job options"].as_object().unwrap();
+    let names: Vec<&str> = options.keys().map(String::as_str).collect();
+    let mut wanted = ["rw", "bs", "runtime", "group_reporting"];
+    wanted.sort_unstable();
+    let mut names = names;
+    names.sort_unstable();
+    assert_eq!(names, wanted, "flags without a value are left out");
+}

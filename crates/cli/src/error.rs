@@ -171,6 +171,8 @@ pub enum WorkError {
     NoProgram(io::Error),
     #[error("under seed {seed}: {failure}")]
     UnderSeed { seed: u64, failure: Failure },
+    #[error("interrupted under seed {seed}: {}", repeats(*.complete, *.times))]
+    RepeatsCut { seed: u64, complete: usize, times: u32 },
     /// More than one thing, each with a line of its own.
     #[error("{}", lines(.0))]
     Several(Vec<Failure>),
@@ -223,6 +225,14 @@ impl From<WordError> for Failure {
 impl From<NoResult> for Failure {
     fn from(error: NoResult) -> Failure {
         Failure::usage(error)
+    }
+}
+
+/// What there is of so many repeats.
+fn repeats(complete: usize, times: u32) -> String {
+    match complete {
+        0 => format!("none of {times} repeats is complete, and there is nothing to report"),
+        n => format!("the report covers the {n} of {times} repeats that are complete"),
     }
 }
 

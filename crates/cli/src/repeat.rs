@@ -3,7 +3,7 @@
 use crate::args::{CommonArgs, Format, ReplayArgs, RunArgs};
 use crate::error::{self, WordError, WorkError};
 use crate::{Failure, files, finish, output, prepare, remark, report, signals};
-use wordline::Plan;
+use wordline::{Plan, RunError};
 use wordline_frontend::{Outside, Settings, Status};
 use wordline_page::Outcome;
 use wordline_sim::setup;
@@ -47,6 +47,9 @@ fn under_seeds(
     }
     signals::install();
     let mut runs = Vec::new();
+    let mut failures: Vec<Failure> = Vec::new();
+    let cut = |seed: u64, complete: usize| WorkError::RepeatsCut { seed, complete, times };
+    let mut ended = None;
     for seed in (0..u64::from(times)).map(|k| common.seed.wrapping_add(k)) {
         let settings = Settings { seed, ..common.settings() };
         let checked = prepare::check(planned(&settings)?, common, &settings)?;
@@ -55,7 +58,17 @@ fn under_seeds(
             return Err(WordError::LogsOfRepeats.into());
         }
         let prepared = prepare::prepare(checked, common)?;
+        // Asked while the drive was prepared: there is no run to drain.
+        if signals::stop_asked() {
+            ended = Some(cut(seed, runs.len()));
+            break;
+        }
         let result = finish::measure(prepared, common, &settings, None)?;
+        // The runs before it are whole. Numbers of a part of a run would not compare with theirs.
+        if let Err(RunError::Interrupted { .. }) = result.verdict() {
+            ended = Some(cut(seed, runs.len()));
+            break;
+        }
         finish::verdict(&result).map_err(|failure| match failure {
             failure if failure.status == Status::Unusable => failure,
             failure => WorkError::UnderSeed { seed, failure }.into(),
@@ -63,10 +76,16 @@ fn under_seeds(
         let plus = formats.contains(&Format::JsonPlus);
         runs.push(wordline_report::fio_json(&result, plus, &Default::default()));
     }
-    let bare = format!("{{\"repeats\": [\n{}]}}\n", runs.join(","));
+    let told = ended.as_ref().map(ToString::to_string);
+    if let Some(ended) = ended {
+        if runs.is_empty() {
+            return Err(ended.into());
+        }
+        failures.push(ended.into());
+    }
+    let bare = wordline_page::repeats(&runs, told.as_deref());
     let outcome = wordline_page::read("", &bare).map_err(WorkError::DefectOf)?;
     let text = text(&bare, &outcome, formats);
-    let mut failures = Vec::new();
     if let Some(path) = &common.report {
         output::note(&mut failures, report::write_page(path, std::slice::from_ref(&outcome)));
     }

@@ -3,12 +3,36 @@
 //! Left out: the admin queue, and completion queues shared by several submission queues.
 
 use crate::arbiter::Arbiter;
-use crate::config::{DeviceConfig, GuardCounts, InterruptConfig, QueueConfig};
+use crate::config::{Arbitration, DeviceConfig, GuardCounts, InterruptConfig, QueueConfig};
 use crate::guard::{Backlog, Guard, GuardStats};
 use crate::queue::{CompletionQueue, Posted, QueueFull, SubmissionQueue};
 use std::collections::VecDeque;
 use wordline_base::{BadValue, Ctx, IoId, Kind, Span, Time};
 use wordline_nvme::{Cqe, QueuePriority, Sqe, Status};
+
+/// A turn that urgent queues put off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Starved {
+    /// The class of the queue whose turn it was.
+    pub priority: QueuePriority,
+    /// Urgent commands that were taken while its oldest command waited.
+    pub passed: u64,
+    /// For how long it did.
+    pub waited: Span,
+}
+
+impl Starved {
+    fn of(queue: &SubmissionQueue, urgent: u64, now: Time) -> Starved {
+        Starved {
+            priority: queue.priority,
+            passed: urgent - queue.urgent_before,
+            waited: now.since(queue.untouched_since()),
+        }
+    }
+    fn worse(self, other: Starved) -> Starved {
+        if other.passed > self.passed { other } else { self }
+    }
+}
 
 /// A write to the controller's registers on its way.
 struct Doorbell {
@@ -48,6 +72,10 @@ pub(crate) struct Front {
     /// Completion queues whose interrupt comes alone.
     late_interrupts: VecDeque<u16>,
     pub interrupts: u64,
+    /// Commands taken from urgent queues, where these come first.
+    urgent: u64,
+    /// The turn that most of them came before.
+    starved: Starved,
 }
 
 impl Front {
@@ -63,6 +91,8 @@ impl Front {
             out: VecDeque::with_capacity(64),
             late_interrupts: VecDeque::new(),
             interrupts: 0,
+            urgent: 0,
+            starved: Starved::default(),
             config: device.queues.clone(),
             interrupt: device.interrupt.clone(),
         })
@@ -197,7 +227,11 @@ impl Front {
                     continue;
                 }
             };
+            let urgent = self.urgent;
             let queue = self.sq(sq);
+            if !queue.has_work() {
+                queue.urgent_before = urgent;
+            }
             queue.ring_up(tail, now);
             let (place, ready) = (queue.place, queue.has_work());
             self.arbiter.set_ready(place, ready);
@@ -223,6 +257,9 @@ impl Front {
     #[inline(always)]
     pub fn take(&mut self, now: Time) -> Option<Taken> {
         let sq = self.pick(now)?;
+        if self.config.arbitration == Arbitration::WeightedUrgent {
+            self.count_turn(sq, now);
+        }
         let queue = self.queues[usize::from(sq)].as_mut().expect("a queue in arbitration");
         let (sqe, arrived) = queue.pop(now);
         let priority = queue.priority;
@@ -231,6 +268,29 @@ impl Front {
             self.arbiter.set_ready(place, false);
         }
         Some(Taken { sqe, sq, priority, arrived })
+    }
+
+    /// A queue has its turn: what came before it.
+    #[inline(never)]
+    fn count_turn(&mut self, sq: u16, now: Time) {
+        let urgent = self.urgent;
+        let queue = self.sq(sq);
+        if queue.priority == QueuePriority::Urgent {
+            self.urgent += 1;
+            return;
+        }
+        let waited = Starved::of(queue, urgent, now);
+        queue.urgent_before = urgent;
+        self.starved = self.starved.worse(waited);
+    }
+    /// The turn that most urgent commands came before, those that have not come yet among them.
+    pub fn starved(&self, now: Time) -> Option<Starved> {
+        let waiting = self.queues.iter().flatten();
+        let waiting =
+            waiting.filter(|queue| queue.priority != QueuePriority::Urgent && queue.has_work());
+        let all = waiting.map(|queue| Starved::of(queue, self.urgent, now));
+        let worst = all.fold(self.starved, Starved::worse);
+        (worst.passed > 0).then_some(worst)
     }
 
     /// The queue to take a command from: the guard's choice, or arbitration's.

@@ -26,6 +26,7 @@ pub use bridge::{Bridge, BridgeStats, Member, Sent};
 pub use cache::CacheStats;
 pub use config::{BridgeConfig, DeviceConfig, DriveConfig, SasConfig, SwitchConfig};
 pub use controller::Controller;
+pub use front::Starved;
 pub use guard::GuardStats;
 pub use link::Switch;
 pub use partition::PARTITION_NAMES;

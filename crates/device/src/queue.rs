@@ -83,6 +83,8 @@ pub(crate) struct SubmissionQueue {
     pub fetched: u64,
     /// Urgent commands fetched since a command of its own was, while it had some.
     pub passed: u32,
+    /// Urgent commands that the drive had fetched when its oldest entry could have been taken.
+    pub urgent_before: u64,
     /// When a command of its own was fetched last.
     taken: Time,
 }
@@ -100,6 +102,7 @@ impl SubmissionQueue {
             head: 0,
             fetched: 0,
             passed: 0,
+            urgent_before: 0,
             taken: Time::ZERO,
         }
     }

@@ -210,9 +210,10 @@ pub enum GeneratorError {
     )]
     DriveTooSmall { job: String, drive: u64, block: u64 },
     #[error(
-        "job '{job}': offset {offset} lies beyond the end of the file at {end}: lower offset or offset_increment"
+        "job '{job}': offset={offset} is not before the end of {of}, {end} bytes, so that there is nothing to do I/O on: \
+         lower offset or offset_increment"
     )]
-    OffsetBeyondEnd { job: String, offset: u64, end: u64 },
+    OffsetBeyondEnd { job: String, offset: u64, of: &'static str, end: u64 },
     #[error(
         "job '{job}': {files} files need {needed} bytes, the drive holds {drive}: lower size, filesize or nrfiles"
     )]

@@ -536,6 +536,12 @@ impl Generator {
         (file.base, file.limit().min(file.real))
     }
 
+    /// What the job works on in a file: from which of its bytes on, and how many.
+    pub fn extent(&self, file: u32) -> (u64, u64) {
+        let file = &self.files[file];
+        (file.start, file.io_size.min(file.real.saturating_sub(file.start)))
+    }
+
     /// Whether the job still has I/O for a file it began with.
     pub fn is_open(&self, file: u32) -> bool {
         self.files[file].open

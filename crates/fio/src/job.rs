@@ -546,6 +546,8 @@ pub struct Job {
     pub write_hint: WriteHint,
     /// Drop the page cache at the start of the job.
     pub invalidate: bool,
+    /// Its files are read into the page cache before it begins; then nothing drops them.
+    pub pre_read: bool,
     /// Files are made by the job when it opens them, not by the layout.
     pub create_on_open: bool,
     /// The layout writes the files' data.
@@ -659,6 +661,8 @@ pub struct Job {
     pub disable_slat: bool,
     /// No bandwidth samples are taken.
     pub disable_bw: bool,
+    /// `gtod_reduce`: all of these, and a log of I/Os a second with a line of each I/O has none.
+    pub gtod_reduce: bool,
     /// 8 reports bytes, 1 reports bits; zero is the default, bytes.
     pub unit_base: u32,
     /// 1024 or 1000: what `k` means.
@@ -767,6 +771,7 @@ impl Job {
             sync: SyncMode::None,
             write_hint: WriteHint::Unset,
             invalidate: true,
+            pre_read: false,
             create_on_open: false,
             overwrite: false,
             fallocate: Fallocate::Native,
@@ -824,6 +829,7 @@ impl Job {
             disable_clat: false,
             disable_slat: false,
             disable_bw: false,
+            gtod_reduce: false,
             unit_base: 0,
             kb_base: 1024,
         }

@@ -354,7 +354,7 @@ pub const OPTIONS: &[OptionDef] = &[
     row("create_only", "", Bool, SHAPES),
     row("allow_file_create", "", Bool, FILES),
     row("allow_mounted_write", "", Bool, FILES),
-    row("pre_read", "", Bool, FILES),
+    row("pre_read", "", Bool, KEPT),
     row("cpumask", "", U32, KEPT),
     row("cpus_allowed", "", Text, KEPT),
     row("cpus_allowed_policy", "", Words(&["shared", "split"]), KEPT),

@@ -511,6 +511,7 @@ impl<S: Source> Host<S> {
 
     /// A job is over; its submission thread goes with it.
     pub(crate) fn ended(&mut self, ctx: &mut Ctx, t: u32) {
+        self.threads[t].commit_nulls();
         self.out.push_back(Output::Ended { thread: t });
         let sq = self.threads[t].engine.submitter();
         if sq != NONE {

@@ -18,7 +18,7 @@ pub mod study;
 mod summary;
 
 pub use error::PageError;
-pub use read::{Outcome, read};
+pub use read::{Outcome, read, repeats};
 pub use summary::{agreement, said, summary, summary_text, warnings};
 
 /// Results that a page compares at most.

@@ -392,7 +392,7 @@ mod tests {
             let of = json!({ "ddir": "read", "of": "all", "N": 10_000, "mean_ns": mean, "percentile": percentile });
             json!({ "wordline": { "latency": [of] } })
         };
-        let outcome = Outcome { name: String::new(), runs: vec![run(1e6), run(1e6)] };
+        let outcome = Outcome { name: String::new(), runs: vec![run(1e6), run(1e6)], ended: None };
         let half = |id: &str| spread(&outcome, id).unwrap().half().unwrap();
         assert_eq!(half("read.p99"), 3_686_400.0 / 128.0);
         assert_eq!(half("read.mean"), 0.0);

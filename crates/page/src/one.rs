@@ -85,6 +85,9 @@ pub fn page(outcome: &Outcome) -> String {
     let run = outcome.first();
     let mut body =
         format!("<p class=\"answer\">{}</p>\n{}", paragraph(outcome), five_html(outcome));
+    if let Some(words) = &outcome.ended {
+        body += &format!("<div class=\"warnings\"><p><b>Warning.</b> {}</p></div>\n", prose(words));
+    }
     body += &warnings(run);
     let mut sections: Vec<(&str, &str)> = Vec::new();
     let mut add = |id: &'static str, title: &'static str, content: String| {

@@ -13,6 +13,8 @@ pub struct Outcome {
     pub name: String,
     /// One for each seed.
     pub runs: Vec<Value>,
+    /// Why there are fewer than were asked for.
+    pub ended: Option<String>,
 }
 
 impl Outcome {
@@ -26,6 +28,13 @@ impl Outcome {
     }
 }
 
+/// Results in JSON, one for each seed, as [`read`] takes them; `ended`: why there are fewer than were asked for.
+pub fn repeats(runs: &[String], ended: Option<&str>) -> String {
+    let ended =
+        ended.map_or(String::new(), |words| format!("\"ended\": {},\n", Value::from(words)));
+    format!("{{{ended}\"repeats\": [\n{}]}}\n", runs.join(","))
+}
+
 /// Reads what `--output-format json` or `json+` wrote, with `--repeat` or without, or a study's point.
 pub fn read(name: &str, text: &str) -> Result<Outcome, PageError> {
     let mut value: Value = serde_json::from_str(text)
@@ -33,12 +42,13 @@ pub fn read(name: &str, text: &str) -> Result<Outcome, PageError> {
     if value["key"].is_string() && value["result"].is_object() {
         value = value["result"].take();
     }
+    let ended = value["ended"].as_str().map(str::to_owned);
     let mut runs = match value.get_mut("repeats") {
         Some(Value::Array(runs)) if !runs.is_empty() => std::mem::take(runs),
         _ => vec![value],
     };
     runs.iter_mut().try_for_each(|run| check(name, run))?;
-    Ok(Outcome { name: name.into(), runs })
+    Ok(Outcome { name: name.into(), runs, ended })
 }
 
 /// Sees that all is there, and leaves out what no page shows.

@@ -45,7 +45,7 @@ pub fn agreement(outcome: &Outcome) -> Option<String> {
 
 /// What may mislead about the runs together, for JSON.
 pub fn warnings(outcome: &Outcome) -> Value {
-    agreement(outcome).into_iter().collect()
+    outcome.ended.clone().into_iter().chain(agreement(outcome)).collect()
 }
 
 /// What the runs say of themselves under a key of `wordline`, a line each, with the seeds where not all say it.
@@ -78,7 +78,13 @@ pub fn summary_text(outcome: &Outcome) -> String {
     let runs: Vec<&Value> = outcome.runs.iter().collect();
     let seeds: Vec<String> =
         runs.iter().map(|run| run["wordline"]["provenance"]["seed"].to_string()).collect();
-    let mut out = format!("{} runs, seeds {}\n", runs.len(), seeds.join(", "));
+    let mut out = match runs.len() {
+        1 => format!("1 run, seed {}\n", seeds[0]),
+        n => format!("{n} runs, seeds {}\n", seeds.join(", ")),
+    };
+    if let Some(words) = &outcome.ended {
+        out += &format!("warning: {words}\n");
+    }
     let state = said(outcome, "drive", "prepared");
     for line in state.into_iter().chain(said(outcome, "warning", "warnings")) {
         out += &line;

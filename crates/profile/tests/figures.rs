@@ -5,7 +5,7 @@ use wordline_device::Controller;
 use wordline_ftl::{Placement, Translation, Translator};
 use wordline_nand::Nand;
 use wordline_profile::{
-    Config, Derived, Sources, Stage, assemble, derive, explain, fifo_write_amplification,
+    Config, Derived, Source, Sources, Stage, assemble, derive, explain, fifo_write_amplification,
     rate_at_depth,
 };
 
@@ -293,6 +293,16 @@ fn bytes_are_written_with_a_suffix() {
     }
     let (config, _) = preset("pm9a3-1920g", &["cache.bytes=64M"]);
     assert_eq!(config.device.cache.unwrap().bytes, 64 << 20);
+    for (text, bytes) in [("1g", 1 << 30), ("512M", 512 << 20), ("2GiB", 2 << 30)] {
+        let sources = Sources {
+            fs: Some(Source::Preset("ext4")),
+            ..Sources::presets("pm9a3-1920g", "linux-libaio")
+        };
+        let overrides = [format!("fs.memory={text}"), "fs.read_ahead=64k".into()];
+        let config = assemble(sources, &overrides).unwrap_or_else(|e| panic!("{e}"));
+        let fs = config.stack.fs.unwrap();
+        assert_eq!((fs.memory, fs.read_ahead), (bytes, 64 << 10), "{text}");
+    }
     for refused in ["ftl.firmware.map_bytes=M", "ftl.firmware.map_bytes=4X", "nand.blocks=1k"] {
         let error = assemble(Sources::presets("pm9a3-1920g", "linux-libaio"), &[refused.into()]);
         let error = error.expect_err("it is refused").to_string();

@@ -78,6 +78,8 @@ pub struct Job<'a> {
     pub depth_complete: [u64; 7],
     pub latency: LatencyCounts,
     pub error: i32,
+    /// What it was doing, as fio calls it.
+    pub func: &'static str,
     pub first_error: i32,
     pub total_errors: u64,
     pub continue_on_error: bool,
@@ -237,6 +239,7 @@ impl<'a> Job<'a> {
             depth_complete: [0; 7],
             latency: LatencyCounts::default(),
             error: 0,
+            func: IO_ERROR,
             first_error: 0,
             total_errors: 0,
             continue_on_error: false,
@@ -278,6 +281,7 @@ impl<'a> Job<'a> {
         add_counts(&mut self.depth_complete, &thread.depth_complete);
         if self.error == 0 {
             self.error = thread.error;
+            self.func = func_of(thread);
         }
         self.first_error = thread.error;
         self.total_errors = self.total_errors.saturating_add(thread.total_errors);
@@ -435,6 +439,18 @@ pub fn group_of<'g>(groups: &'g [Group], job: &Job) -> &'g Group {
 pub fn elapsed_seconds(result: &RunResult) -> u64 {
     let end = result.threads.iter().map(|t| t.finished.0).max().unwrap_or(0);
     millis_up(end).div_ceil(1_000)
+}
+
+/// Of an I/O that failed.
+const IO_ERROR: &str = "io_u error";
+
+/// Where fio says that a job's error was: td_verror of lat_fatal, of the least rate, and of all I/O.
+fn func_of(thread: &ThreadResult) -> &'static str {
+    match (thread.error, &thread.failure) {
+        (110, _) => "max latency exceeded",
+        (5, Some(_)) => "check_min_rate",
+        _ => IO_ERROR,
+    }
 }
 
 /// Linux's words for an error number.

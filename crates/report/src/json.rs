@@ -206,7 +206,8 @@ fn distribution(names: impl IntoIterator<Item = &'static str>, shares: &[f64]) -
 
 fn options(pairs: &[(String, String)]) -> Object {
     let mut o = Object::default();
-    for (name, value) in pairs {
+    // fio has those alone that were given a value.
+    for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
         // An option written twice: the last one counts, and a key must be there once.
         o.0.retain(|(n, _)| n != name);
         o.put(name, string(value));

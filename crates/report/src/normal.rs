@@ -146,7 +146,7 @@ fn job_block(out: &mut String, job: &Job, group: &Group) {
     put!(out, "{}: (groupid={}, jobs={}): ", job.name, job.group, job.members);
     put!(out, "err={:2}", job.error);
     if job.error != 0 {
-        put!(out, " (func=io_u error, error={})", error_text(job.error));
+        put!(out, " (func={}, error={})", job.func, error_text(job.error));
     }
     put!(out, ": pid={}: {EPOCH}\n", job.number);
     if !job.description.is_empty() {

@@ -4,8 +4,9 @@
 use crate::Precondition;
 use crate::drive::{self, LAST_WINDOWS};
 use crate::replay::{Replayed, TraceSource};
-use crate::result::{ArrayResult, Trend};
-use wordline_device::PowerStats;
+use crate::result::{ArrayResult, Cause, Trend};
+use wordline_base::Span;
+use wordline_device::{PowerStats, Starved};
 use wordline_ftl::SlcUse;
 use wordline_md::Collect;
 
@@ -33,15 +34,19 @@ pub(crate) struct Seen<'a> {
     pub lines_freed: u64,
     /// Lines that were written anew because they were read often or had lain long.
     pub refreshed: u64,
-    /// Sectors read.
+    /// Sectors that were looked up in the map to be read.
     pub read: u64,
-    /// Sectors read that held nothing.
+    /// Of them those that held nothing.
     pub unmapped: u64,
+    /// Sectors that the drive's cache had read ahead of users, which are among them.
+    pub ahead: u64,
     /// Something writes in another order than front to back, whose speed hangs on the drive's state.
     pub scattered: bool,
     /// A medium that has nothing to collect.
     pub in_place: bool,
     pub by_third: Option<[f64; 3]>,
+    /// What was written to flash for each sector of users' besides itself, by cause.
+    pub causes: Vec<(Cause, f64)>,
     /// Write amplification of the run by what was collected, as windows of ageing have it.
     pub collected: Option<f64>,
     /// Jobs that began their blocks anew in the order of before, and how often.
@@ -95,9 +100,27 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     }
     if seen.unmapped > 0 {
         let share = 100.0 * seen.unmapped as f64 / seen.read.max(1) as f64;
+        let (looked_up, ahead) = match seen.ahead {
+            0 => ("read", String::new()),
+            n => ("looked up to be read", format!("; {n} of them were read ahead")),
+        };
+        let why = match seen.prepared {
+            Some(Precondition::None) => {
+                "they were never written or were trimmed: such reads need no flash. --precondition fill writes every \
+                 sector first"
+            }
+            // What fills every sector leaves none that was never written.
+            Some(_) => {
+                "they were trimmed before: such reads need no flash. Reads ahead of the trims, or of other sectors \
+                 (offset, size), meet data"
+            }
+            None => {
+                "they were never written or were trimmed in the state that was loaded or since: such reads need no \
+                 flash"
+            }
+        };
         all.push(format!(
-            "{} of {} sectors read ({share:.1}%) held nothing, because they were never written or \
-             were trimmed: such reads need no flash. --precondition fill writes every sector first",
+            "{} of {} sectors {looked_up} ({share:.1}%{ahead}) held nothing, because {why}",
             seen.unmapped, seen.read
         ));
     }
@@ -165,8 +188,10 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
         ));
     } else if let Some(by_third) = seen.by_third.filter(|_| seen.repeats.is_empty()) {
         let (a, rest) = (by_third[0], Trend::rest(by_third));
-        let course =
-            format!("{a:.2} in the first third of what was written, {rest:.2} in the rest");
+        let course = format!(
+            "{a:.2} in the first third of what was written, {rest:.2} in the rest{}",
+            by_cause(&seen.causes)
+        );
         // A third with less than a few victims has the share in use of each of them.
         let noise = seen.lines_freed < LINES && Trend::is_close(by_third);
         match if noise { Trend::Flat } else { Trend::of(by_third) } {
@@ -203,6 +228,42 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
         all.extend(elsewhere(seen));
     }
     all
+}
+
+/// What of it is less than this is left out.
+const PART: f64 = 0.05;
+
+/// What write amplification is made of.
+fn by_cause(causes: &[(Cause, f64)]) -> String {
+    let mut parts: Vec<_> = causes.iter().filter(|(_, factor)| *factor >= PART).collect();
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let Some((most, _)) = parts.first() else { return String::new() };
+    let named: Vec<String> =
+        parts.iter().map(|(cause, factor)| format!("{} {factor:.2}", of_cause(*cause))).collect();
+    let padded = parts.iter().any(|(cause, factor)| *cause == Cause::Padding && *factor >= 1.0);
+    let padding = match padded {
+        true => {
+            "; flushes and slow writers send units to the flash before they are full, which padding fills and the \
+             collector clears away again"
+        }
+        false => "",
+    };
+    match parts.len() {
+        1 => format!("; all of it {}{padding}", of_cause(*most)),
+        _ => format!("; for each sector of users' {}{padding}", named.join(", ")),
+    }
+}
+
+/// Whose it is.
+fn of_cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::User => "users' data",
+        Cause::Gc => "the collector's",
+        Cause::Padding => "padding",
+        Cause::Metadata => "metadata of lines",
+        Cause::Folded => "moved out of the SLC buffer",
+        Cause::Map => "pages of the map",
+    }
 }
 
 /// Lines that are collected in a run, three in each third, before a small difference of its thirds counts.
@@ -352,6 +413,25 @@ pub(crate) fn half_protected() -> String {
         .into()
 }
 
+/// So many urgent commands before one turn of another queue are no longer the burst of a moment.
+const PASSED: u64 = 100;
+/// For so long a queue that was put off waited at least.
+const PUT_OFF: Span = Span::from_ms(1);
+
+/// A class of queues that had no turn for a long time because urgent ones had work.
+pub(crate) fn starved(turn: Starved) -> Option<String> {
+    let (passed, waited) = (turn.passed, turn.waited);
+    (passed > PASSED && waited > PUT_OFF).then(|| {
+        format!(
+            "urgent queues starved those of the class {}: one had no turn for {:.1} ms, in which {passed} urgent commands \
+             were taken. The urgent class comes strictly first, and its weights bound nothing. --set \
+             queues.guard.counts=passed lets one in ten through",
+            turn.priority.name(),
+            waited.0 as f64 / 1e6
+        )
+    })
+}
+
 /// Rings that are polled, with queues that interrupt: so many of a hundred completions were taken by handlers.
 pub(crate) fn found_by_handlers(percent: f64) -> String {
     format!(
@@ -427,6 +507,7 @@ pub(crate) fn beyond_limit(users: u64, rebuilding: u64, ns: u64, limit: u64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wordline_base::QueuePriority;
 
     fn seen() -> Seen<'static> {
         Seen {
@@ -443,9 +524,11 @@ mod tests {
             refreshed: 0,
             read: 0,
             unmapped: 0,
+            ahead: 0,
             scattered: true,
             in_place: false,
             by_third: Some([4.0, 4.1, 3.9]),
+            causes: Vec::new(),
             collected: Some(4.0),
             repeats: Vec::new(),
             replay: None,
@@ -502,6 +585,19 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_urgent_ones_put_off_is_told() {
+        let turn =
+            Starved { priority: QueuePriority::Low, passed: 5_000, waited: Span::from_us(12_340) };
+        let told = starved(turn).expect("it starves");
+        assert!(
+            told.contains("class low: one had no turn for 12.3 ms, in which 5000 urgent"),
+            "{told}"
+        );
+        assert_eq!(starved(Starved { passed: 100, ..turn }), None, "a burst");
+        assert_eq!(starved(Starved { waited: PUT_OFF, ..turn }), None, "not for long");
+    }
+
+    #[test]
     fn reads_to_rebuild_count_beyond_the_limit_alone() {
         let second = 1_000_000_000;
         assert_eq!(beyond_limit(300, 80, second, 380), None, "at the limit");
@@ -548,13 +644,44 @@ mod tests {
         let new = Seen { gc: 0, lines_freed: 0, by_third: Some([1.0; 3]), ..seen() };
         let prepared = |how| Some(how);
         for (seen, words) in [
-            (Seen { read: 200, unmapped: 50, ..seen() }, "50 of 200 sectors read (25.0%)"),
+            (
+                Seen { read: 200, unmapped: 50, ..seen() },
+                "50 of 200 sectors read (25.0%) held nothing, because they were trimmed before",
+            ),
+            (
+                Seen {
+                    read: 264,
+                    unmapped: 264,
+                    ahead: 80,
+                    prepared: Some(Precondition::None),
+                    ..seen()
+                },
+                "looked up to be read (100.0%; 80 of them were read ahead) held nothing, because they were never",
+            ),
             (Seen { unsteady: true, ..seen() }, "after 2 windows"),
             (reads.clone(), "random lets the collector rest"),
             (Seen { refreshed: 2, ..reads }, "wrote 2 lines anew"),
             (Seen { prepared: prepared(Precondition::Fill), ..new.clone() }, "filled in order"),
             (Seen { prepared: prepared(Precondition::None), ..new }, "was fresh"),
             (Seen { by_third: Some([2.0, 3.0, 4.0]), ..seen() }, "rose during the run"),
+            (
+                Seen {
+                    by_third: Some([16.0, 53.4, 59.4]),
+                    causes: vec![
+                        (Cause::Gc, 26.6),
+                        (Cause::Padding, 15.0),
+                        (Cause::Metadata, 0.3),
+                        (Cause::Map, 0.0),
+                    ],
+                    ..seen()
+                },
+                "56.40 in the rest; for each sector of users' the collector's 26.60, padding 15.00, metadata of lines 0.30; \
+                 flushes and slow writers",
+            ),
+            (
+                Seen { by_third: Some([2.0, 3.0, 4.0]), causes: vec![(Cause::Gc, 2.0)], ..seen() },
+                "3.50 in the rest; all of it the collector's)",
+            ),
             (Seen { by_third: Some([4.0, 3.0, 2.0]), ..seen() }, "fell during the run"),
             (
                 Seen {

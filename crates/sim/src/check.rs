@@ -317,6 +317,14 @@ impl Mounting {
             AnySource::Trace(_) | AnySource::App(_) => Err(BuildError::NoFiles),
         }
     }
+    /// Reads the files of a thread into memory, if it asks for that. All files are there.
+    pub fn pre_read(&mut self, source: &mut AnySource) {
+        if let AnySource::Job(job) = source
+            && let Some(files) = job.files_mut()
+        {
+            files.pre_read(&mut self.fs);
+        }
+    }
 }
 
 impl World {

@@ -226,7 +226,7 @@ impl Window {
     fn line(&self, at: Time, maximum: bool) -> Option<LogLine> {
         let newest = self.newest?;
         let value = if maximum { self.max } else { (self.sum / u128::from(self.n)) as u64 };
-        Some(LogLine { at, value, offset: 0, bs: 0, ..newest })
+        Some(LogLine::averaged(at, value, newest.ddir))
     }
 }
 

@@ -216,6 +216,16 @@ impl JobDisks {
         Ok(Placed { host, disks })
     }
 
+    /// A device in a job's `filename`, if it cannot be meant to say on which host the job is.
+    pub(crate) fn device_of_files<'j>(&self, job: &'j Job) -> Option<&'j str> {
+        let no_files = matches!(job.ioengine, job::Engine::Null | job::Engine::Cpuio);
+        let hosts = self.disks.iter().any(|disk| disk.host != self.disks[0].host);
+        if hosts || no_files || job.directory.is_some() {
+            return None;
+        }
+        job.filenames.iter().map(String::as_str).find(|name| device(name).is_some())
+    }
+
     /// The disk that a device stands for.
     fn named(&self, device: &str) -> Option<&JobDisk> {
         let bare = device.strip_prefix("/dev/").unwrap_or(device);

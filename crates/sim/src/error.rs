@@ -110,6 +110,13 @@ pub enum JobFault {
     OffFileSystem,
     #[error("a file cannot be trimmed: run it without --fs")]
     TrimOfFile,
+    #[error(
+        "filename={name} is a device, and with --fs jobs have files: leave out --fs for the drive itself, take --fs bdev \
+         for the device behind its page cache, or give the file another name"
+    )]
+    DeviceOnFiles { name: String },
+    #[error("pre_read: {why}, so that fio ends with the error 5 (func=pre_read): {remedy}")]
+    PreRead { why: &'static str, remedy: &'static str },
     #[error("its ioengine makes calls on files: choose a file system, --fs ext4")]
     NoFileSystem,
     /// The page cache of a block device has one file, which is always there.

@@ -34,6 +34,8 @@ struct OneFile {
     base: u64,
     /// Its length.
     size: u64,
+    /// What of it is read before the job: from which byte on, and how many.
+    read: (u64, u64),
 }
 
 pub struct Files {
@@ -98,7 +100,13 @@ impl Files {
         }
         let named = |i: u32| {
             let (base, size) = generator.region(i);
-            OneFile { name: job.file_name(thread.subjob, i), id: 0, base, size }
+            let (from, bytes) = generator.extent(i);
+            let read = match (job.pre_read, device) {
+                (false, _) => (0, 0),
+                (true, false) => (from, bytes),
+                (true, true) => (base + from, bytes),
+            };
+            OneFile { name: job.file_name(thread.subjob, i), id: 0, base, size, read }
         };
         let files: IdVec<u32, OneFile> = (0..job.file_count()).map(named).collect();
         let layout = match job.ioengine {
@@ -113,6 +121,21 @@ impl Files {
                 Fallocate::Truncate => Layout::Holes,
             },
         };
+        if job.pre_read {
+            let fault = |why, remedy| Err(JobError::new(job, JobFault::PreRead { why, remedy }));
+            if job.direct {
+                return fault(
+                    "direct=1 reads past the page cache, and fio's buffer for it is not aligned",
+                    "leave one of them out",
+                );
+            }
+            if matches!(layout, Layout::Kept | Layout::Empty | Layout::Missing) && !device {
+                return fault("its files are empty when it begins", "overwrite=1 lays them out");
+            }
+            if job.ioengine.is_by_name() {
+                return fault("its ioengine reads no file", "leave it out");
+            }
+        }
         let advice = match (job.fadvise, job.rw.is_random()) {
             (Fadvise::None, _) => Advice::Normal,
             (Fadvise::Random, _) | (Fadvise::Workload, true) => Advice::Random,
@@ -173,6 +196,13 @@ impl Files {
             laid += if new && takes { size } else { 0 };
         }
         Ok(())
+    }
+
+    /// Reads into memory what the job is to find there (pre_read_files).
+    pub fn pre_read(&self, fs: &mut Fs) {
+        for file in self.files.iter().filter(|file| file.read.1 > 0) {
+            fs.pre_read(file.id, file.read.0, file.read.1);
+        }
     }
 
     /// The call for an I/O; None if it needs none. What must go before it is added to `before`.

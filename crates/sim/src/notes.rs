@@ -18,8 +18,15 @@ const WITHOUT_EFFECT: [(&str, &str); 6] = [
 ];
 
 /// fio's words about files, which mean something on a file system alone.
-const OF_FILES: [&str; 6] =
-    ["invalidate", "sync_file_range", "create_on_open", "overwrite", "fallocate", "fadvise_hint"];
+const OF_FILES: [&str; 7] = [
+    "invalidate",
+    "sync_file_range",
+    "create_on_open",
+    "overwrite",
+    "fallocate",
+    "fadvise_hint",
+    "pre_read",
+];
 
 /// What a job asks for beyond the end of the drive, where fio cuts a block device's I/O off without a
 /// word. Several files that do not fit are an error.
@@ -33,11 +40,19 @@ fn beyond_the_end(job: &Job, drive_bytes: u64) -> Option<String> {
         (Some((_, most)), _) => (most > drive_bytes).then(|| format!("filesize={most}")),
         (None, Some(Size::Bytes(size))) if size > drive_bytes => Some(format!("size={size}")),
         (None, Some(Size::Bytes(size))) => {
-            let Size::Bytes(offset) = job.offset else { return None };
+            let offset = start_of(job, drive_bytes);
             (offset.saturating_add(size) > drive_bytes)
                 .then(|| format!("size={size} from offset={offset} on"))
         }
         (None, _) => None,
+    }
+}
+
+/// Where a job begins on the drive.
+fn start_of(job: &Job, drive_bytes: u64) -> u64 {
+    match job.offset {
+        Size::Bytes(offset) => offset,
+        Size::Percent(percent) => (u128::from(drive_bytes) * u128::from(percent) / 100) as u64,
     }
 }
 
@@ -207,8 +222,16 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
         }
         let drive_bytes = placed.map_or(0, |placed| placed.space().bytes());
         if let Some(wanted) = beyond_the_end(job, drive_bytes) {
+            // Random offsets are drawn from all of size, wherever the drive ends in it.
+            let ends = match job.rw.is_random() && start_of(job, drive_bytes) > 0 {
+                true => {
+                    "as in fio it ends at the first random offset beyond, which may be its first. Lower size to what \
+                     is left of the drive"
+                }
+                false => "its I/O ends with the drive",
+            };
             say(format!(
-                "job '{}': {wanted} is more than the drive's {drive_bytes} bytes: its I/O ends with the drive",
+                "job '{}': {wanted} is more than the drive's {drive_bytes} bytes: {ends}",
                 job.name
             ));
         }

@@ -18,6 +18,7 @@ use wordline_app::{App, AppConfig, ThreadShape};
 use wordline_base::{IoClass, Priority, QueuePriority, Seed, Span, Time, Workload};
 use wordline_fio::job::{ExitWhat, SyncMode, UnifiedRw};
 use wordline_fio::{Generator, GeneratorError, Job, Plan, Thread, ZetanCache, job};
+use wordline_fs::FsKind;
 use wordline_host::source::ThreadSpec;
 use wordline_host::{Engine, StackConfig};
 use wordline_trace::{Clock, Format, Reader, Wrap};
@@ -134,7 +135,14 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
             _ => &[LogKind::Iops],
         };
         let prefix = if prefix.is_empty() { job.name.clone() } else { prefix.clone() };
-        files.extend(kinds.iter().map(|&k| (k, prefix.clone())));
+        // fio makes no file for what it does not measure.
+        let measured = |kind: &&LogKind| match kind {
+            LogKind::Slat => !job.disable_slat,
+            LogKind::Clat => !job.disable_clat,
+            LogKind::Lat => !job.disable_lat,
+            _ => true,
+        };
+        files.extend(kinds.iter().filter(measured).map(|&k| (k, prefix.clone())));
     }
     // fio samples every log_avg_msec, or every 500 ms.
     let interval = |own: Option<Span>| match own.unwrap_or(logs.avg) {
@@ -182,6 +190,7 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         // What an engine has done when its call returns was never queued, to fio.
         disable_slat: job.disable_slat || engine == Engine::Pvsync2,
         disable_bw: job.disable_bw,
+        gtod_reduce: job.gtod_reduce,
     }
 }
 
@@ -280,6 +289,10 @@ pub fn threads<E: From<JobError>>(
         let stack = &system.hosts[host].stack;
         if stack.fs.is_some() && placed.numbers() != [0] {
             return Err(JobError::new(job, JobFault::OffFileSystem).into());
+        }
+        let on_files = stack.fs.as_ref().is_some_and(|fs| fs.kind != FsKind::Bdev);
+        if let Some(name) = disks.device_of_files(job).filter(|_| on_files) {
+            return Err(JobError::new(job, JobFault::DeviceOnFiles { name: name.into() }).into());
         }
         let spec = ThreadSpec { disks: placed.numbers(), ..spec(plan, job, thread, stack) };
         if job.ioengine == job::Engine::Cpuio {

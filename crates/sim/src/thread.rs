@@ -73,8 +73,10 @@ pub struct ThreadPlan {
     pub disable_clat: bool,
     /// They are logged and reported without submission latency.
     pub disable_slat: bool,
-    /// No bandwidth and IOPS samples.
+    /// A log of bandwidth with a line of each I/O has none.
     pub disable_bw: bool,
+    /// One of I/Os a second has none either, and no clock is read for latencies.
+    pub gtod_reduce: bool,
 }
 
 /// A finished I/O as the statistics see it.
@@ -142,10 +144,12 @@ pub struct ThreadStats {
     with_prio: bool,
     /// Each thread has files of its own.
     per_job_logs: bool,
-    /// Which of lat, clat, slat and bw are not measured.
-    disable: [bool; 4],
-    /// Logs of bandwidth and of I/Os a second have a line of each I/O.
+    /// Which of slat, clat and lat are not measured.
+    disable: [bool; 3],
+    /// Logs of bandwidth and of I/Os a second have a line of each I/O, which are fio's samples, too.
     per_io: [bool; 2],
+    /// Those lines are left out (`disable_bw_measurement`, `gtod_reduce`).
+    unsampled: [bool; 2],
     /// Time of each direction up to the end of the thread.
     over: [Span; 3],
     /// The ramp goes on, or no I/O has completed since.
@@ -219,10 +223,11 @@ impl ThreadStats {
             cmdprios: plan.cmdprios.clone(),
             with_prio: plan.log_prio,
             per_job_logs: plan.per_job_logs,
-            disable: [plan.disable_slat, plan.disable_clat, plan.disable_lat, plan.disable_bw],
+            disable: [plan.disable_slat, plan.disable_clat, plan.disable_lat],
             per_io: [LogKind::Bw, LogKind::Iops].map(|kind| {
                 plan.log_average == Span::ZERO && plan.logs.iter().any(|(k, _)| *k == kind)
             }),
+            unsampled: [plan.disable_bw, plan.gtod_reduce],
             over: Default::default(),
             ramping: plan.ramp > Span::ZERO,
             before: HostCounts::default(),
@@ -334,13 +339,18 @@ impl ThreadStats {
         let len = u64::from(s.len);
         // fio takes its samples from a log that has a line of each I/O.
         let [of_bw, of_iops] = self.per_io;
+        let [no_bw, no_iops] = self.unsampled;
         if of_bw {
-            dir.bw_kib.add(rate_of_one(s.len, clat) as f64);
+            if !no_bw {
+                dir.bw_kib.add(rate_of_one(s.len, clat) as f64);
+            }
         } else if let Some((kib, _)) = self.bw[d].add(s.completed, len, self.bw_interval) {
             dir.bw_kib.add(kib as f64);
         }
         if of_iops {
-            dir.iops.add(1.0);
+            if !no_iops {
+                dir.iops.add(1.0);
+            }
         } else if let Some((_, ios)) = self.iops[d].add(s.completed, len, self.iops_interval) {
             dir.iops.add(ios as f64);
         }
@@ -375,10 +385,13 @@ impl ThreadStats {
             offset: s.offset,
             class: s.class,
         };
+        let [no_bw, no_iops] = self.unsampled;
+        let no_clat = self.disable[1];
         for (kind, _, log) in &mut self.logs {
             // fio's samples are the lines of these logs, bwavgtime or iopsavgtime apart.
             let interval = if *kind == LogKind::Bw { self.bw_interval } else { self.iops_interval };
             match log {
+                OpenLog::Hist(_) if no_clat => {}
                 OpenLog::Hist(log) => {
                     log.add(at, s.ddir, s.len, &self.result.dirs[s.ddir as usize].clat);
                 }
@@ -392,9 +405,11 @@ impl ThreadStats {
                     let sample = sampler.add(s.completed, u64::from(s.len), interval);
                     if let Some((kib, ios)) = sample {
                         let value = if *kind == LogKind::Bw { kib } else { ios };
-                        lines.push(LogLine { bs: 0, ..line(value) });
+                        lines.push(LogLine::averaged(at, value, s.ddir));
                     }
                 }
+                OpenLog::PerIo(_) if *kind == LogKind::Bw && no_bw => {}
+                OpenLog::PerIo(_) if *kind == LogKind::Iops && no_iops => {}
                 OpenLog::PerIo(lines) => lines.push(line(match kind {
                     LogKind::Bw => rate_of_one(s.len, clat),
                     _ => 1,
@@ -407,7 +422,8 @@ impl ThreadStats {
     pub fn finish(mut self) -> ThreadResult {
         let number = self.result.number;
         self.result.classes = classes::rows(std::slice::from_ref(&self.result));
-        let [slat, clat, lat, bw] = self.disable;
+        let [slat, clat, lat] = self.disable;
+        let left_out = |i: usize| self.per_io[i] && self.unsampled[i];
         for (dir, over) in self.result.dirs.iter_mut().zip(self.over) {
             if dir.total_ios > 0 {
                 dir.runtime = dir.runtime.max(over);
@@ -416,15 +432,12 @@ impl ThreadStats {
             let ns = dir.runtime.0;
             let rate = |n: u64| n as f64 * 1e9 / ns as f64;
             if ns > 0 && dir.total_ios > 0 {
-                if dir.bw_kib.n == 0 {
+                if dir.bw_kib.n == 0 && !left_out(0) {
                     dir.bw_kib.add(rate(dir.io_bytes) / 1024.0);
                 }
-                if dir.iops.n == 0 {
+                if dir.iops.n == 0 && !left_out(1) {
                     dir.iops.add(rate(dir.total_ios));
                 }
-            }
-            if bw {
-                (dir.bw_kib, dir.iops) = Default::default();
             }
             if slat {
                 dir.slat = Default::default();

@@ -348,11 +348,13 @@ fn drives_behind_a_bridge_that_do_not_fit_its_settings_are_refused() {
 #[test]
 fn jobs_beyond_the_drive_are_refused_or_cut() {
     let place = Place::new();
-    place.run(&format!("{JOB} --offset=900g")).fails(2, &["offset", "beyond"]);
+    place
+        .run(&format!("{JOB} --offset=900g"))
+        .fails(2, &["offset=966367641600 is not before the end of the drive, 6251323392 bytes"]);
     place.run(&format!("{JOB} --bs=100g")).fails(2, &["less than one block"]);
     // As fio does with a block device, size is cut at the end of the drive, which is told.
     let notes = |size: &str| {
-        let job = format!("{JOB} --{size} --rw=read --number_ios=10 --output-format=json");
+        let job = format!("{JOB} --rw=read --{size} --number_ios=10 --output-format=json");
         place.run(&job).ok().json()["wordline"]["notes"].to_string()
     };
     for size in ["size=1t", "filesize=1t", "size=1t --offset=1g"] {
@@ -365,6 +367,11 @@ fn jobs_beyond_the_drive_are_refused_or_cut() {
     }
     let whole = notes("size=6251323392 --offset=1g");
     assert!(whole.contains("from offset=1073741824 on is more than the drive's"), "{whole}");
+    // fio 3.33 on a device of 112 MiB: one I/O of `randread --offset=100m --size=32m`, 192 of `read`.
+    let part = notes("size=4g --offset=99% --rw=randread");
+    assert!(part.contains("it ends at the first random offset beyond"), "{part}");
+    let part = notes("size=4g --offset=99%");
+    assert!(part.contains("its I/O ends with the drive"), "{part}");
     let far = place.run("run --name=a --rw=read --bs=1m --offset=99% --device z-ssd-small").ok();
     assert!(far.out.contains("generated = served"), "{}", far.out);
 }

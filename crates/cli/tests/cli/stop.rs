@@ -48,6 +48,38 @@ fn the_first_ctrl_c_stops_the_run_and_reports_it() {
 }
 
 #[test]
+fn ctrl_c_reports_the_repeats_that_are_complete() {
+    let place = Place::new();
+    let words = "run --name=a --rw=randread --number_ios=30000 --norandommap --device z-ssd-small --repeat 100000 \
+                 --output-format json --output out.json --report r.html";
+    let mut program = place.start(words);
+    wait_for_handler(&mut program);
+    // A repeat takes a tenth of that.
+    program.wait_until("repeats are complete", |p| p.processor() > 150);
+    program.send(Signal::INT);
+    let done =
+        program.end().fails(1, &["interrupted under seed", "of 100000 repeats that are complete"]);
+    assert_eq!(place.files(), ["out.json", "r.html"], "{}", done.err);
+    let result: serde_json::Value = serde_json::from_str(&place.text("out.json")).expect("JSON");
+    let complete = result["repeats"].as_array().expect("repeats").len();
+    assert!(complete > 1, "{complete}");
+    let told =
+        format!("interrupted under seed {}: the report covers the {complete} of", complete + 1);
+    for words in [&result["ended"], &result["warnings"][0]] {
+        assert!(words.as_str().is_some_and(|words| words.starts_with(&told)), "{words}");
+    }
+    assert!(place.text("r.html").contains(&told));
+    // A page of the file says the same.
+    place.run("report out.json -o again.html").ok();
+    assert!(place.text("again.html").contains(&told));
+    let mut one = place.start(&LONG.replace("=json", "=normal --repeat 3 --output out.txt"));
+    wait_for_handler(&mut one);
+    one.wait_until("the first has begun", |p| p.processor() > 50);
+    one.send(Signal::INT);
+    one.end().fails(1, &["interrupted under seed 1: none of 3 repeats is complete"]);
+}
+
+#[test]
 fn ctrl_c_while_a_drive_is_prepared_reports_nothing() {
     let place = Place::new();
     // Large enough to take its time.

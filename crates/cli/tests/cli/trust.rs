@@ -56,6 +56,22 @@ fn reads_that_met_nothing_are_told_above_the_numbers_in_every_format() {
     assert!(one(texts(&result, "warnings")).contains("--precondition fill"));
 }
 
+/// A drive that was filled has nothing more to be filled with, and what it reads ahead nobody asked for.
+#[test]
+fn reads_that_met_what_was_trimmed_are_told_so() {
+    let place = Place::new();
+    let words = "run --name=t --rw=trim --bs=64k --size=4m --name=r --stonewall --rw=read --bs=4k --size=4m \
+                 --device intel-750-small --precondition fill";
+    let result = place.json(words);
+    let told = one(texts(&result, "warnings"));
+    assert!(
+        told.contains("sectors looked up to be read (") && told.contains("were read ahead)"),
+        "{told}"
+    );
+    assert!(told.contains("because they were trimmed before"), "{told}");
+    assert!(!told.contains("--precondition fill"), "{told}");
+}
+
 #[test]
 fn writers_learn_how_far_the_drive_is_from_its_steady_state() {
     let place = Place::new();

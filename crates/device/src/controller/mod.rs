@@ -37,7 +37,7 @@ use crate::controller::staging::Staging;
 use crate::controller::stream::Stream;
 use crate::dram::Dram;
 use crate::firmware::{Firmware, Grant};
-use crate::front::{Front, Taken};
+use crate::front::{Front, Starved, Taken};
 use crate::guard::Guard;
 use crate::limits::{Cap, Rate};
 use crate::link::{Link, Switch, Transfer};
@@ -905,6 +905,11 @@ impl Controller {
             states[state] += nj;
         }
         states
+    }
+
+    /// The turn of a queue that most urgent commands came before, where they come first.
+    pub fn starved(&self, now: Time) -> Option<Starved> {
+        self.front.starved(now)
     }
 
     /// Counts, busy times and energy up to `now`.

@@ -69,6 +69,9 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<Remark>, Clash> {
         notes.push(Remark { option: "cmdprio_bssplit", text });
     }
     job.thinktime_spin = job.thinktime_spin.min(job.thinktime);
+    // fixup_options: what was read is to stay.
+    job.invalidate &= !job.pre_read;
+    job.gtod_reduce = draft.gtod_reduce;
     if draft.gtod_reduce {
         (job.disable_clat, job.disable_slat, job.disable_bw, job.disable_lat) =
             (true, true, true, true);

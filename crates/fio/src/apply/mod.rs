@@ -241,6 +241,7 @@ pub fn apply(
         "invalidate" => job.invalidate = v.flag()?,
         "create_on_open" => job.create_on_open = v.flag()?,
         "overwrite" => job.overwrite = v.flag()?,
+        "pre_read" => job.pre_read = v.flag()?,
         "fallocate" => job.fallocate = fallocate(v.text),
         "fadvise_hint" => job.fadvise = fadvise(v.text),
         "sync" => job.sync = v.choice::<SyncMode>()?,

@@ -223,8 +223,12 @@ pub(super) fn lay_out(
         };
         let there = real;
         let start = start_offset(job, thread, real);
+        let of = match space {
+            Space::Drive { .. } if count == 1 => "the drive",
+            _ => "its file",
+        };
         let beyond =
-            || GeneratorError::OffsetBeyondEnd { job: job.name.clone(), offset: start, end: real };
+            |end| GeneratorError::OffsetBeyondEnd { job: job.name.clone(), offset: start, of, end };
         let mut io_size = match job.filesize {
             None => {
                 let mut bytes = each;
@@ -232,7 +236,11 @@ pub(super) fn lay_out(
                     extra -= 1;
                     bytes += block;
                 }
-                if bytes == 0 { real.checked_sub(start).ok_or_else(beyond)? } else { bytes }
+                if bytes == 0 {
+                    real.checked_sub(start).ok_or_else(|| beyond(real))?
+                } else {
+                    bytes
+                }
             }
             Some((low, high)) => {
                 let bytes = if low == high {
@@ -244,6 +252,7 @@ pub(super) fn lay_out(
                 bytes.checked_sub(start).ok_or(GeneratorError::OffsetBeyondEnd {
                     job: job.name.clone(),
                     offset: start,
+                    of: "filesize",
                     end: bytes,
                 })?
             }
@@ -259,11 +268,7 @@ pub(super) fn lay_out(
             return Err(no_room(real, there));
         }
         if start >= real {
-            return Err(GeneratorError::OffsetBeyondEnd {
-                job: job.name.clone(),
-                offset: start,
-                end: real,
-            });
+            return Err(beyond(real));
         }
         if let Some(Size::Percent(percent)) = job.size
             && percent != 100

@@ -81,6 +81,24 @@ impl Fs {
         self.place(file, size, reserved, true)
     }
 
+    /// So many bytes of a file that were read before the run, in order: they are in memory, and of more than it has
+    /// room for the last ones.
+    pub fn pre_read(&mut self, file: u32, offset: u64, len: u64) {
+        let ino = self.files[file].inode;
+        let end = offset.saturating_add(len).min(self.inodes[ino].size).div_ceil(PAGE);
+        let first = (offset / PAGE).max(end.saturating_sub(self.cache.limit()));
+        for page in first..end {
+            let key = Key::new(ino, page);
+            if self.cache.get(key).is_none() {
+                if self.cache.is_full() && !self.cache.reclaim(1).1 {
+                    return;
+                }
+                self.cache.insert(key, true);
+            }
+            self.cache.touch(key);
+        }
+    }
+
     fn place(&mut self, file: u32, size: u64, room: u64, unwritten: bool) -> bool {
         let mut items = Vec::new();
         let Some(ino) = self.make(file, &mut items) else { return false };

@@ -68,6 +68,8 @@ pub(crate) struct InDriver {
     selects: bool,
     /// Completions that it looks for by Select-ISR now.
     awaited: u32,
+    /// How often it stopped looking because another thread was to have the core.
+    yields: u64,
     looking: Looking,
 }
 
@@ -82,6 +84,7 @@ impl InDriver {
             polls_call: false,
             selects: false,
             awaited: 0,
+            yields: 0,
             looking: Looking::default(),
         }
     }
@@ -188,6 +191,10 @@ impl InDriver {
     /// Its loop ends, for another thread's turn or because its time is over.
     pub fn interrupt(&mut self, turn: bool) {
         self.looking.resched = turn;
+    }
+    /// How often it stopped looking because another thread was to have the core.
+    pub fn yields(&self) -> u64 {
+        self.yields
     }
     /// It looks in order to get a tag.
     pub fn looks_for_tag(&self) -> bool {
@@ -557,7 +564,10 @@ impl<S: Source> Host<S> {
 
     /// need_resched ended the loop.
     fn give_way(&mut self, ctx: &mut Ctx, t: u32, what: Loop) -> Flow {
-        self.counters.poll_yields += u64::from(what != Loop::Compute);
+        if what != Loop::Compute {
+            self.counters.poll_yields += 1;
+            self.threads[t].driver.yields += 1;
+        }
         if self.threads[t].driver.selects && matches!(what, Loop::Kernel | Loop::Accelerator) {
             // The call sleeps for what comes by interrupt from now on.
             self.give_up(t);
@@ -575,7 +585,7 @@ impl<S: Source> Host<S> {
         }
         thread.lose_core();
         self.cores[core].leave();
-        self.enqueue(core, t);
+        self.enqueue(ctx, core, t);
         Flow::Off
     }
 

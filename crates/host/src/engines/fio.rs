@@ -10,7 +10,7 @@ use crate::function::{Function, spend};
 use crate::host::{Finished, Host, Output};
 use crate::source::{Next, Source};
 use crate::stats::{call_bucket, level_bucket};
-use crate::tasks::thread::{Asleep, Flow, Step};
+use crate::tasks::thread::{Asleep, Flow, Step, Thread};
 use wordline_base::track::Track;
 use wordline_base::{Ctx, Ddir, Layer, Span, Time, Why};
 
@@ -43,6 +43,29 @@ impl Reaping {
 impl Default for Reaping {
     fn default() -> Reaping {
         REAP_ONE
+    }
+}
+
+impl<S: Source> Thread<S> {
+    /// fio's null engine queues a batch before it says that all of it is done. At a depth of one it queues nothing.
+    fn queue_null(&mut self) {
+        if self.spec().iodepth <= 1 {
+            self.stats.iodepth_level[level_bucket(1)] += 1;
+            return;
+        }
+        self.engine.nulls += 1;
+        if self.engine.nulls >= self.spec().iodepth_batch.clamp(1, self.spec().iodepth) {
+            self.commit_nulls();
+        }
+    }
+    /// What is queued of the null engine is done.
+    pub(crate) fn commit_nulls(&mut self) {
+        let n = std::mem::take(&mut self.engine.nulls);
+        if n > 0 {
+            self.stats.iodepth_level[level_bucket(n)] += u64::from(n);
+            self.stats.iodepth_submit[call_bucket(n)] += 1;
+            self.stats.iodepth_complete[call_bucket(n)] += 1;
+        }
     }
 }
 
@@ -180,8 +203,7 @@ impl<S: Source> Host<S> {
                 thread.engine.cur_depth += 1;
                 // Time must pass, or a job without end never ends.
                 thread.pend.user = thread.pend.user.max(1);
-                let level = level_bucket(thread.engine.cur_depth);
-                thread.stats.iodepth_level[level] += 1;
+                thread.queue_null();
                 let node = self.new_node(t, ddir, self.block.place(offset), len);
                 self.threads[t].call.begin_null(node);
                 self.segment(ctx, t, Step::NullDone)

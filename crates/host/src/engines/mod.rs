@@ -15,6 +15,8 @@ use wordline_base::{Ddir, Time};
 /// What a thread's loop has prepared, sent and not taken back, and when the loop goes on.
 #[derive(Debug)]
 pub(crate) struct InEngine {
+    /// I/Os that the null engine has queued.
+    nulls: u32,
     /// I/Os sent or to be sent, and not taken back.
     cur_depth: u32,
     /// I/Os prepared for the next call.
@@ -63,6 +65,7 @@ impl InEngine {
     pub fn new(spec: &ThreadSpec) -> InEngine {
         InEngine {
             cur_depth: 0,
+            nulls: 0,
             iocbs: Vec::with_capacity(spec.iodepth_batch as usize),
             requeued: None,
             ring: VecDeque::with_capacity(spec.iodepth as usize),
@@ -106,6 +109,10 @@ impl InEngine {
     /// It submits for this job.
     pub fn submits_for(&mut self, owner: u32) {
         self.owner = owner;
+    }
+    /// The job that it submits for.
+    pub fn owner(&self) -> u32 {
+        self.owner
     }
     /// It submits for another thread.
     #[inline]

@@ -68,7 +68,7 @@ impl<S: Source> Host<S> {
                 thread.stats.involuntary_switches += 1;
                 thread.preempted = true;
                 c.current = None;
-                self.enqueue(core, segment.thread);
+                self.enqueue(ctx, core, segment.thread);
             }
             if ctx.tracks.is_some() {
                 let t = segment.thread;
@@ -107,6 +107,7 @@ impl<S: Source> Host<S> {
                         c.current = Some(t);
                         let thread = &mut self.threads[t];
                         thread.asleep = Asleep::No;
+                        thread.ready_ns += ctx.now.since(thread.ready_since).0;
                         if std::mem::take(&mut thread.preempted) {
                             thread.pend.lead += spend!(self, core, WakeUp);
                         }
@@ -185,7 +186,8 @@ impl<S: Source> Host<S> {
     }
 
     /// A runnable thread waits for its core.
-    pub(crate) fn enqueue(&mut self, core: u32, t: u32) {
+    pub(crate) fn enqueue(&mut self, ctx: &Ctx, core: u32, t: u32) {
+        self.threads[t].ready_since = ctx.now;
         let (c, vruntime) = (&mut self.cores[core], self.threads[t].vruntime);
         let later = |&t: &u32| self.threads[t].vruntime > vruntime;
         let at = c.ready.iter().rposition(|t| !later(t)).map_or(0, |before| before + 1);
@@ -216,7 +218,7 @@ impl<S: Source> Host<S> {
                 self.cores[core].slice_end = next;
             }
         }
-        self.enqueue(core, t);
+        self.enqueue(ctx, core, t);
     }
 
     /// Interrupt work for a core.

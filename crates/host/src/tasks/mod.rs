@@ -7,6 +7,7 @@ mod cores;
 pub mod idle;
 mod run;
 pub(crate) mod thread;
+mod turns;
 
 use crate::config::StackConfig;
 use wordline_base::Span;

@@ -240,6 +240,10 @@ pub(crate) struct Thread<S> {
     pub(super) vruntime: u64,
     /// Whether it lost its core at the end of its slice.
     pub(super) preempted: bool,
+    /// When it last began to wait for its core.
+    pub(super) ready_since: Time,
+    /// How long it was ready and had no core (run_delay of schedstat).
+    pub(super) ready_ns: u64,
     /// When the AppWake event comes that is pending.
     pub(super) timer: Time,
     /// The time slept for.
@@ -288,6 +292,8 @@ impl<S> Thread<S> {
             rng: Rng::from_seed(spec.seed),
             vruntime: 0,
             preempted: false,
+            ready_since: Time::ZERO,
+            ready_ns: 0,
             timer: Time::NEVER,
             timer_at: Time::ZERO,
             pblk: InPblk::default(),

@@ -52,6 +52,26 @@ fn null_completes_at_once() {
     assert_eq!((w.ctx.now.0, w.finished.len(), w.log.len()), (7_000, 10, 0));
 }
 
+/// fio 3.33: `--ioengine=null --iodepth=16`, and with `--iodepth_batch=8`.
+#[test]
+fn null_queues_a_batch_at_depth() {
+    for (depth, batch, level, calls) in [(1, 1, 0, [0, 0]), (16, 1, 0, [20, 0]), (16, 8, 3, [1, 2])]
+    {
+        let mut s = spec(Engine::Null, depth);
+        s.iodepth_batch = batch;
+        let mut w = world(&stack(1), vec![(s, list(reads(20)))], fixed(1));
+        w.run();
+        let stats = &w.host.stats(w.ctx.now).threads[0];
+        // Two batches of eight, and four that the end of the job leaves.
+        let last = if batch == 8 { 4 } else { 0 };
+        assert_eq!(stats.iodepth_level[level], 20 - last, "{depth} {batch}");
+        assert_eq!(stats.iodepth_level.iter().sum::<u64>(), 20);
+        for of in [stats.iodepth_submit, stats.iodepth_complete] {
+            assert_eq!([of[1], of[2]], calls, "{depth} {batch}");
+        }
+    }
+}
+
 #[test]
 fn batches_of_completions_and_the_low_mark_follow_fio() {
     let mut s = spec(Engine::Libaio, 16);

@@ -20,10 +20,31 @@ pub fn host_memory(size: &str) -> String {
 /// Suffixes of bytes, each with the power of two that it stands for.
 const SUFFIXES: [(u32, &str); 3] = [(30, "G"), (20, "M"), (10, "K")];
 
+/// Keys of bytes whose names do not end with `_bytes` or `_size`.
+const BYTES: [&str; 18] = [
+    "bytes",
+    "memory",
+    "host_memory",
+    "max_transfer",
+    "max_request",
+    "read_ahead",
+    "size",
+    "offset",
+    "cil_limit",
+    "block_cache",
+    "page_cache",
+    "bytes_per_inode",
+    "bytes_per_sync",
+    "wal_bytes_per_sync",
+    "max_bytes_for_level_base",
+    "target_file_size_base",
+    "soft_pending_compaction_bytes_limit",
+    "hard_pending_compaction_bytes_limit",
+];
+
 /// Bytes written with a suffix, which `iB` may follow, as a number of bytes: of keys that are bytes.
 fn long(key: &str, value: &str) -> Option<String> {
-    let of_bytes = ["bytes", "host_memory", "max_transfer", "max_request"];
-    if !of_bytes.contains(&key) && !key.ends_with("_bytes") {
+    if !BYTES.contains(&key) && !key.ends_with("_bytes") && !key.ends_with("_size") {
         return None;
     }
     let value = value.trim();

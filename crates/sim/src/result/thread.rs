@@ -23,6 +23,13 @@ pub struct LogLine {
     pub class: IoClass,
 }
 
+impl LogLine {
+    /// Of several I/Os: no size, offset or class is theirs together, and fio writes zeros.
+    pub fn averaged(at: Time, value: u64, ddir: Ddir) -> LogLine {
+        LogLine { at, value, ddir, bs: 0, offset: 0, class: IoClass::NONE }
+    }
+}
+
 /// What a log has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -64,6 +64,11 @@ fn mount(
     for thread in 0..host.jobs() {
         host.source_mut(thread).map_or(Ok(()), |source| mounting.lay_out(source))?;
     }
+    for thread in 0..host.jobs() {
+        if let Some(source) = host.source_mut(thread) {
+            mounting.pre_read(source);
+        }
+    }
     host.mount(mounting.fs);
     Ok(())
 }

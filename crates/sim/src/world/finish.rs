@@ -70,9 +70,16 @@ impl World {
                 refreshed: c.lines_refreshed - b.lines_refreshed,
                 read: unmapped + c.read_flash + c.read_buffer - b.read_flash - b.read_buffer,
                 unmapped,
+                ahead: drive.controller.stats(self.ctx.now).cache.map_or(0, |cache| cache.ahead),
                 scattered,
                 in_place: drive.controller.nand().geometry.in_place,
                 by_third: wa.by_third.or_else(|| drive.by_third()),
+                causes: {
+                    let c = c.since(b);
+                    let user = Cause::User.counted(&c).max(1) as f64;
+                    let others = Cause::ALL.into_iter().filter(|cause| *cause != Cause::User);
+                    others.map(|cause| (cause, cause.counted(&c) as f64 / user)).collect()
+                },
                 collected: {
                     let c = c.since(b);
                     let user = c.user_sectors as f64;
@@ -238,6 +245,16 @@ impl World {
         })
     }
 
+    /// Queues that urgent ones kept from their turns.
+    fn starved(&self) -> Vec<String> {
+        let several = self.drives.len() > 1;
+        let told = |drive: &DriveSeat| {
+            let told = caution::starved(drive.controller.starved(self.ctx.now)?)?;
+            Some(if several { format!("{}: {told}", drive.name) } else { told })
+        };
+        self.drives.iter().filter_map(told).collect()
+    }
+
     /// The logs of `write_iolog`: threads that name one file share it, in order of time.
     pub(super) fn iologs(&self) -> Vec<(String, Vec<Request>)> {
         let mut logs: Vec<(String, Vec<Request>)> = Vec::new();
@@ -354,7 +371,10 @@ impl World {
         // Of one kind of operation all are that kind.
         warnings
             .extend(turnarounds.iter().filter(|t| t.operation == "all").filter_map(pace::drifted));
-        warnings.extend(self.hosts.iter().filter_map(|seat| seat.host.crowded(now)));
+        warnings.extend(self.hosts.iter().filter_map(|seat| {
+            let in_turns = seat.host.looks_in_turns(now).map(|told| self.of_host(seat) + &told);
+            in_turns.or_else(|| seat.host.crowded(now))
+        }));
         warnings.extend(self.in_ramp());
         warnings.extend(self.hosts.iter().filter_map(|seat| {
             let percent = seat.host.found_by_handlers()?;
@@ -417,6 +437,7 @@ impl World {
         let mut notes: Vec<String> = self.reads_in_order(&machine).into_iter().collect();
         notes.extend(self.apps.iter().filter_map(|seat| seat.app.borrow().note()));
         notes.extend(self.never_queued(&machine));
+        notes.extend(self.starved());
         notes.extend(self.arrays.iter().filter_map(|(_, array)| {
             let (drive, at) = array.fail.filter(|(_, at)| Time::ZERO + *at > now)?;
             Some(format!(
