@@ -185,11 +185,11 @@ fn a_collector_on_the_host_orders_what_the_drive_moves() {
     let victims = of("ordered_victims");
     assert!(answers > 50 && victims > 2, "{answers} answers, {victims} victims");
     assert_eq!(counter(&none, "collector.orders"), 0);
-    // 16 bytes an answer, and where a victim is chosen 4 of each of 32 segments.
+    // 20 bytes an answer, and where a victim is chosen 4 of each of 32 segments.
     let (bytes, counts) = (link(&gc, "collector"), 4 * 32);
     assert_eq!(gc.result.machine.totals.link_bytes.len(), 1);
-    assert_eq!((bytes - 16 * answers) % counts, 0, "{bytes} bytes");
-    let looked = (bytes - 16 * answers) / counts;
+    assert_eq!((bytes - 20 * answers) % counts, 0, "{bytes} bytes");
+    let looked = (bytes - 20 * answers) / counts;
     // One that the drive began is ordered on.
     let chosen = looked + of("floor_victims");
     assert!(chosen >= victims && looked < answers / 2, "{looked} of {answers}, {victims} victims");
@@ -198,8 +198,8 @@ fn a_collector_on_the_host_orders_what_the_drive_moves() {
     // The job is the same, but for what is under way at the end.
     let more = crossed(&gc).abs_diff(crossed(&none) + bytes);
     assert!(more < 32 * 32_768, "{more} bytes that nobody accounts for");
-    assert_eq!(memory(&gc, "ftl_tables"), 16 + counts);
-    assert_eq!(memory(&gc, "all"), memory(&none, "all") + 16 + counts);
+    assert_eq!(memory(&gc, "ftl_tables"), 20 + counts);
+    assert_eq!(memory(&gc, "all"), memory(&none, "all") + 20 + counts);
     let cpu = |o: &Outcome, owner: &str| {
         let owners = &o.result.machine.host.as_ref().unwrap().cpu_by_owner;
         owners.iter().find(|o| o.name == owner).map_or(0, |o| o.ns)
@@ -369,4 +369,32 @@ fn writers_beside_readers_do_not_stand_still() {
     // The collector empties a victim of 40 MiB in half a second.
     let longest = writes.lat.max() as f64 / writes.lat.mean();
     assert!(longest < 4.0, "one waited {longest:.1} times as long as they do in the mean");
+}
+
+/// The collector empties a victim of each group of channels at a time, so that a drive of several groups has all of its
+/// channels for that, as one with a single group has. No write waits for a whole victim, beside readers or alone.
+#[test]
+fn groups_of_channels_are_collected_at_once() {
+    let alone = "[w]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=256\nnorandommap\ntime_based\nruntime=1\n";
+    let beside = format!("{alone}[r]\nioengine=libaio\nrw=randread\nbs=4k\niodepth=4\ntime_based\nruntime=1\n");
+    let drive = ["nand.channels=4", "nand.luns_per_channel=4", "nand.blocks=128", SHORT];
+    let run = |job: &str, points: u32| {
+        let points = format!("ftl.fssd.append_points={points}");
+        let case = Case::new("fssd-small", job).age(Age::Steady).set("ftl.fssd.gc_units=16");
+        let o = drive.into_iter().fold(case, Case::set).set(&points).run().unwrap();
+        let writes = &o.result.threads[0].dirs[1];
+        let (mean, longest) = (writes.lat.mean(), writes.lat.max() as f64);
+        let rate = writes.total_ios as f64 * 1e9 / o.result.machine.simulated_ns as f64;
+        let wa = o.result.machine.totals.write_amplification.factor.unwrap();
+        println!("{points}: {rate:.0} a second, {mean:.0} ns, longest {longest:.0}, amplified {wa:.3}");
+        assert!(longest < 4.0 * mean, "{points}: one waited {longest:.0} ns, in the mean {mean:.0}");
+        (rate, wa)
+    };
+    for job in [alone, &beside] {
+        let [one, two, four] = [1, 2, 4].map(|points| run(job, points));
+        for (rate, wa) in [two, four] {
+            assert!(rate > 0.85 * one.0, "{rate:.0} and {:.0} a second", one.0);
+            assert!((wa / one.1 - 1.0).abs() < 0.05, "{wa:.3} and {:.3}", one.1);
+        }
+    }
 }

@@ -99,6 +99,8 @@ pub(crate) struct Plan {
     /// Free segments at which the collector begins, and those that are its own.
     pub start: u32,
     pub reserve: u32,
+    /// Victims that are emptied at a time, each of another group.
+    pub victims: u32,
     /// Units of the buffer.
     pub units: usize,
     /// Bytes of host memory for nodes, units and the tables of checkpoints.
@@ -155,6 +157,15 @@ impl Plan {
             return bad("checkpoint_sectors", "must be at least 1".into());
         }
         Ok(())
+    }
+    fn without_bad_blocks(
+        g: &Geometry,
+        over_provisioning: f64,
+        c: &FssdConfig,
+    ) -> Result<Plan, BadValue> {
+        Plan::check(g, c)?;
+        let good = vec![g.luns / c.append_points; (g.lines * c.append_points) as usize];
+        Plan::new(g, c, over_provisioning, &good, None)
     }
     /// `good` is the number of good blocks of each segment. With `sectors` the capacity is known.
     pub fn new(
@@ -219,6 +230,10 @@ impl Plan {
         if made && start > spare {
             return bad("gc_start", format!("is {start}, but only {spare} segments are spare"));
         }
+        // Users cannot open what victims are emptied of either, nor, before what they have open has run out, what they open
+        // of all groups after each other. So many victims leave them what they take before these are empty.
+        let victims = (start - reserve).saturating_sub(points + 1) / 2;
+        let victims = victims.clamp(1, points) as u32;
         let tables = g.sectors() / u64::from(unit) * 4 + good.len() as u64 * 32;
         let on_host = if c.collector == Side::Host { tables } else { 0 };
         let least = on_host + LEAST_UNITS * g.unit_bytes() + u64::from(c.node_bytes);
@@ -231,8 +246,17 @@ impl Plan {
         let memory = c.host_memory.map(|bytes| bytes - on_host);
         let checkpoint = c.checkpoint_sectors.unwrap_or(sectors);
         let (start, reserve) = (start as u32, reserve as u32);
-        Ok(Plan { sectors, start, reserve, units, memory, extents, checkpoint, tables })
+        Ok(Plan { sectors, start, reserve, victims, units, memory, extents, checkpoint, tables })
     }
+}
+
+/// Victims that are emptied at a time, each of another of the `append_points` groups of channels.
+pub fn victims_at_a_time(
+    g: &Geometry,
+    over_provisioning: f64,
+    config: &FssdConfig,
+) -> Result<u32, BadValue> {
+    Ok(Plan::without_bad_blocks(g, over_provisioning, config)?.victims)
 }
 
 /// Sectors that are no spare of closed segments while users write 4 KiB at random places.
@@ -246,10 +270,8 @@ pub fn log_in_use(
     over_provisioning: f64,
     config: &FssdConfig,
 ) -> Result<u64, BadValue> {
-    Plan::check(g, config)?;
+    let plan = Plan::without_bad_blocks(g, over_provisioning, config)?;
     let points = config.append_points;
-    let good = vec![g.luns / points; (g.lines * points) as usize];
-    let plan = Plan::new(g, config, over_provisioning, &good, None)?;
     let segment = u64::from(g.sectors_per_line / points);
     let halves = u64::from(plan.start + plan.reserve + 2 * points) - 1;
     let extents = g.sector.bytes_of(plan.sectors) / SECTOR;

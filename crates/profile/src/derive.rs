@@ -5,7 +5,7 @@ use crate::config::Config;
 use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
 use wordline_ftl::{
-    LineRoom, Placement, Throttle, collector_marks, held_in_use, log_in_use, slc_buffer,
+    LineRoom, Placement, Throttle, collector_marks, held_in_use, log_in_use, slc_buffer, victims_at_a_time,
 };
 use wordline_nand::{ChannelOrder, Geometry};
 
@@ -342,6 +342,12 @@ const LUNS: &str = "LUNs";
 /// The bound of LUNs that always have work, with the time for which their data wait for each other.
 const WAITING: &str = "LUNs that wait for channels";
 
+/// The bound of channels and LUNs of the groups of which FSSD's collector has victims: it reads nowhere else.
+const VICTIMS: &str = "groups with victims";
+
+/// The bound of what FSSD's collector has under way at a time, none of which waits for a LUN.
+const UNITS: &str = "units of the collector";
+
 /// The bound of programs that wait for their strides.
 const STRIDES: &str = "strides";
 
@@ -532,6 +538,9 @@ struct Written {
     reading: f64,
     /// Units that strides program in a second, where programs wait for these.
     strides: Option<f64>,
+    /// Bytes a second that FSSD's collector keeps up with: where its victims are, and with so many units at a time. 0: there
+    /// is nothing to collect.
+    collector: [f64; 2],
 }
 
 /// Times of a read, in seconds.
@@ -907,7 +916,24 @@ impl Rates<'_> {
         let array =
             [(reads + unit_misses) * t_read, all * n.t_program.mean().as_secs_f64(), all * erase];
         let strides = throttled.then(|| self.strides()).flatten();
-        let work = Written { programs: all, core, lun, channel, array, reading, strides };
+        let [victims, units] = match &self.config.ftl.fssd {
+            Some(fssd) if reads > 0.0 => {
+                // All groups are written to.
+                let (groups, spare) = (fssd.append_points, self.config.ftl.over_provisioning);
+                let of = victims_at_a_time(self.g, spare, fssd).unwrap_or(groups);
+                let of = f64::from(of) / f64::from(groups);
+                let held = (reading + of * all * program) / f64::from(self.g.luns);
+                let sent = reads * command + data + of * all * (command + transfer);
+                let victims = of / held.max(sent / f64::from(self.g.channels));
+                // A read has a unit of it, and a unit that it fills; one is always being filled.
+                let round = reading + (wa - 1.0) * (program - erase);
+                let waits = self.with_waits(lun, channel) / lun;
+                [victims, f64::from(fssd.gc_units - 1) / (round * waits)].map(|n| n * unit as f64)
+            }
+            _ => [0.0; 2],
+        };
+        let collector = [victims, units];
+        let work = Written { programs: all, core, lun, channel, array, reading, strides, collector };
         self.written(name, bytes, work)
     }
     /// Reads of the collector in a unit of its victim, and the pieces of 4 KiB that they carry. Of the pieces a
@@ -916,6 +942,11 @@ impl Rates<'_> {
         let n = (self.g.unit_bytes() / SECTOR).max(1) as i32;
         let free = 1.0 / wa;
         let used = 1.0 - free;
+        if self.config.ftl.fssd.is_some() {
+            // What is in use of a unit is read with the rest of it.
+            let some = 1.0 - free.powi(n);
+            return [some, f64::from(n) * some];
+        }
         if self.config.ftl.firmware.is_none() {
             // Each run of pieces in use is read on its own.
             return [used * (1.0 + f64::from(n - 1) * free), f64::from(n) * used];
@@ -960,7 +991,9 @@ impl Rates<'_> {
                 let reading = (wa - 1.0) * fold_read + map * map_held;
                 let programs = wa * (1.0 + misses);
                 let strides = None;
-                let written = Written { programs, core, lun, channel, array, reading, strides };
+                let collector = [0.0; 2];
+                let written =
+                    Written { programs, core, lun, channel, array, reading, strides, collector };
                 self.written(name.into(), LARGE, written)
             };
         let into = [0.0, slc.t_program.as_secs_f64(), 0.0];
@@ -1016,6 +1049,8 @@ impl Rates<'_> {
                 ("channels", f64::from(self.g.channels) * unit as f64 / work.channel),
                 (WAITING, luns / round),
                 (STRIDES, strides),
+                (VICTIMS, work.collector[0]),
+                (UNITS, work.collector[1]),
                 ("firmware", cores / core),
                 ("link", self.link_rate),
                 ("limit program_rate", l.program_rate as f64 / work.programs),
