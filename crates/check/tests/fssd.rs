@@ -376,7 +376,9 @@ fn writers_beside_readers_do_not_stand_still() {
 #[test]
 fn groups_of_channels_are_collected_at_once() {
     let alone = "[w]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=256\nnorandommap\ntime_based\nruntime=1\n";
-    let beside = format!("{alone}[r]\nioengine=libaio\nrw=randread\nbs=4k\niodepth=4\ntime_based\nruntime=1\n");
+    let beside = format!(
+        "{alone}[r]\nioengine=libaio\nrw=randread\nbs=4k\niodepth=4\ntime_based\nruntime=1\n"
+    );
     let drive = ["nand.channels=4", "nand.luns_per_channel=4", "nand.blocks=128", SHORT];
     let run = |job: &str, points: u32| {
         let points = format!("ftl.fssd.append_points={points}");
@@ -386,8 +388,13 @@ fn groups_of_channels_are_collected_at_once() {
         let (mean, longest) = (writes.lat.mean(), writes.lat.max() as f64);
         let rate = writes.total_ios as f64 * 1e9 / o.result.machine.simulated_ns as f64;
         let wa = o.result.machine.totals.write_amplification.factor.unwrap();
-        println!("{points}: {rate:.0} a second, {mean:.0} ns, longest {longest:.0}, amplified {wa:.3}");
-        assert!(longest < 4.0 * mean, "{points}: one waited {longest:.0} ns, in the mean {mean:.0}");
+        println!(
+            "{points}: {rate:.0} a second, {mean:.0} ns, longest {longest:.0}, amplified {wa:.3}"
+        );
+        assert!(
+            longest < 4.0 * mean,
+            "{points}: one waited {longest:.0} ns, in the mean {mean:.0}"
+        );
         (rate, wa)
     };
     for job in [alone, &beside] {

@@ -5,7 +5,8 @@ use crate::config::Config;
 use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
 use wordline_ftl::{
-    LineRoom, Placement, Throttle, collector_marks, held_in_use, log_in_use, slc_buffer, victims_at_a_time,
+    LineRoom, Placement, Throttle, collector_marks, held_in_use, log_in_use, slc_buffer,
+    victims_at_a_time,
 };
 use wordline_nand::{ChannelOrder, Geometry};
 
@@ -933,7 +934,8 @@ impl Rates<'_> {
             _ => [0.0; 2],
         };
         let collector = [victims, units];
-        let work = Written { programs: all, core, lun, channel, array, reading, strides, collector };
+        let work =
+            Written { programs: all, core, lun, channel, array, reading, strides, collector };
         self.written(name, bytes, work)
     }
     /// Reads of the collector in a unit of its victim, and the pieces of 4 KiB that they carry. Of the pieces a
