@@ -84,6 +84,15 @@ impl Default for FssdConfig {
     }
 }
 
+impl FssdConfig {
+    /// By so many segments `gc_start` is to be above the reserve, or writes may wait until a whole victim is empty. The
+    /// drive rests halfway. Users cannot open what a victim is emptied of, nor what is left of segments that are open, of
+    /// which they open one of each group after each other.
+    pub fn above_reserve(&self) -> u32 {
+        self.append_points + 3
+    }
+}
+
 /// Bytes of an extent on flash, and of what a sector of them begins with.
 const RECORD: u32 = 12;
 const RECORD_HEADER: u32 = 32;
@@ -230,10 +239,9 @@ impl Plan {
         if made && start > spare {
             return bad("gc_start", format!("is {start}, but only {spare} segments are spare"));
         }
-        // Users cannot open what victims are emptied of either, nor, before what they have open has run out, what they open
-        // of all groups after each other. So many victims leave them what they take before these are empty.
-        let victims = (start - reserve).saturating_sub(points + 1) / 2;
-        let victims = victims.clamp(1, points) as u32;
+        // Each victim more takes two more.
+        let more = (start - reserve).saturating_sub(c.above_reserve().into()) / 2;
+        let victims = points.min(1 + more) as u32;
         let tables = g.sectors() / u64::from(unit) * 4 + good.len() as u64 * 32;
         let on_host = if c.collector == Side::Host { tables } else { 0 };
         let least = on_host + LEAST_UNITS * g.unit_bytes() + u64::from(c.node_bytes);

@@ -346,7 +346,7 @@ const WAITING: &str = "LUNs that wait for channels";
 /// The bound of channels and LUNs of the groups of which FSSD's collector has victims: it reads nowhere else.
 const VICTIMS: &str = "groups with victims";
 
-/// The bound of what FSSD's collector has under way at a time, none of which waits for a LUN.
+/// The bound of the units that FSSD's collector has under way at a time, where only they are in the drive.
 const UNITS: &str = "units of the collector";
 
 /// The bound of programs that wait for their strides.
@@ -926,10 +926,15 @@ impl Rates<'_> {
                 let held = (reading + of * all * program) / f64::from(self.g.luns);
                 let sent = reads * command + data + of * all * (command + transfer);
                 let victims = of / held.max(sent / f64::from(self.g.channels));
-                // A read has a unit of it, and a unit that it fills; one is always being filled.
-                let round = reading + (wa - 1.0) * (program - erase);
-                let waits = self.with_waits(lun, channel) / lun;
-                [victims, f64::from(fssd.gc_units - 1) / (round * waits)].map(|n| n * unit as f64)
+                // Each unit that is read or filled is one of the collector's until it is here or programmed, and one is
+                // always being filled. They wait for the data of each other.
+                let visits = reads + wa - 1.0;
+                let sent = reads * command + data + (wa - 1.0) * (command + transfer);
+                let elsewhere = reads * t_read + (wa - 1.0) * n.t_program.mean().as_secs_f64();
+                let [sent, elsewhere] = [sent, elsewhere].map(|time| time / visits);
+                let (units, channels) = (fssd.gc_units - 1, self.g.channels);
+                let units = rate_at_depth(units, channels, sent, elsewhere) / visits;
+                [victims, units].map(|n| n * unit as f64)
             }
             _ => [0.0; 2],
         };
