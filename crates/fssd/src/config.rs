@@ -22,8 +22,8 @@ pub struct FssdConfig {
     /// Bytes of host memory that map, buffer and tables may take. The buffer has what the map leaves of them;
     /// a write for which the map would need more fails. Absent: no limit.
     pub host_memory: Option<u64>,
-    /// Free segments below which the collector works. Absent: a quarter of what is spare above the reserve, and at least
-    /// four segments of it, or two where there are no more.
+    /// Free segments below which the collector works. Absent: a quarter of what is spare above the reserve, or up to a third
+    /// where a victim of each group needs more; and at least four segments of it, or two where there are no more.
     pub gc_start: Option<u32>,
     /// Free segments that are the collector's. Absent: what the least victim may need.
     pub gc_reserve: Option<u32>,
@@ -228,7 +228,10 @@ impl Plan {
         // The drive rests halfway, and of that users cannot open what a victim is emptied of and what is left of their
         // open segments, up to two. With fewer than two between rest and reserve they would wait.
         let above = spare.saturating_sub(reserve);
-        let start = c.gc_start.map_or(reserve + (above / 4).max(above.clamp(2, 4)), u64::from);
+        // A victim of each group has room where that takes a third of what is above the reserve.
+        let all = u64::from(c.above_reserve()) + 2 * (points - 1);
+        let least = all.min((above / 3).max(above.clamp(2, 4)));
+        let start = c.gc_start.map_or(reserve + (above / 4).max(least), u64::from);
         if reserve < reserve_least || start <= reserve {
             let (key, least) = match reserve < reserve_least {
                 true => ("gc_reserve", reserve_least),
