@@ -2,6 +2,7 @@
 
 use wordline::{Plan, Precondition, System, jobs};
 use wordline_check::{Age, Case, Outcome};
+use wordline_profile::derive;
 
 const WRITES: &str = "[a]\nioengine=libaio\nrw=randwrite\nbs=512\nnumber_ios=4000\nnorandommap\n";
 
@@ -185,11 +186,11 @@ fn a_collector_on_the_host_orders_what_the_drive_moves() {
     let victims = of("ordered_victims");
     assert!(answers > 50 && victims > 2, "{answers} answers, {victims} victims");
     assert_eq!(counter(&none, "collector.orders"), 0);
-    // 16 bytes an answer, and where a victim is chosen 4 of each of 32 segments.
+    // 20 bytes an answer, and where a victim is chosen 4 of each of 32 segments.
     let (bytes, counts) = (link(&gc, "collector"), 4 * 32);
     assert_eq!(gc.result.machine.totals.link_bytes.len(), 1);
-    assert_eq!((bytes - 16 * answers) % counts, 0, "{bytes} bytes");
-    let looked = (bytes - 16 * answers) / counts;
+    assert_eq!((bytes - 20 * answers) % counts, 0, "{bytes} bytes");
+    let looked = (bytes - 20 * answers) / counts;
     // One that the drive began is ordered on.
     let chosen = looked + of("floor_victims");
     assert!(chosen >= victims && looked < answers / 2, "{looked} of {answers}, {victims} victims");
@@ -198,8 +199,8 @@ fn a_collector_on_the_host_orders_what_the_drive_moves() {
     // The job is the same, but for what is under way at the end.
     let more = crossed(&gc).abs_diff(crossed(&none) + bytes);
     assert!(more < 32 * 32_768, "{more} bytes that nobody accounts for");
-    assert_eq!(memory(&gc, "ftl_tables"), 16 + counts);
-    assert_eq!(memory(&gc, "all"), memory(&none, "all") + 16 + counts);
+    assert_eq!(memory(&gc, "ftl_tables"), 20 + counts);
+    assert_eq!(memory(&gc, "all"), memory(&none, "all") + 20 + counts);
     let cpu = |o: &Outcome, owner: &str| {
         let owners = &o.result.machine.host.as_ref().unwrap().cpu_by_owner;
         owners.iter().find(|o| o.name == owner).map_or(0, |o| o.ns)
@@ -369,4 +370,85 @@ fn writers_beside_readers_do_not_stand_still() {
     // The collector empties a victim of 40 MiB in half a second.
     let longest = writes.lat.max() as f64 / writes.lat.mean();
     assert!(longest < 4.0, "one waited {longest:.1} times as long as they do in the mean");
+}
+
+/// The collector empties a victim of each group of channels at a time, so that a drive of several groups has all of its
+/// channels for that, as one with a single group has. Where there is room for one victim, its channels bound the rate. No
+/// write waits for a whole victim, beside readers or alone.
+#[test]
+fn groups_of_channels_are_collected_at_once() {
+    let alone = "[w]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=256\nnorandommap\ntime_based\nruntime=2\n";
+    let reader =
+        "[r]\nioengine=libaio\nrw=randread\nbs=4k\niodepth=4\nnorandommap\ntime_based\nruntime=2\n";
+    let beside = format!("{alone}{reader}");
+    let drive = [SHORT, "nand.channels=4", "nand.luns_per_channel=4", "nand.blocks=128"];
+    let run = |job: &str, points: u32, start: &str| {
+        let [points, start] =
+            [format!("append_points={points}"), start.into()].map(|set| format!("ftl.fssd.{set}"));
+        let case = Case::new("fssd-small", job).age(Age::Steady).set("ftl.fssd.gc_units=16");
+        let case = drive.into_iter().fold(case, Case::set).set(&points).set(&start);
+        let derived = derive(&case.config().unwrap());
+        let o = case.run().unwrap();
+        let writes = &o.result.threads[0].dirs[1];
+        let (mean, longest) = (writes.lat.mean(), writes.lat.max() as f64);
+        let rate = writes.total_ios as f64 * 1e9 / o.result.machine.simulated_ns as f64;
+        let wa = o.result.machine.totals.write_amplification.factor.unwrap();
+        let (form, most) = (derived.uniform_wa.unwrap(), derived.random_write[1].iops());
+        let bound = derived.random_write[1].least().name;
+        println!(
+            "{points}, {start}: {rate:.0} of {most:.0} a second by {bound}, longest {longest:.0} of {mean:.0} ns, \
+             amplified {wa:.3} of {form:.3}"
+        );
+        assert!((wa / form - 1.0).abs() < 0.08, "{points}: {wa:.3} of {form:.3}");
+        assert!(
+            longest < 4.0 * mean,
+            "{points}: one waited {longest:.0} ns, in the mean {mean:.0}"
+        );
+        (rate, most, bound)
+    };
+    for job in [alone, &beside] {
+        let [(one, ..), (two, ..), (four, most, _)] =
+            [1, 2, 4].map(|points| run(job, points, "gc_start=none"));
+        assert!(
+            two > 0.85 * one && four > 0.85 * one,
+            "{two:.0} and {four:.0} of {one:.0} a second"
+        );
+        assert!(job != alone || (0.85..1.05).contains(&(four / most)), "{four:.0} of {most:.0}");
+    }
+    // As near the reserve as writes do not wait for whole victims.
+    let (rate, most, bound) = run(alone, 4, "gc_start=13");
+    assert_eq!(bound, "groups with victims");
+    assert!((0.85..1.05).contains(&(rate / most)), "{rate:.0} of {most:.0}");
+}
+
+/// A collector that is told to begin so late that it has a victim to empty before users can go on: the result says so.
+#[test]
+fn a_collector_that_begins_too_late_is_told_of() {
+    let job =
+        "[a]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=32\nnumber_ios=9000\nnorandommap\n";
+    let told = |start: u32| {
+        let start = format!("ftl.fssd.gc_start={start}");
+        let o = run(job, Age::Steady, &[&start, SHORT]);
+        assert!(counter(&o, "ftl.lines_freed") > 0);
+        let words = "is so near the 3 segments of the reserve";
+        o.result.notes.iter().find(|note| note.contains(words)).cloned()
+    };
+    let note = told(5).expect("two segments are too few");
+    assert!(note.contains("gc_start=5") && note.contains("from 7 on"), "{note}");
+    assert_eq!(told(7), None);
+}
+
+/// A drive whose map may not grow any more is not full: fill_device does not end there as if it were.
+#[test]
+fn a_job_that_fills_the_drive_fails_where_the_map_has_no_memory() {
+    let of = |job: &str, limit: &str| {
+        let o = run(job, Age::Fresh, &[&format!("ftl.fssd.host_memory={limit}")]);
+        (o.result.threads[0].error, o.result.verdict().map_err(|e| e.to_string()))
+    };
+    let job = "[a]\nioengine=libaio\nrw=randwrite\nbs=512\niodepth=16\nnorandommap\nfill_device=1\nsize=64m\n";
+    let (error, verdict) = of(job, "1000000");
+    let told = verdict.expect_err("the map passes the limit");
+    assert!(error == 28 && told.contains("limit of the host's memory"), "{error}: {told}");
+    let job = job.replace("size=64m", "number_ios=2000");
+    assert_eq!(of(&job, "none"), (0, Ok(())));
 }

@@ -22,8 +22,8 @@ pub struct FssdConfig {
     /// Bytes of host memory that map, buffer and tables may take. The buffer has what the map leaves of them;
     /// a write for which the map would need more fails. Absent: no limit.
     pub host_memory: Option<u64>,
-    /// Free segments below which the collector works. Absent: a quarter of what is spare above the reserve, and at least
-    /// four segments of it, or two where there are no more.
+    /// Free segments below which the collector works. Absent: a quarter of what is spare above the reserve, or up to a third
+    /// where a victim of each group needs more; and at least four segments of it, or two where there are no more.
     pub gc_start: Option<u32>,
     /// Free segments that are the collector's. Absent: what the least victim may need.
     pub gc_reserve: Option<u32>,
@@ -84,6 +84,15 @@ impl Default for FssdConfig {
     }
 }
 
+impl FssdConfig {
+    /// By so many segments `gc_start` is to be above the reserve, or writes may wait until a whole victim is empty. The
+    /// drive rests halfway. Users cannot open what a victim is emptied of, nor what is left of segments that are open, of
+    /// which they open one of each group after each other.
+    pub fn above_reserve(&self) -> u32 {
+        self.append_points + 3
+    }
+}
+
 /// Bytes of an extent on flash, and of what a sector of them begins with.
 const RECORD: u32 = 12;
 const RECORD_HEADER: u32 = 32;
@@ -99,6 +108,8 @@ pub(crate) struct Plan {
     /// Free segments at which the collector begins, and those that are its own.
     pub start: u32,
     pub reserve: u32,
+    /// Victims that are emptied at a time, each of another group.
+    pub victims: u32,
     /// Units of the buffer.
     pub units: usize,
     /// Bytes of host memory for nodes, units and the tables of checkpoints.
@@ -156,6 +167,15 @@ impl Plan {
         }
         Ok(())
     }
+    fn without_bad_blocks(
+        g: &Geometry,
+        over_provisioning: f64,
+        c: &FssdConfig,
+    ) -> Result<Plan, BadValue> {
+        Plan::check(g, c)?;
+        let good = vec![g.luns / c.append_points; (g.lines * c.append_points) as usize];
+        Plan::new(g, c, over_provisioning, &good, None)
+    }
     /// `good` is the number of good blocks of each segment. With `sectors` the capacity is known.
     pub fn new(
         g: &Geometry,
@@ -208,7 +228,10 @@ impl Plan {
         // The drive rests halfway, and of that users cannot open what a victim is emptied of and what is left of their
         // open segments, up to two. With fewer than two between rest and reserve they would wait.
         let above = spare.saturating_sub(reserve);
-        let start = c.gc_start.map_or(reserve + (above / 4).max(above.clamp(2, 4)), u64::from);
+        // A victim of each group has room where that takes a third of what is above the reserve.
+        let all = u64::from(c.above_reserve()) + 2 * (points - 1);
+        let least = all.min((above / 3).max(above.clamp(2, 4)));
+        let start = c.gc_start.map_or(reserve + (above / 4).max(least), u64::from);
         if reserve < reserve_least || start <= reserve {
             let (key, least) = match reserve < reserve_least {
                 true => ("gc_reserve", reserve_least),
@@ -219,6 +242,9 @@ impl Plan {
         if made && start > spare {
             return bad("gc_start", format!("is {start}, but only {spare} segments are spare"));
         }
+        // Each victim more takes two more.
+        let more = (start - reserve).saturating_sub(c.above_reserve().into()) / 2;
+        let victims = points.min(1 + more) as u32;
         let tables = g.sectors() / u64::from(unit) * 4 + good.len() as u64 * 32;
         let on_host = if c.collector == Side::Host { tables } else { 0 };
         let least = on_host + LEAST_UNITS * g.unit_bytes() + u64::from(c.node_bytes);
@@ -231,8 +257,17 @@ impl Plan {
         let memory = c.host_memory.map(|bytes| bytes - on_host);
         let checkpoint = c.checkpoint_sectors.unwrap_or(sectors);
         let (start, reserve) = (start as u32, reserve as u32);
-        Ok(Plan { sectors, start, reserve, units, memory, extents, checkpoint, tables })
+        Ok(Plan { sectors, start, reserve, victims, units, memory, extents, checkpoint, tables })
     }
+}
+
+/// Victims that are emptied at a time, each of another of the `append_points` groups of channels.
+pub fn victims_at_a_time(
+    g: &Geometry,
+    over_provisioning: f64,
+    config: &FssdConfig,
+) -> Result<u32, BadValue> {
+    Ok(Plan::without_bad_blocks(g, over_provisioning, config)?.victims)
 }
 
 /// Sectors that are no spare of closed segments while users write 4 KiB at random places.
@@ -246,10 +281,8 @@ pub fn log_in_use(
     over_provisioning: f64,
     config: &FssdConfig,
 ) -> Result<u64, BadValue> {
-    Plan::check(g, config)?;
+    let plan = Plan::without_bad_blocks(g, over_provisioning, config)?;
     let points = config.append_points;
-    let good = vec![g.luns / points; (g.lines * points) as usize];
-    let plan = Plan::new(g, config, over_provisioning, &good, None)?;
     let segment = u64::from(g.sectors_per_line / points);
     let halves = u64::from(plan.start + plan.reserve + 2 * points) - 1;
     let extents = g.sector.bytes_of(plan.sectors) / SECTOR;

@@ -1,5 +1,5 @@
-//! The collector: the closed segment with the least in use, at the pace of users. It empties a victim as fast as it
-//! can, and rests until users have used up what that made free.
+//! The collector: closed segments with the least in use, at the pace of users. It empties a victim of each of several
+//! groups of channels as fast as it can, and rests until users have used up what that made free.
 
 use crate::config::Side;
 use crate::space::{SegmentId, State, Unit};
@@ -12,20 +12,17 @@ use wordline_translation::{
 
 #[derive(Clone, Default)]
 pub(crate) struct Gc {
-    reading: Option<Reading>,
+    /// Segments that are being emptied, no two of a group.
+    victims: Vec<Victim>,
     /// Segments with nothing in use, until they are erased.
     drained: Vec<Drained>,
     /// Units of the collector that are not programmed.
     pub buffered: u32,
     /// Space that the collector has to make for users, in parts of sectors. Below zero it is ahead of them.
     pub debt: i64,
-    /// What of that the victim has paid so far.
-    pub paid: i64,
-    /// Sectors in use that were moved out of it.
-    pub moved: u32,
     /// No victim is begun unless users wait for space.
     pub held: bool,
-    /// Sectors in use, and all, of the victim chosen last.
+    /// Sectors in use, and all, of the victims as they were begun; while there are none, of the last.
     pub share: (u32, u32),
     /// Orders of a collector on the host.
     orders: Option<Orders>,
@@ -42,6 +39,8 @@ struct Orders {
     debt: i64,
     /// Sectors in use of those that are being read for it.
     under_way: i64,
+    /// Victims that ended since the last answer.
+    ended: u32,
     /// What the next answer says.
     report: Option<GcReport>,
     /// What the drive collected by itself, out of free segments.
@@ -49,11 +48,18 @@ struct Orders {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Reading {
+pub(crate) struct Victim {
     pub segment: SegmentId,
     /// The next place to look at.
     pub next: u32,
     pub reads: u32,
+    /// Sectors in use when it was begun, and all.
+    pub used: u32,
+    pub all: u32,
+    /// What of the collector's debt it has paid.
+    pub paid: i64,
+    /// Sectors in use that were moved out of it.
+    pub moved: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -66,21 +72,31 @@ pub(crate) struct Drained {
 }
 
 impl Gc {
-    pub fn under_way(&self) -> (Option<Reading>, &[Drained]) {
-        (self.reading, &self.drained)
+    pub fn under_way(&self) -> (&[Victim], &[Drained]) {
+        (&self.victims, &self.drained)
     }
     /// Units that are being read.
     pub fn reads(&self) -> u32 {
-        self.reading.map_or(0, |reading| reading.reads)
+        self.victims.iter().map(|v| v.reads).sum()
     }
-    pub fn take_up(&mut self, reading: Option<Reading>, drained: Vec<Drained>) {
-        (self.reading, self.drained) = (reading, drained);
+    pub fn take_up(&mut self, victims: Vec<Victim>, drained: Vec<Drained>) {
+        (self.victims, self.drained) = (victims, drained);
+    }
+    fn is_victim(&self, segment: SegmentId) -> bool {
+        self.victims.iter().any(|v| v.segment == segment)
+    }
+    /// Works out the share in use of the victims there are.
+    fn reckon_share(&mut self) {
+        if !self.victims.is_empty() {
+            let sum = |(used, all), v: &Victim| (used + v.used, all + v.all);
+            self.share = self.victims.iter().fold((0, 0), sum);
+        }
     }
 }
 
 impl Fssd {
     pub(crate) fn makes_space(&self) -> bool {
-        self.gc.reading.is_some() || !self.gc.drained.is_empty()
+        !self.gc.victims.is_empty() || !self.gc.drained.is_empty()
     }
     /// Users wait until the collector has caught up.
     pub(crate) fn gc_lags(&self) -> bool {
@@ -89,7 +105,7 @@ impl Fssd {
         }
         match &self.gc.orders {
             // The host has to say what is next, and may find nothing.
-            Some(orders) => self.gc.reading.is_some() && orders.debt > self.slack(),
+            Some(orders) => !self.gc.victims.is_empty() && orders.debt > self.slack(),
             None => self.gc.debt > 0 && self.gc.debt > self.slack_in_space(),
         }
     }
@@ -97,7 +113,7 @@ impl Fssd {
     fn slack(&self) -> i64 {
         i64::from(self.config.gc_units * self.g.sectors_per_unit)
     }
-    /// The space that is made with these, in parts of sectors. Nothing has to be moved out of an empty victim.
+    /// The space that is made with these, in parts of sectors. Nothing has to be moved out of empty victims.
     fn slack_in_space(&self) -> i64 {
         let (used, all) = self.gc.share;
         if used == 0 {
@@ -134,7 +150,7 @@ impl Fssd {
             self.gc.debt = self.gc.debt.min(self.slack_in_space());
         }
     }
-    /// Free segments with what is left of the users' open ones and what the victim is emptied of, in parts. A victim
+    /// Free segments with what is left of the users' open ones and what victims are emptied of, in parts. A victim
     /// counts by parts, as it takes its time in a run and none in ageing.
     fn parts_free(&self) -> u64 {
         let places = u64::from(self.space.shape.places());
@@ -144,43 +160,61 @@ impl Fssd {
         u64::from(self.coming()) * PARTS + left + self.parts_emptied()
     }
     fn parts_emptied(&self) -> u64 {
-        let Some(r) = self.gc.reading else { return 0 };
-        let (used, left) =
-            (u64::from(self.gc.share.0), u64::from(self.space.segments[r.segment].valid));
-        used.saturating_sub(left) * PARTS / used.max(1)
+        let of = |v: &Victim| {
+            let left = u64::from(self.space.segments[v.segment].valid);
+            u64::from(v.used).saturating_sub(left) * PARTS / u64::from(v.used.max(1))
+        };
+        self.gc.victims.iter().map(of).sum()
     }
 
     pub(crate) fn collect(&mut self) -> bool {
         let mut progress = self.pad_for_space() | self.erase();
-        let may = match self.gc.orders {
-            None if self.coming() > self.plan.reserve => {
-                self.gc.debt > 0 && self.coming() < self.plan.start && self.may_begin()
+        while self.may_be_one_more() && self.is_due() && self.has_room_for_a_victim() {
+            let Some(segment) = self.choose() else {
+                progress |= self.gc.victims.is_empty() && self.owe_nothing();
+                break;
+            };
+            if let Some(orders) = &mut self.gc.orders {
+                orders.floor.victims += 1;
             }
-            None => true,
-            Some(_) => self.coming() <= self.plan.reserve && self.users_are_out(),
-        };
-        if self.gc.reading.is_none() && may && self.has_room_for_a_victim() {
-            progress |= self.choose();
+            self.begin(segment);
+            progress = true;
         }
         progress | self.read_units()
     }
-    /// What is moved out of a victim finds room, with a segment for metadata and what fails, or nothing makes more.
+    /// Fewer victims are being emptied than may be.
+    fn may_be_one_more(&self) -> bool {
+        self.gc.victims.len() < self.plan.victims as usize
+    }
+    /// Space is to be made, by itself.
+    fn is_due(&self) -> bool {
+        let is_out = self.coming() <= self.plan.reserve;
+        match self.gc.orders {
+            None if is_out => true,
+            None => self.gc.debt > 0 && self.coming() < self.plan.start && self.may_begin(),
+            Some(_) => is_out && self.gc.victims.is_empty() && self.users_are_out(),
+        }
+    }
+    /// What is moved out of all victims finds room, with a segment for metadata and what fails, or nothing makes more.
     fn has_room_for_a_victim(&self) -> bool {
-        self.gc.drained.is_empty() || self.space.free_segments() > 1
+        let alone = self.gc.victims.is_empty() && self.gc.drained.is_empty();
+        alone || self.space.free_segments() > 1 + self.gc.victims.len() as u32
     }
     /// It is held, and has no victim.
     fn rests(&self) -> bool {
-        self.gc.reading.is_none() && !self.may_begin()
+        self.gc.victims.is_empty() && !self.may_begin()
     }
     /// Nobody holds it, or users will soon wait for what it frees.
     fn may_begin(&self) -> bool {
         !self.gc.held || self.space.free_segments() <= self.plan.reserve
     }
-    /// The segment can be a victim, with so many sectors in use: nothing of it is in the buffer.
+    /// The segment can be a victim, with so many sectors in use: nothing of it is in the buffer, and no other of its group
+    /// is one, which would have the same channels.
     fn in_use(&self, s: SegmentId) -> Option<u32> {
-        let segment = &self.space.segments[s];
+        let (segment, group) = (&self.space.segments[s], s % self.space.groups);
         let closed = segment.state == State::Closed && segment.buffered == 0;
-        closed.then_some(segment.valid)
+        let alone = || self.gc.victims.iter().all(|v| v.segment % self.space.groups != group);
+        (closed && alone()).then_some(segment.valid)
     }
     /// To empty it gains a unit.
     fn gains(&self, s: SegmentId, valid: u32) -> bool {
@@ -188,54 +222,59 @@ impl Fssd {
         valid + unit <= self.space.size(s).max(unit)
     }
     /// The segment with the least in use, the oldest of several, if that gains a unit.
-    fn choose(&mut self) -> bool {
+    fn choose(&self) -> Option<SegmentId> {
         let mut best: Option<((u32, u64), SegmentId)> = None;
         for (s, segment) in (0..).zip(&self.space.segments) {
             let key = (segment.valid, segment.opened);
-            if self.in_use(s).is_some() && best.is_none_or(|b| key < b.0) {
+            if best.is_none_or(|b| key < b.0) && self.in_use(s).is_some() {
                 best = Some((key, s));
             }
         }
-        let chosen = best.filter(|&((valid, _), s)| self.gains(s, valid));
-        let Some(((_, _), segment)) = chosen else {
-            // There is nothing to wait for: who waited goes on.
-            let lagged = self.gc_lags();
-            self.gc.debt = self.gc.debt.min(0);
-            if let Some(orders) = &mut self.gc.orders {
-                orders.debt = orders.debt.min(0);
-            }
-            return lagged;
-        };
+        best.filter(|&((valid, _), s)| self.gains(s, valid)).map(|(_, s)| s)
+    }
+    /// There is nothing to wait for: who waited goes on. False: nobody did.
+    fn owe_nothing(&mut self) -> bool {
+        let lagged = self.gc_lags();
+        self.gc.debt = self.gc.debt.min(0);
         if let Some(orders) = &mut self.gc.orders {
-            orders.floor.victims += 1;
+            orders.debt = orders.debt.min(0);
         }
-        self.begin(segment);
-        true
+        lagged
     }
     fn begin(&mut self, segment: SegmentId) {
-        let valid = self.space.segments[segment].valid;
+        let used = self.space.segments[segment].valid;
         self.space.segments[segment].state = State::Victim;
-        self.gc.share = (valid, self.space.size(segment));
-        (self.gc.paid, self.gc.moved) = (0, 0);
-        self.counters.lines_freed_empty += u64::from(valid == 0);
-        self.gc.reading = Some(Reading { segment, next: 0, reads: 0 });
+        self.counters.lines_freed_empty += u64::from(used == 0);
+        let all = self.space.size(segment);
+        let victim = Victim { segment, next: 0, reads: 0, used, all, paid: 0, moved: 0 };
+        self.gc.victims.push(victim);
+        self.gc.reckon_share();
     }
-    /// Reads units of the victim: as far as a collector on the host asked for, or users could get no space.
+    /// Reads units of the victims, as far as a collector on the host asked for, or users could get no space. The one with
+    /// the fewest being read is next, so that the channels of all groups have work.
     fn read_units(&mut self) -> bool {
-        let Some(mut r) = self.gc.reading else { return false };
-        let (from, places) = (r.next, self.space.shape.places());
+        if self.gc.victims.is_empty() {
+            return false;
+        }
+        let places = self.space.shape.places();
+        for i in 0..self.gc.victims.len() {
+            self.pass_over(i);
+        }
+        let mut progress = false;
         loop {
-            let used =
-                |&place: &u32| self.space.valid[self.space.shape.unit_at(r.segment, place)] > 0;
-            r.next = (r.next..places).find(used).unwrap_or(places);
+            let left = self.gc.victims.iter().enumerate().filter(|(_, v)| v.next < places);
+            let Some(i) = left.min_by_key(|(_, v)| v.reads).map(|(i, _)| i) else { break };
             let ordered = self.gc.orders.as_ref().is_none_or(|o| o.debt > o.under_way);
             let owes = ordered || self.users_are_out();
-            let room = r.reads + self.gc.buffered < self.config.gc_units
+            let room = self.gc.reads() + self.gc.buffered < self.config.gc_units
                 && (self.config.collector == Side::Drive || self.unit_fits());
-            if r.next == places || !owes || !room {
+            if !owes || !room {
                 break;
             }
-            let unit = self.space.shape.unit_at(r.segment, r.next);
+            let victim = &mut self.gc.victims[i];
+            let unit = self.space.shape.unit_at(victim.segment, victim.next);
+            (victim.next, victim.reads) = (victim.next + 1, victim.reads + 1);
+            self.pass_over(i);
             let valid = self.space.valid[unit];
             if let Some(orders) = &mut self.gc.orders {
                 match ordered {
@@ -249,37 +288,47 @@ impl Fssd {
             let stays = self.config.collector == Side::Drive;
             let (class, payload) = (Class::GcRead, if stays { 0 } else { sectors });
             self.actions.push_back(Action::Read { op, ppa, sectors, class, payload });
-            r.next += 1;
-            r.reads += 1;
-            self.gc.reading = Some(r);
+            progress = true;
         }
-        self.gc.reading = Some(r);
-        if r.next < places || r.reads > 0 {
-            return r.next > from;
+        // From the last on, so that those that are left keep their numbers.
+        for i in (0..self.gc.victims.len()).rev() {
+            let Victim { next, reads, .. } = self.gc.victims[i];
+            progress |= next == places && reads == 0 && self.end_victim(i);
         }
-        let segment = r.segment;
+        progress
+    }
+    /// Units of a victim in which nothing is in use are not read.
+    fn pass_over(&mut self, i: usize) {
+        let (shape, victim) = (self.space.shape, &mut self.gc.victims[i]);
+        let used = |&place: &u32| self.space.valid[shape.unit_at(victim.segment, place)] > 0;
+        victim.next = (victim.next..shape.places()).find(used).unwrap_or(shape.places());
+    }
+    /// All units of a victim are read. False: it stays as it is.
+    fn end_victim(&mut self, i: usize) -> bool {
+        let segment = self.gc.victims[i].segment;
         let (shape, size) = (self.space.shape, self.g.sectors_per_unit);
         let is_there = |ppa: u32| shape.segment_of(ppa / size) == segment;
         let meta = self.space.segments[segment].meta;
         if meta > 0 && !self.rescue(is_there) {
             return false;
         }
-        self.gc.reading = None;
+        let victim = self.gc.victims.remove(i);
+        self.gc.reckon_share();
+        if let Some(orders) = &mut self.gc.orders {
+            orders.ended += 1;
+        }
         if self.space.segments[segment].valid > 0 {
             // There was no space to move all of it: it stays as it is.
             self.space.segments[segment].state = State::Closed;
             return false;
         }
-        self.pay_the_rest(segment, meta);
+        self.pay_the_rest(victim, meta);
         let barrier = self.barrier();
         self.gc.drained.push(Drained { segment, barrier, erasing: None });
         true
     }
-    /// A unit of the victim was read, in which so many sectors were in use.
+    /// A unit of a victim was read, in which so many sectors were in use.
     pub(crate) fn collected(&mut self, unit: Unit, valid: u32, asked: bool, ok: bool) {
-        if let Some(r) = &mut self.gc.reading {
-            r.reads -= 1;
-        }
         self.counters.gc_read_sectors += u64::from(self.g.sectors_per_unit);
         self.counters.gc_read_errors += u64::from(!ok);
         let stays = self.config.collector == Side::Drive;
@@ -295,10 +344,15 @@ impl Fssd {
             }
         }
         self.counters.gc_stale_sectors += u64::from(valid - moved);
-        self.gc.moved += moved;
+        let segment = self.space.shape.segment_of(unit);
+        let victim = self.gc.victims.iter_mut().find(|v| v.segment == segment);
+        let victim = victim.expect("it is emptied until all that is read of it is here");
+        victim.reads -= 1;
+        victim.moved += moved;
         // The victim pays by and by what it makes free, as far as it was known when it was begun.
-        let (used, all) = self.gc.share;
+        let Victim { used, all, .. } = *victim;
         let gain = u64::from(all - used) * u64::from(valid) * PARTS / u64::from(used.max(1));
+        victim.paid += gain.cast_signed();
         self.pay(gain.cast_signed());
         if let (Some(orders), true) = (&mut self.gc.orders, asked) {
             // Whole units are read: what is beyond an order is of the next.
@@ -307,15 +361,15 @@ impl Fssd {
         }
     }
     /// The victim has paid what it made free, less what was moved. What users need at once is made where none is owed
-    /// as well: the collector is never ahead by more than that.
-    fn pay_the_rest(&mut self, segment: SegmentId, meta: u32) {
-        let moved = self.gc.moved + meta;
-        let gain = i64::from(self.space.size(segment).saturating_sub(moved)) * PARTS.cast_signed();
-        self.pay(gain - self.gc.paid);
-        self.gc.debt = self.gc.debt.max(-gain);
+    /// as well: the collector is never ahead by more than what it empties at a time makes free.
+    fn pay_the_rest(&mut self, victim: Victim, meta: u32) {
+        let moved = victim.moved + meta;
+        let gain = i64::from(self.space.size(victim.segment).saturating_sub(moved));
+        let gain = gain * PARTS.cast_signed();
+        self.pay(gain - victim.paid);
+        self.gc.debt = self.gc.debt.max(-gain * i64::from(self.plan.victims));
     }
     fn pay(&mut self, gain: i64) {
-        self.gc.paid += gain;
         if self.gc.orders.is_none() {
             self.gc.debt -= gain;
         }
@@ -332,7 +386,7 @@ impl Fssd {
             let Some(unit) = self.points[point].unit else { continue };
             let turns = &self.units[unit].turns;
             let holds = |d: &Drained| turns.iter().any(|&(point, turn)| turn < d.barrier[point]);
-            let filled_yet = point == GC && self.gc.reading.is_some();
+            let filled_yet = point == GC && !self.gc.victims.is_empty();
             padded |= !filled_yet && self.gc.drained.iter().any(holds) && self.pad(point);
         }
         padded
@@ -401,6 +455,7 @@ impl Fssd {
             segment_sectors: self.space.shape.places() * self.g.sectors_per_unit,
             start: self.plan.start,
             reserve: self.plan.reserve,
+            victims: self.plan.victims,
         }
     }
     pub(crate) fn floor(&self) -> GcFloor {
@@ -408,36 +463,45 @@ impl Fssd {
     }
     /// Ends the order that is open, if it is time.
     pub(crate) fn answer(&mut self) {
-        let Some(Orders { open: Some((tag, order)), taken, .. }) = self.gc.orders else { return };
+        let Some(Orders { open: Some((tag, order)), taken, ended, .. }) = self.gc.orders else {
+            return;
+        };
         let step = self.config.report_units * self.g.sectors_per_unit;
         let due = match order {
+            // A collector that is held does without more victims, and not without orders for those that it has.
             GcOrder::Counts { waits } => {
                 let few = self.coming() < self.plan.start;
-                few && (!waits || taken >= step) && self.may_begin()
+                few && (!waits || taken >= step) && !self.rests()
             }
-            GcOrder::Collect { segment, .. } => match self.gc.reading {
-                Some(r) if r.segment == segment => taken >= step,
-                // Nothing is left in it, or it could not be a victim any more.
-                _ => true,
-            },
+            // It has ended, or could not be a victim any more.
+            GcOrder::Collect { segment, .. } => {
+                taken >= step || ended > 0 || !self.gc.is_victim(segment)
+            }
         };
         if !due {
             return;
         }
-        let victim = self.gc.reading.map(|r| (r.segment, self.gc.share.0));
         let counts = match order {
             GcOrder::Collect { .. } => Vec::new(),
             GcOrder::Counts { .. } => {
-                let of = |s| self.in_use(s).filter(|&valid| self.gains(s, valid));
+                let may = self.may_begin() && self.takes_one_more();
+                let of = |s| self.in_use(s).filter(|&valid| may && self.gains(s, valid));
                 (0..self.space.segments.count()).map(of).collect()
             }
         };
+        let victims = self.gc.victims.len() as u32;
+        let victim = self.gc.victims.first().map(|v| v.segment);
+        let used = if victims > 0 { self.gc.share.0 } else { 0 };
         let free = self.parts_free() as u32;
         if let Some(orders) = &mut self.gc.orders {
-            orders.report = Some(GcReport { free, taken, victim, counts });
-            (orders.open, orders.taken) = (None, 0);
+            orders.report = Some(GcReport { free, taken, victim, victims, used, ended, counts });
+            (orders.open, orders.taken, orders.ended) = (None, 0, 0);
         }
         self.actions.push_back(Action::Complete { tag, ok: true });
+    }
+    /// An order may begin a victim. The first it always may: nothing else makes space.
+    fn takes_one_more(&self) -> bool {
+        self.gc.victims.is_empty() || self.may_be_one_more() && self.has_room_for_a_victim()
     }
 }
 
@@ -455,12 +519,10 @@ impl Ordered for Fssd {
         orders.open = Some((tag, order));
         if let GcOrder::Collect { segment, sectors } = order {
             let can = self.in_use(segment).is_some_and(|valid| self.gains(segment, valid));
-            match self.gc.reading {
-                None if can => self.begin(segment),
-                _ => {}
+            if can && self.takes_one_more() {
+                self.begin(segment);
             }
-            let there = self.gc.reading.is_some_and(|r| r.segment == segment);
-            if let (true, Some(orders)) = (there, &mut self.gc.orders) {
+            if let (false, Some(orders)) = (self.gc.victims.is_empty(), &mut self.gc.orders) {
                 orders.debt += i64::from(sectors);
             }
         }

@@ -23,7 +23,7 @@ mod tree;
 mod units;
 mod write;
 
-pub use config::{FssdConfig, Side, log_in_use};
+pub use config::{FssdConfig, Side, log_in_use, victims_at_a_time};
 pub use log::{Holds, Meta, Spare};
 pub use recover::{KeptVersions, Media, Recovery};
 pub use tree::{Extent, Full, LOST, Tree};
@@ -527,7 +527,7 @@ impl Translation for Fssd {
         }
     }
     fn is_collecting(&self) -> bool {
-        self.gc.under_way().0.is_some()
+        !self.gc.under_way().0.is_empty()
     }
     fn hold_collection(&mut self, ctx: &mut Ctx, hold: bool) {
         self.gc.held = hold;

@@ -4,7 +4,7 @@
 //! looks up what stale sectors held. Their versions are not kept.
 
 use crate::config::FssdConfig;
-use crate::gc::{Drained, Reading};
+use crate::gc::{Drained, Victim};
 use crate::held::Held;
 use crate::log::{Checkpoint, Dump, Run, Trim};
 use crate::space::{SegmentId, State};
@@ -94,14 +94,16 @@ impl Fssd {
         }
         out.put64(self.seq)?;
         out.put32(u32::from(self.read_only))?;
-        let (reading, drained) = self.gc.under_way();
-        out.put32(reading.map_or(NONE, |r| r.segment))?;
-        out.put32(reading.map_or(0, |r| r.next))?;
+        let (victims, drained) = self.gc.under_way();
+        out.put32(victims.len() as u32)?;
+        for v in victims {
+            [v.segment, v.next, v.all, v.used].into_iter().try_for_each(|word| out.put32(word))?;
+            out.put64(v.paid.cast_unsigned())?;
+            out.put32(v.moved)?;
+        }
         out.put32(drained.len() as u32)?;
         drained.iter().try_for_each(|d| out.put32(d.segment))?;
         out.put64(self.gc.debt.cast_unsigned())?;
-        out.put64(self.gc.paid.cast_unsigned())?;
-        out.put32(self.gc.moved)?;
         out.put32(self.gc.share.0)?;
         out.put32(self.gc.share.1)?;
         let log = &self.log;
@@ -234,9 +236,18 @@ impl Fssd {
         Ok(())
     }
     fn load_collector(&mut self, r: &mut SavedIn) -> Result<(), LoadError> {
-        let segment = self.a_segment(r)?;
-        let next = r.up_to(self.space.shape.places(), "how far a victim is")?;
-        let reading = segment.map(|segment| Reading { segment, next, reads: 0 });
+        let mut victims = Vec::new();
+        for _ in 0..r.up_to(self.space.groups, "segments that are emptied")? {
+            let Some(segment) = self.a_segment(r)? else {
+                return damaged("a segment that is emptied is none");
+            };
+            let next = r.up_to(self.space.shape.places(), "how far a victim is")?;
+            let most = self.space.shape.places() * self.g.sectors_per_unit;
+            let all = r.up_to(most, "the size of a victim")?;
+            let used = r.up_to(all, "what was in use of a victim")?;
+            let (paid, moved) = (r.get64()?.cast_signed(), r.get32()?);
+            victims.push(Victim { segment, next, reads: 0, used, all, paid, moved });
+        }
         let mut drained = Vec::new();
         for _ in 0..r.up_to(self.space.segments.count(), "segments to be erased")? {
             match self.a_segment(r)? {
@@ -246,10 +257,8 @@ impl Fssd {
                 None => return damaged("a segment to be erased is none"),
             }
         }
-        self.gc.take_up(reading, drained);
+        self.gc.take_up(victims, drained);
         self.gc.debt = r.get64()?.cast_signed();
-        self.gc.paid = r.get64()?.cast_signed();
-        self.gc.moved = r.get32()?;
         self.gc.share = (r.get32()?, r.get32()?);
         Ok(())
     }

@@ -24,10 +24,15 @@ impl Writes {
 }
 
 /// Write amplification of ageing, and of the thirds of a long run with so many writes under way.
-fn aged_and_thirds(gc_units: u32, writes: &Writes, under_way: usize) -> (f64, [f64; 3]) {
-    let g = geometry(2, 4, 240, 16, 8);
-    let config =
-        FssdConfig { buffer_bytes: 16 * g.unit_bytes(), gc_units, ..FssdConfig::default() };
+fn aged_and_thirds(
+    append_points: u32,
+    gc_units: u32,
+    writes: &Writes,
+    under_way: usize,
+) -> (f64, [f64; 3]) {
+    let g = geometry(4, 4, 240, 16, 8);
+    let buffer_bytes = 16 * g.unit_bytes();
+    let config = FssdConfig { buffer_bytes, gc_units, append_points, ..FssdConfig::default() };
     let kind = Kind { g, config, over_provisioning: 20.0, bad: vec![false; 960] };
     let mut rng = Rng::from_seed(7);
     let (mut ftl, mut drive) = (kind.make(), Drive::new(&kind));
@@ -70,13 +75,14 @@ fn aged_and_thirds(gc_units: u32, writes: &Writes, under_way: usize) -> (f64, [f
 
 #[test]
 fn a_long_run_has_one_write_amplification_however_fast_it_is() {
-    for hot in [20, 80] {
+    // A victim at a time, and one of each of two and four groups.
+    for (hot, points) in [(20, 1), (80, 1), (80, 2), (20, 4)] {
         let runs: Vec<_> = [(4, 1), (4, 40), (64, 1), (64, 40)]
             .into_iter()
             .map(|(gc_units, under_way)| {
-                let (aged, thirds) = aged_and_thirds(gc_units, &Writes { hot }, under_way);
+                let (aged, thirds) = aged_and_thirds(points, gc_units, &Writes { hot }, under_way);
                 println!(
-                    "{hot} % of writes to a fifth, {gc_units} units, {under_way} under way: \
+                    "{points} groups, {hot} % of writes to a fifth, {gc_units} units, {under_way} under way: \
                      {aged:.3} aged, {thirds:.3?} by thirds"
                 );
                 (aged, thirds)

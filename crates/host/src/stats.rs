@@ -228,7 +228,7 @@ pub struct GcStats {
     pub answers: u64,
     /// Sectors that it asked for.
     pub sectors: u64,
-    /// Orders that ended with their victim.
+    /// Victims that ended, as answers to orders told.
     pub victims: u64,
     /// Bytes of the answers over the link.
     pub link_bytes: u64,

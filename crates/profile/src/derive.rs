@@ -6,13 +6,16 @@ use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
 use wordline_ftl::{
     LineRoom, Placement, Throttle, collector_marks, held_in_use, log_in_use, slc_buffer,
+    victims_at_a_time,
 };
 use wordline_nand::{ChannelOrder, Geometry};
 
+mod collector;
 mod power;
 mod strides;
 mod victims;
 
+use collector::{Moves, UNITS, VICTIMS};
 use power::Drawn;
 pub use strides::Throttled;
 use strides::lines_in_parts;
@@ -532,6 +535,9 @@ struct Written {
     reading: f64,
     /// Units that strides program in a second, where programs wait for these.
     strides: Option<f64>,
+    /// Bytes a second that FSSD's collector keeps up with: where its victims are, and with so many units at a time. 0: there
+    /// is nothing to collect.
+    collector: [f64; 2],
 }
 
 /// Times of a read, in seconds.
@@ -907,24 +913,11 @@ impl Rates<'_> {
         let array =
             [(reads + unit_misses) * t_read, all * n.t_program.mean().as_secs_f64(), all * erase];
         let strides = throttled.then(|| self.strides()).flatten();
-        let work = Written { programs: all, core, lun, channel, array, reading, strides };
+        let moves = Moves { wa, reads, data, reading, programs: all, program };
+        let collector = self.collector(&moves);
+        let work =
+            Written { programs: all, core, lun, channel, array, reading, strides, collector };
         self.written(name, bytes, work)
-    }
-    /// Reads of the collector in a unit of its victim, and the pieces of 4 KiB that they carry. Of the pieces a
-    /// share 1 - 1 / WA is in use, in places that do not depend on each other.
-    fn gc_reads(&self, wa: f64) -> [f64; 2] {
-        let n = (self.g.unit_bytes() / SECTOR).max(1) as i32;
-        let free = 1.0 / wa;
-        let used = 1.0 - free;
-        if self.config.ftl.firmware.is_none() {
-            // Each run of pieces in use is read on its own.
-            return [used * (1.0 + f64::from(n - 1) * free), f64::from(n) * used];
-        }
-        // One read goes from the first piece in use to the last. Of what is before the first, at least k are
-        // free with probability free^k; the same after the last.
-        let none = free.powi(n);
-        let before: f64 = (1..=n).map(|k| free.powi(k)).sum();
-        [1.0 - none, f64::from(n) * (1.0 + none) - 2.0 * before]
     }
     /// The buffer in SLC mode: what it has room for, and its rates.
     fn slc_buffer(&self) -> Option<SlcBuffer> {
@@ -960,7 +953,9 @@ impl Rates<'_> {
                 let reading = (wa - 1.0) * fold_read + map * map_held;
                 let programs = wa * (1.0 + misses);
                 let strides = None;
-                let written = Written { programs, core, lun, channel, array, reading, strides };
+                let collector = [0.0; 2];
+                let written =
+                    Written { programs, core, lun, channel, array, reading, strides, collector };
                 self.written(name.into(), LARGE, written)
             };
         let into = [0.0, slc.t_program.as_secs_f64(), 0.0];
@@ -1016,6 +1011,8 @@ impl Rates<'_> {
                 ("channels", f64::from(self.g.channels) * unit as f64 / work.channel),
                 (WAITING, luns / round),
                 (STRIDES, strides),
+                (VICTIMS, work.collector[0]),
+                (UNITS, work.collector[1]),
                 ("firmware", cores / core),
                 ("link", self.link_rate),
                 ("limit program_rate", l.program_rate as f64 / work.programs),

@@ -41,6 +41,9 @@ pub(crate) struct DriveSeat {
     pub map_held: Option<MapHeld>,
     /// Capacitors keep the FTL's buffer, and not the cache in front of it.
     pub keeps_buffer_alone: bool,
+    /// Where `gc_start` was set by hand: by so many segments it is to be above the reserve, or writes wait for whole
+    /// victims.
+    pub above_reserve: Option<u32>,
 }
 
 /// Sectors written by cause, and energy by state.

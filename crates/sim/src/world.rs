@@ -569,6 +569,15 @@ impl World {
         self.hosts[h].host.receive(&mut self.ctx, end, message);
     }
 
+    /// A drive of this host has refused writes, as its map would pass the limit of the host's memory: it is not full.
+    fn is_out_of_memory(&self, h: usize) -> bool {
+        let refused = |(number, d): (usize, &DriveSeat)| {
+            let now = self.ftl_of(number).counters().writes_refused_memory;
+            d.host == h && now > d.before.writes_refused_memory
+        };
+        self.drives.iter().enumerate().any(refused)
+    }
+
     fn host_stats(&self, now: Time) -> HostStats {
         let all = self.hosts.iter().map(|seat| seat.host.stats(now));
         all.reduce(HostStats::with).expect("a machine has a host")
@@ -586,12 +595,13 @@ impl World {
     fn finished(&mut self, h: usize, f: &Finished) {
         self.served += 1;
         let error = if f.ok { 0 } else { self.error_of(h, f) };
+        let full = error == ENOSPC && !self.is_out_of_memory(h);
         let seat = &mut self.hosts[h];
         let mut fills = false;
         let (sync, elsewhere, restarts) = match seat.host.source_mut(f.thread) {
             Some(AnySource::Job(job)) => {
                 let sync = if f.ddir.is_sync() { job.take_sync() } else { SyncOf::Job };
-                fills = error == ENOSPC && job.fills();
+                fills = full && job.fills();
                 (sync, job.time_without(f.ddir, f.completed), job.take_restart())
             }
             _ => (SyncOf::Job, Span::ZERO, false),

@@ -9,7 +9,7 @@ use wordline_base::Ctx;
 pub const PARTS: u64 = 256;
 
 /// Bytes of a report, and of the count of a segment that is in it.
-const REPORT: u32 = 16;
+const REPORT: u32 = 20;
 const COUNT: u32 = 4;
 
 /// What a collector on the host asks of the drive.
@@ -21,12 +21,13 @@ pub enum GcOrder {
         /// Only once users have taken a step of space beside.
         waits: bool,
     },
-    /// Move so many sectors more out of this segment, beside what is not moved yet. The answer comes when
-    /// users have taken a step of space, or when nothing is left in it.
+    /// Make a victim of this segment if it is none, and move so many sectors more out of all victims under way, beside
+    /// what is not moved yet. The answer comes when users have taken a step of space, or when nothing is left in
+    /// one of them.
     Collect {
         /// Which one.
         segment: u32,
-        /// How many of it.
+        /// How many of all.
         sectors: u32,
     },
 }
@@ -59,13 +60,19 @@ impl GcOrder {
 /// What the drive answers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GcReport {
-    /// Free segments, what is left of the users' open ones and what the victim is emptied of, in parts of segments.
+    /// Free segments, what is left of the users' open ones and what victims are emptied of, in parts of segments.
     pub free: u32,
     /// Sectors of space that users took since the report before.
     pub taken: u32,
-    /// The victim under way, and its sectors in use when it was begun.
-    pub victim: Option<(u32, u32)>,
-    /// Sectors in use by segment, if they were asked for; none of what cannot be a victim.
+    /// The first of the victims under way.
+    pub victim: Option<u32>,
+    /// How many these are.
+    pub victims: u32,
+    /// Their sectors in use when they were begun.
+    pub used: u32,
+    /// Victims that ended since the report before.
+    pub ended: u32,
+    /// Sectors in use by segment, if they were asked for; none of what cannot be a victim beside those under way.
     pub counts: Vec<Option<u32>>,
 }
 
@@ -80,6 +87,8 @@ pub struct GcShape {
     pub start: u32,
     /// Free segments that users do not take.
     pub reserve: u32,
+    /// Victims that there may be at a time.
+    pub victims: u32,
 }
 
 impl GcShape {
@@ -144,55 +153,56 @@ fn weighed(parts: u64, free: u64, start: u32, reserve: u32) -> u64 {
     parts * 2 * below / range
 }
 
-/// What a collector on the host decides: the segment with the least in use, at the pace of users.
+/// What a collector on the host decides: the segments with the least in use, as many at a time as the drive takes, at the
+/// pace of users.
 #[derive(Clone, Debug)]
 pub struct GcPolicy {
     shape: GcShape,
     /// The victim chosen last: equals after it come first.
     last: u32,
-    /// Its sectors in use when it was chosen.
-    used: u32,
+    /// Sectors in use, and all, of victims when they were begun.
+    share: (u32, u32),
     debt: u64,
 }
 
 impl GcPolicy {
     /// The policy of a drive of this shape; it owes nothing.
     pub fn new(shape: GcShape) -> GcPolicy {
-        GcPolicy { shape, last: shape.segments - 1, used: 0, debt: 0 }
+        GcPolicy { shape, last: shape.segments - 1, share: (0, shape.segment_sectors), debt: 0 }
     }
     /// What it asks for next, after this report.
     pub fn next(&mut self, report: &GcReport) -> GcOrder {
-        let GcShape { segment_sectors, start, reserve, .. } = self.shape;
+        let GcShape { segment_sectors, start, reserve, victims, .. } = self.shape;
         let free = u64::from(report.free);
-        let share = (self.used.min(segment_sectors), segment_sectors);
-        self.debt += owed(report.taken, share, free, start, reserve);
+        if report.victims > 0 {
+            let all = report.victims * segment_sectors;
+            self.share = (report.used.min(all), all);
+        }
+        self.debt += owed(report.taken, self.share, free, start, reserve);
         if free >= u64::from(start) * PARTS {
             self.debt = 0;
         }
-        let victim = match report.victim {
-            Some((segment, used)) => {
-                if segment != self.last {
-                    // The drive chose it.
-                    (self.last, self.used) = (segment, used);
-                }
-                segment
-            }
-            None if report.counts.is_empty() => return GcOrder::Counts { waits: false },
-            None => match self.choose(&report.counts) {
-                Some(segment) => segment,
-                None => return GcOrder::Counts { waits: true },
-            },
+        let may_begin = report.victims < victims;
+        let chosen = if may_begin { self.choose(&report.counts) } else { None };
+        let looked = !report.counts.is_empty();
+        let segment = match (chosen, report.victim) {
+            (Some(segment), _) => segment,
+            // They are as many as can be.
+            (None, Some(segment)) if looked || !may_begin => segment,
+            _ => return GcOrder::Counts { waits: looked },
         };
         let sectors = (self.debt / PARTS).min(u32::MAX.into());
         self.debt -= sectors * PARTS;
-        GcOrder::Collect { segment: victim, sectors: sectors as u32 }
+        GcOrder::Collect { segment, sectors: sectors as u32 }
     }
     fn choose(&mut self, counts: &[Option<u32>]) -> Option<u32> {
         let n = counts.len() as u32;
         let all = (1..=n).map(|i| (self.last + i) % n);
         let known = all.filter_map(|s| Some((counts[s as usize]?, s)));
         let (used, segment) = known.min_by_key(|&(used, _)| used)?;
-        (self.last, self.used) = (segment, used);
+        self.last = segment;
+        // The drive tells of those that it has begun.
+        self.share = (used.min(self.shape.segment_sectors), self.shape.segment_sectors);
         Some(segment)
     }
 }
@@ -201,7 +211,8 @@ impl GcPolicy {
 mod tests {
     use super::*;
 
-    const SHAPE: GcShape = GcShape { segments: 4, segment_sectors: 100, start: 8, reserve: 4 };
+    const SHAPE: GcShape =
+        GcShape { segments: 4, segment_sectors: 100, start: 8, reserve: 4, victims: 1 };
 
     fn report(free: u64, counts: &[Option<u32>]) -> GcReport {
         GcReport { free: (free * PARTS) as u32, counts: counts.to_vec(), ..GcReport::default() }
@@ -212,10 +223,10 @@ mod tests {
         for waits in [false, true] {
             let order = GcOrder::Counts { waits };
             assert_eq!(GcOrder::counts(order.encode()), order);
-            assert_eq!(order.bytes(1000), 4016);
+            assert_eq!(order.bytes(1000), 4020);
         }
         let order = GcOrder::Collect { segment: u32::MAX, sectors: 77 };
-        assert_eq!((GcOrder::collect(order.encode()), order.bytes(1000)), (order, 16));
+        assert_eq!((GcOrder::collect(order.encode()), order.bytes(1000)), (order, 20));
     }
 
     #[test]
@@ -240,7 +251,8 @@ mod tests {
         let first = policy.next(&report(6, &[Some(50), None, None, None]));
         assert_eq!(first, GcOrder::Collect { segment: 0, sectors: 0 });
         let mut moves = |free: u64, taken| {
-            let under_way = GcReport { taken, victim: Some((0, 50)), ..report(free, &[]) };
+            let one = GcReport { victim: Some(0), victims: 1, used: 50, ..report(free, &[]) };
+            let under_way = GcReport { taken, ..one };
             match policy.next(&under_way) {
                 GcOrder::Collect { segment: 0, sectors } => sectors,
                 order => panic!("{order:?}"),
@@ -249,5 +261,25 @@ mod tests {
         // Half of the victim is in use: as much is freed as is moved. None at the start, twice at the reserve.
         assert_eq!([moves(8, 10), moves(6, 10), moves(4, 10), moves(2, 10)], [0, 10, 20, 20]);
         assert_eq!((moves(7, 1), moves(7, 1)), (0, 1), "parts of sectors add up");
+    }
+
+    /// Victims are begun one after the other until the drive has as many as it takes, and what is owed is of all of them.
+    #[test]
+    fn a_collector_begins_as_many_victims_as_the_drive_takes_at_a_time() {
+        let mut policy = GcPolicy::new(GcShape { victims: 2, ..SHAPE });
+        let all = [Some(50), Some(30), None, Some(70)];
+        let first = policy.next(&report(6, &all));
+        assert_eq!(first, GcOrder::Collect { segment: 1, sectors: 0 });
+        let one = GcReport { taken: 7, victim: Some(1), victims: 1, used: 30, ..report(6, &[]) };
+        assert_eq!(policy.next(&one), GcOrder::Counts { waits: false });
+        // Three sevenths of what users took have to be moved, at once with the second.
+        let others = GcReport { counts: vec![Some(50), None, None, None], taken: 0, ..one.clone() };
+        assert_eq!(policy.next(&others), GcOrder::Collect { segment: 0, sectors: 3 });
+        let two = GcReport { taken: 12, victims: 2, used: 80, ..one.clone() };
+        assert_eq!(policy.next(&two), GcOrder::Collect { segment: 1, sectors: 8 });
+        // Without another that could be one, those that there are go on, until there is more to choose from.
+        let nothing = GcReport { counts: vec![None; 4], taken: 0, ..one.clone() };
+        assert_eq!(policy.next(&nothing), GcOrder::Collect { segment: 1, sectors: 0 });
+        assert_eq!(policy.next(&GcReport { taken: 0, ..one }), GcOrder::Counts { waits: false });
     }
 }

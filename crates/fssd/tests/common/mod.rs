@@ -56,7 +56,7 @@ impl Kind {
         let (channels, luns, lines, pages, unit) = rng.pick(&shapes);
         let sector = SectorSize::new(rng.pick(&[512, 512, 4096])).unwrap();
         let g = Geometry { sector, ..geometry(channels, luns, lines, pages, unit) };
-        let append_points = if rng.below(2) == 0 { 1 } else { channels.min(2) };
+        let append_points = rng.pick(&[1, channels.min(2), channels]);
         let units = rng.pick(&[5, 16, 1000]);
         let config = FssdConfig {
             node_bytes: rng.pick(&[256, 512, 4096]),

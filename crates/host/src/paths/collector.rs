@@ -77,10 +77,8 @@ impl<S: Source> Host<S> {
         let stats = &mut collector.stats;
         stats.answers += 1;
         stats.link_bytes += u64::from(collector.order.bytes(collector.of.shape.segments));
-        if let GcOrder::Collect { segment, sectors } = collector.order {
-            // It ends with its victim, or with what was asked for of it.
-            let goes_on = report.victim.is_some_and(|(victim, _)| victim == segment);
-            stats.victims += u64::from(!goes_on);
+        stats.victims += u64::from(report.ended);
+        if let GcOrder::Collect { sectors, .. } = collector.order {
             stats.sectors += u64::from(sectors);
         }
         collector.report = Some(report);

@@ -463,6 +463,19 @@ impl World {
                 )
             })
         }));
+        notes.extend(self.drives.iter().enumerate().filter_map(|(number, d)| {
+            let (ftl, least) = (self.ftl_of(number), d.above_reserve?);
+            let (_, reserve, start) = ftl.free_lines();
+            let collected = ftl.counters().lines_freed > d.before.lines_freed;
+            let least = reserve + f64::from(least);
+            (collected && start < least).then(|| {
+                format!(
+                    "{}: ftl.fssd.gc_start={start} is so near the {reserve} segments of the reserve that writes may wait \
+                     until a whole victim is empty, which beside reads takes seconds: from {least} on they do not",
+                    d.name
+                )
+            })
+        }));
         notes.extend(self.drives.iter().filter_map(|d| {
             let held = d.map_held?;
             Some(format!(
