@@ -50,7 +50,7 @@ fn the_first_ctrl_c_stops_the_run_and_reports_it() {
 #[test]
 fn ctrl_c_reports_the_repeats_that_are_complete() {
     let place = Place::new();
-    let words = "run --name=a --rw=randread --number_ios=30000 --norandommap --device z-ssd-small --repeat 100000 \
+    let words = "run --name=a --rw=randread --number_ios=30000 --norandommap --device z-ssd-small --repeat 1000 \
                  --output-format json --output out.json --report r.html";
     let mut program = place.start(words);
     wait_for_handler(&mut program);
@@ -58,7 +58,7 @@ fn ctrl_c_reports_the_repeats_that_are_complete() {
     program.wait_until("repeats are complete", |p| p.processor() > 150);
     program.send(Signal::INT);
     let done =
-        program.end().fails(1, &["interrupted under seed", "of 100000 repeats that are complete"]);
+        program.end().fails(1, &["interrupted under seed", "of 1000 repeats that are complete"]);
     assert_eq!(place.files(), ["out.json", "r.html"], "{}", done.err);
     let result: serde_json::Value = serde_json::from_str(&place.text("out.json")).expect("JSON");
     let complete = result["repeats"].as_array().expect("repeats").len();

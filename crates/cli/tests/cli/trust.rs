@@ -60,7 +60,7 @@ fn reads_that_met_nothing_are_told_above_the_numbers_in_every_format() {
 #[test]
 fn reads_that_met_what_was_trimmed_are_told_so() {
     let place = Place::new();
-    let words = "run --name=t --rw=trim --bs=64k --size=4m --name=r --stonewall --rw=read --bs=4k --size=4m \
+    let words = "--name=t --rw=trim --bs=64k --size=4m --name=r --stonewall --rw=read --bs=4k --size=4m \
                  --device intel-750-small --precondition fill";
     let result = place.json(words);
     let told = one(texts(&result, "warnings"));
