@@ -6,7 +6,6 @@ use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
 use wordline_ftl::{
     LineRoom, Placement, Throttle, collector_marks, held_in_use, log_in_use, slc_buffer,
-    victims_at_a_time,
 };
 use wordline_nand::{ChannelOrder, Geometry};
 
