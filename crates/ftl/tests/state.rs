@@ -230,7 +230,7 @@ fn the_wrong_drive_is_named() {
     assert!(error(&g, &c, &file[..100]).contains("cut short"));
     assert!(error(&g, &c, b"something else entirely").contains("not a saved drive"));
     file[8] -= 1;
-    assert!(error(&g, &c, &file).contains("version 9"));
+    assert!(error(&g, &c, &file).contains("version 10"));
 }
 
 #[test]

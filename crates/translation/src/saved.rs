@@ -14,7 +14,7 @@ use wordline_base::{
 };
 
 const MAGIC: u64 = u64::from_le_bytes(*b"wordlFTL");
-const VERSION: u32 = 10;
+const VERSION: u32 = 11;
 const CHUNK: usize = 1 << 16;
 /// Segments of an array, at most.
 const MOST: u32 = 1 << 24;
