@@ -15,6 +15,9 @@ const READ: usize = 0;
 const UPDATE: usize = 1;
 const INSERT: usize = 2;
 const READ_MODIFY_WRITE: usize = 3;
+const SCAN: usize = 4;
+/// Records of a scan at most, each number as often (YCSB: maxscanlength, scanlengthdistribution).
+const LONGEST_SCAN: u32 = 100;
 /// Not on the drive yet.
 const NOWHERE: u32 = u32::MAX;
 /// The oldest pages that eviction looks through for one it can drop (WT_EVICT_WALK_PER_FILE is 10
@@ -29,6 +32,7 @@ enum Kind {
     Update,
     Insert,
     ReadModifyWrite,
+    Scan,
 }
 
 /// Where an operation stands.
@@ -160,7 +164,7 @@ impl Btree {
         sectors: u64,
         seed: Seed,
     ) -> Result<(Shell, Btree), BadValue> {
-        let kinds = ["read", "update", "insert", "read-modify-write"];
+        let kinds = ["read", "update", "insert", "read-modify-write", "scan"];
         let mut shell = Shell::new(app, &kinds, c.page_cache, sectors);
         let mut roles: IdVec<ThreadId, Role> = IdVec::new();
         for _ in 0..c.clients {
@@ -299,6 +303,26 @@ impl Btree {
     fn index_of(&self, record: u64) -> u32 {
         let slot = (u128::from(fnv64(record)) * u128::from(self.index_leaves)) >> 63;
         self.leaves + (slot as u32).min(self.index_leaves - 1)
+    }
+
+    /// What a scan of so many records from one on asks for, the last first: pages of the index in order, and of each
+    /// record its leaf. Keys are hashes, so that the next in the index is any record; which one is always the same.
+    fn scanned(&mut self, from: u64, records: u32) -> Vec<u32> {
+        let all = u128::from(self.records);
+        let rank = ((u128::from(fnv64(from)) * all) >> 63) as u64;
+        let mut pages = vec![self.index_of(from), self.leaf_of(from)];
+        let mut index = pages[0];
+        for next in (rank + 1..self.records).take(records as usize - 1) {
+            let slot = u128::from(next) * u128::from(self.index_leaves) / all;
+            let page = self.leaves + (slot as u32).min(self.index_leaves - 1);
+            if page > index {
+                index = page;
+                pages.push(page);
+            }
+            pages.push(self.leaf_of(fnv64(!next) % self.records));
+        }
+        pages.reverse();
+        pages
     }
 
     // The cache.
@@ -465,17 +489,25 @@ impl Btree {
         let kind = match self.c.mix {
             Mix::A if percent < 50 => Kind::Update,
             Mix::B if percent < 5 => Kind::Update,
-            Mix::D if percent < 5 => Kind::Insert,
+            Mix::D | Mix::E if percent < 5 => Kind::Insert,
+            Mix::E => Kind::Scan,
             Mix::F if percent < 50 => Kind::ReadModifyWrite,
             _ => Kind::Read,
         };
         let record = if kind == Kind::Insert { self.records } else { self.choose(&mut rng) };
+        let scanned = match kind {
+            Kind::Scan => 1 + rng.below(u64::from(LONGEST_SCAN)) as u32,
+            _ => 1,
+        };
         self.rng = rng;
         if kind == Kind::Insert {
             self.records += 1;
         }
         shell.push(t, Step::Compute(self.c.cost.op));
-        let pages = vec![self.leaf_of(record), self.index_of(record)];
+        let pages = match kind {
+            Kind::Scan => self.scanned(record, scanned),
+            _ => vec![self.leaf_of(record), self.index_of(record)],
+        };
         let op =
             Op { kind, begun: now, part: now, pages, reading: None, phase: Phase::Pages, record };
         self.roles[t] = Role::Client(Some(op));
@@ -486,7 +518,7 @@ impl Btree {
     fn go_down(&mut self, shell: &mut Shell, t: u32, op: &mut Op, now: Time) -> Then {
         let Some(&page) = op.pages.last() else {
             match op.kind {
-                Kind::Read => op.phase = Phase::Journal(0),
+                Kind::Read | Kind::Scan => op.phase = Phase::Journal(0),
                 Kind::ReadModifyWrite => op.phase = Phase::Modify,
                 Kind::Update | Kind::Insert => self.modify(shell, op),
             }
@@ -539,6 +571,7 @@ impl Btree {
             Kind::Read => READ,
             Kind::Update => UPDATE,
             Kind::Insert => INSERT,
+            Kind::Scan => SCAN,
             Kind::ReadModifyWrite => {
                 shell.ops.measured(UPDATE, op.part, now);
                 READ_MODIFY_WRITE

@@ -176,6 +176,8 @@ pub enum Mix {
     C,
     /// 95 % reads, mostly of what was inserted last, 5 % inserts.
     D,
+    /// 95 % scans of 1 to 100 records from a zipfian one on, 5 % inserts.
+    E,
     /// Half reads, half reads with an update behind, zipfian.
     F,
 }

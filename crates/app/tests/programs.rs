@@ -218,7 +218,7 @@ fn writes_stop_and_slow_down_when_compaction_is_behind() {
 fn documents_of_any_mix_keep_their_places() {
     for seed in 0..20 {
         let mut rng = Rng::from_seed(seed);
-        let mut c = btree([Mix::A, Mix::B, Mix::C, Mix::D, Mix::F][rng.below(5) as usize]);
+        let mut c = btree([Mix::A, Mix::B, Mix::C, Mix::D, Mix::E, Mix::F][rng.below(6) as usize]);
         c.clients = 1 + rng.below(12) as u32;
         c.journaled = rng.below(2) == 0;
         c.warm = rng.below(2) == 0;
@@ -237,18 +237,33 @@ fn mixes_are_those_of_ycsb() {
     let shares = |mix| {
         let b = Bench::new(&of(None, Some(btree(mix))), 3).run(3);
         let all = b.app.report().finished as f64;
-        ["read", "update", "insert", "read-modify-write"].map(|op| b.count(op) as f64 / all)
+        ["read", "update", "insert", "read-modify-write", "scan"].map(|op| b.count(op) as f64 / all)
     };
-    let close = |got: [f64; 4], want: [f64; 4]| {
+    let close = |got: [f64; 5], want: [f64; 5]| {
         let off = got.iter().zip(want).all(|(g, w)| (g - w).abs() < 0.02);
         assert!(off, "{got:?}, {want:?}");
     };
-    close(shares(Mix::A), [0.5, 0.5, 0.0, 0.0]);
-    close(shares(Mix::B), [0.95, 0.05, 0.0, 0.0]);
-    close(shares(Mix::C), [1.0, 0.0, 0.0, 0.0]);
-    close(shares(Mix::D), [0.95, 0.0, 0.05, 0.0]);
+    close(shares(Mix::A), [0.5, 0.5, 0.0, 0.0, 0.0]);
+    close(shares(Mix::B), [0.95, 0.05, 0.0, 0.0, 0.0]);
+    close(shares(Mix::C), [1.0, 0.0, 0.0, 0.0, 0.0]);
+    close(shares(Mix::D), [0.95, 0.0, 0.05, 0.0, 0.0]);
+    close(shares(Mix::E), [0.0, 0.0, 0.05, 0.0, 0.95]);
     // A read-modify-write is a read and an update, too.
-    close(shares(Mix::F), [1.0, 0.5, 0.0, 0.5]);
+    close(shares(Mix::F), [1.0, 0.5, 0.0, 0.5, 0.0]);
+}
+
+/// A scan has 50.5 records in the mean, each on a leaf of its own, and the pages of the index that name them.
+#[test]
+fn scans_read_the_leaf_of_each_record() {
+    let asked = |mix| {
+        let b = Bench::new(&of(None, Some(btree(mix))), 4).run(4);
+        b.counter("cache_asked") as f64 / b.app.report().finished as f64
+    };
+    // An operation on one record asks for a page of the index and a leaf.
+    assert!((asked(Mix::C) - 2.0).abs() < 0.01, "{}", asked(Mix::C));
+    // 1,024 entries are on a page of the index; 5 % are inserts.
+    let want = 0.95 * (50.5 + 1.0 + 49.5 / 1024.0) + 0.05 * 2.0;
+    assert!((asked(Mix::E) / want - 1.0).abs() < 0.06, "{} {want}", asked(Mix::E));
 }
 
 #[test]

@@ -751,6 +751,7 @@ pub fn programs() -> Vec<Case<'static>> {
             .set("app.btree.dirty_trigger=90")
             .set("app.btree.eviction_target=60")
             .set("app.btree.eviction_trigger=70"),
+        btree("mongodb-ycsb-e"),
     ]
 }
 

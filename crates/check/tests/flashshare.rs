@@ -81,6 +81,7 @@ fn each_system_serves_the_critical_task_better_than_the_one_before() {
             let c = |name| counter(&o, name);
             assert!(c("host.kblockd_runs") > 0, "others wait in software queues");
             assert_eq!(c("host.bypassed") > 0, !matches!(system, "vanilla" | "cacheopt"));
+            assert!(c("host.overtakes") <= c("host.bypassed"));
             assert_eq!(c("host.polled_completions") > 0, matches!(system, "selectisr" | "xler"));
             assert_eq!(c("host.attributes_set"), 3);
         }

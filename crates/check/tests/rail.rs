@@ -57,6 +57,60 @@ fn no_read_waits_behind_a_program_or_an_erase() {
     }
 }
 
+/// Parity is told by whose data it is of, and of each S - 1 sectors it takes one.
+#[test]
+fn parity_is_of_those_whose_data_it_is_summed_over() {
+    const WRITES: &str = "
+[w]
+rw=randwrite
+bs=4k
+direct=1
+norandommap
+iodepth=16
+numjobs=4
+number_ios=30000
+";
+    let of = |case: Case<'static>| {
+        let o = case.run().unwrap();
+        let totals = &o.result.machine.totals;
+        let (w, s) = (&totals.write_amplification, totals.strides.as_ref().unwrap());
+        let parts = [s.parity_user_sectors, s.parity_gc_sectors, w.parity_sectors];
+        (parts.map(|n| n as f64), [w.user_sectors as f64, w.gc_sectors as f64])
+    };
+    for (stride, data) in [(4, 3.0), (2, 1.0)] {
+        let ([user, gc, all], [users, moved]) =
+            of(rail(WRITES).set(&format!("ftl.stride={stride}")));
+        assert!(user + gc <= all + 1.0 && user + gc > 0.98 * all, "{user} {gc} {all}");
+        assert!((user * data / users - 1.0).abs() < 0.02, "{stride}: {user} of {users}");
+        assert!((gc * data / moved - 1.0).abs() < 0.02, "{stride}: {gc} of {moved}");
+    }
+    // Cold lines have no parity: what is left is of the collector's sectors on hot lines.
+    let ([user, gc, all], [users, moved]) = of(rail(WRITES).set("ftl.hot_cold=true"));
+    assert!((user * 3.0 / users - 1.0).abs() < 0.02, "{user} of {users}");
+    assert!(gc < moved / 3.0 && user + gc <= all + 1.0, "{gc} of {moved}, {all}");
+}
+
+/// Ageing moves the border between hot and cold, too: that is no part of the run.
+#[test]
+fn moves_of_the_border_before_the_run_are_not_told() {
+    const READ: &str = "
+[r]
+rw=randread
+bs=4k
+direct=1
+number_ios=10
+";
+    let case = rail(READ)
+        .set("nand.luns_per_channel=4")
+        .set("ftl.stride=2")
+        .set("ftl.hot_cold=true")
+        .set("ftl.partition_interval=20000");
+    let o = case.run().unwrap();
+    let strides = o.result.machine.totals.strides.as_ref().unwrap();
+    assert_ne!(strides.hot_luns, 14, "ageing has moved it");
+    assert_eq!(strides.partitions, 0);
+}
+
 /// A read goes ahead of an erase that waits for a program: behind one or the other, and what the collector reads
 /// there, but never behind both.
 #[test]

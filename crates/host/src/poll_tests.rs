@@ -577,6 +577,10 @@ fn a_drive_that_varies_is_overslept() {
         w.run();
         let lat = latencies(&w);
         let last = &lat[10_000..];
+        let c = w.host.counters;
+        assert_eq!(c.hybrid_late + c.hybrid_early, c.hybrid_sleeps, "{c:?}");
+        assert_eq!(c.hybrid_sleeps > 0, hipri && delay == 0);
+        assert!(c.hybrid_late.abs_diff(c.hybrid_early) <= 1, "every other one is fast: {c:?}");
         means.push([1, 0].map(|first| {
             let each = last.iter().skip(first).step_by(2);
             each.clone().sum::<u64>() / each.count() as u64

@@ -142,6 +142,12 @@ wordline_base::counters! {
         mask_writes,
         /// Times a task stopped looking for its completions.
         give_ups,
+        /// Sleeps before polling at whose end the request was done already.
+        hybrid_late,
+        /// Sleeps before polling after which it was looked for.
+        hybrid_early,
+        /// Latency-critical requests that went to the driver while older ones waited.
+        overtakes,
     }
 }
 

@@ -116,6 +116,7 @@ static PRESETS: &[Preset] = presets! {
     App "app" "mongodb-ycsb-b"
     App "app" "mongodb-ycsb-c"
     App "app" "mongodb-ycsb-d"
+    App "app" "mongodb-ycsb-e"
     App "app" "mongodb-ycsb-f"
     App "app" "web-server"
     App "app" "kv-read"

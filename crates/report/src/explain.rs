@@ -411,6 +411,22 @@ fn blocked(m: &Machine) -> Vec<String> {
     section("reads waited", &items)
 }
 
+/// How well hybrid polling's sleeps fitted.
+fn hybrid_sleeps(m: &Machine) -> Vec<String> {
+    let count = |name: &str| {
+        let found = m.totals.counters.iter().find(|(of, _)| of == name);
+        found.map_or(0, |(_, n)| *n)
+    };
+    let (late, early) = (count("host.hybrid_late"), count("host.hybrid_early"));
+    if (late, early) == (0, 0) {
+        return Vec::new();
+    }
+    section(
+        "sleeps before polling",
+        &[format!("{late} too long"), format!("{early} and then looked")],
+    )
+}
+
 /// Reads around busy LUNs, and what that costs.
 fn strides(m: &Machine) -> Vec<String> {
     let Some(s) = &m.totals.strides else { return Vec::new() };
@@ -425,6 +441,10 @@ fn strides(m: &Machine) -> Vec<String> {
     }
     if s.throttling_ended > 0 {
         items.push(format!("throttling off {} times", s.throttling_ended));
+    }
+    let (user, gc) = (s.parity_user_sectors, s.parity_gc_sectors);
+    if user > 0 || gc > 0 {
+        items.push(format!("parity {user} sectors for users and {gc} for gc"));
     }
     items.push(format!("parity sums {:.3} ms of a core", s.xor_ns as f64 / 1e6));
     if s.partitions > 0 || s.hot_gc_sectors > 0 {
@@ -587,6 +607,7 @@ fn tail(result: &RunResult) -> Vec<String> {
     }
     if let Some(host) = &m.host {
         lines.extend(host_lines(host, m.served));
+        lines.extend(hybrid_sleeps(m));
     }
     if let Some(c) = &m.totals.cache {
         let reads = c.read_hits.saturating_add(c.read_misses);

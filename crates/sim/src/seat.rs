@@ -27,6 +27,8 @@ pub(crate) struct DriveSeat {
     pub bridge: Option<(usize, u16)>,
     /// Flash writes by cause and erases before the run: ageing is not part of it.
     pub before: Counters,
+    /// Times that the border between hot and cold had moved before the run.
+    pub moves_before: u64,
     /// Flash writes by cause up to each row of the series, of a machine with several drives.
     pub course: Vec<[u64; CAUSES]>,
     /// How it was aged.
@@ -165,6 +167,7 @@ impl DriveSeat {
         let has = |&(name, n): &(&str, u64)| match name {
             "writes_refused_memory" => n > 0,
             "folded_sectors" | "lines_folded" => n > 0 || nand.config().slc.is_some(),
+            _ if name.starts_with("covered_") => ftl.strides().is_some(),
             _ => n > 0 || !name.starts_with("map_") || ftl.looks_up(),
         };
         let mut counters: Vec<(String, u64)> =
@@ -209,6 +212,11 @@ impl DriveSeat {
             };
             Class::ALL.iter().filter_map(of).collect()
         });
+        let covered = c.covered_sectors - b.covered_sectors;
+        let of_parity = |sectors: u64| {
+            let share = sectors as f64 / covered.max(1) as f64;
+            (share * (c.parity_sectors - b.parity_sectors) as f64).round() as u64
+        };
         let strides = ftl.strides().map(|s| StrideReport {
             rebuilt_reads: c.rebuilt_reads - b.rebuilt_reads,
             rebuilt_sectors: c.rebuilt_sectors - b.rebuilt_sectors,
@@ -230,11 +238,13 @@ impl DriveSeat {
             rebuild_errors: c.rebuild_errors - b.rebuild_errors,
             deferred: s.deferred,
             throttling_ended: s.throttling_ended,
+            parity_user_sectors: of_parity(c.covered_user_sectors - b.covered_user_sectors),
+            parity_gc_sectors: of_parity(c.covered_gc_sectors - b.covered_gc_sectors),
             xor_sectors: c.xor_sectors - b.xor_sectors,
             xor_ns: on_host.map_or(0, |p| p.xor_ns),
             parity_table_bytes: s.parity_table_bytes,
             hot_luns: s.hot_luns,
-            partitions: s.partitions,
+            partitions: s.partitions - self.moves_before,
             hot_gc_sectors: c.hot_gc_sectors - b.hot_gc_sectors,
         });
         let mut add = |of: &str, list: &mut dyn Iterator<Item = (&'static str, u64)>| {
@@ -312,6 +322,7 @@ impl DriveSeat {
                     .collect(),
                 total_w: energy.total() / (elapsed / 1e9),
                 counters,
+                capacity_bytes: nand.geometry.sector.bytes_of(ftl.sectors()),
                 mapping_bytes: memory.mapping,
                 mapping_bytes_per_sector: memory.mapping as f64 / ftl.sectors() as f64,
                 stamp_bytes: memory.stamps + stamps.memory(),
@@ -399,6 +410,7 @@ impl BridgeSeat {
         totals.firmware.splice(..0, stats.engine_busy_ns.iter().map(|&ns| share(ns)));
         totals.integrity.wrong += wrong;
         totals.total_w += energy.total() / (elapsed / 1e9);
+        totals.capacity_bytes = bytes;
         totals.mapping_bytes_per_sector = totals.mapping_bytes as f64 / sectors.max(1) as f64;
         totals.stamp_bytes += stamps.memory();
         let each: Vec<String> =

@@ -386,12 +386,13 @@ impl ThreadStats {
             class: s.class,
         };
         let [no_bw, no_iops] = self.unsampled;
-        let no_clat = self.disable[1];
+        let [no_slat, no_clat, _] = self.disable;
         for (kind, _, log) in &mut self.logs {
             // fio's samples are the lines of these logs, bwavgtime or iopsavgtime apart.
             let interval = if *kind == LogKind::Bw { self.bw_interval } else { self.iops_interval };
             match log {
                 OpenLog::Hist(_) if no_clat => {}
+                OpenLog::Latency(_) if *kind == LogKind::Slat && no_slat => {}
                 OpenLog::Hist(log) => {
                     log.add(at, s.ddir, s.len, &self.result.dirs[s.ddir as usize].clat);
                 }

@@ -12,7 +12,8 @@ use wordline_profile::ConfigError;
 const NAMES: [&str; 3] = ["jobname", "ddir", "name"];
 
 /// What stands at a dotted path: keys; elements of arrays by position, or by the `jobname`, `ddir`
-/// or `name` they have. A key may have dots itself. After a latency, `p99.9` is that percentile.
+/// or `name` they have. A key may have dots itself. After a latency, `p99.9` is that percentile; after an array of
+/// numbers `mean`, `sum`, `least` and `most` are what they say, and `last` is an element of any array.
 pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathError> {
     let mut value = result;
     let mut rest = path;
@@ -40,13 +41,23 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
             (key, after) = rest.split_at(whole.len());
             after = after.trim_start_matches('.');
         }
+        if after.is_empty()
+            && let Value::Array(items) = value
+            && let Some(number) = of_all(key, items)
+        {
+            return Ok(Found::Number(number));
+        }
         let next = match value {
             Value::Array(items) => match key.parse::<usize>() {
                 Ok(i) => items.get(i),
+                Err(_) if key == "last" => items.last(),
                 Err(_) => items.iter().find(|item| NAMES.iter().any(|&name| item[name] == key)),
             },
             _ => value.get(key),
         };
+        if value.is_null() {
+            return Ok(Found::Value(value));
+        }
         let Some(next) = next else {
             let known = match value {
                 Value::Object(map) => map.keys().cloned().collect::<Vec<_>>().join(", "),
@@ -54,11 +65,11 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
                 _ => "no keys".into(),
             };
             let none = PathError::NoKey { path: path.into(), key: key.into(), known };
-            // Some counters are told where they counted alone.
+            // Some counters, and what held LUNs, are told where there was any alone.
             let may_lack = value.is_array() || in_counters && value.is_object();
             return if may_lack { Ok(Found::Absent(none)) } else { Err(none) };
         };
-        in_counters |= key == "counters";
+        in_counters |= matches!(key, "counters" | "busy_by");
         (value, rest) = (next, after);
     }
     Ok(Found::Value(value))
@@ -70,6 +81,19 @@ pub enum Found<'v> {
     Number(f64),
     /// An array without such an element, or counters without such a name; what an error would say.
     Absent(PathError),
+}
+
+/// One number of a list of numbers that has one at least.
+fn of_all(what: &str, items: &[Value]) -> Option<f64> {
+    let all: Vec<f64> = items.iter().map(Value::as_f64).collect::<Option<_>>()?;
+    let any = !all.is_empty();
+    match what {
+        "mean" => any.then(|| mean(all)),
+        "sum" => any.then(|| all.iter().sum()),
+        "least" => all.into_iter().reduce(f64::min),
+        "most" => all.into_iter().reduce(f64::max),
+        _ => None,
+    }
 }
 
 /// From fio's table, or else from the histogram.
@@ -210,7 +234,8 @@ mod tests {
                 "percentile": {"99.000000": 70}, "bins": {"100": 1, "9": 98, "70": 1}}}}],
             "wordline": {"layers": [{"ddir": "read", "count": 3}], "wa": null,
                 "functions": [{"name": "bio", "ns": 1}, {"name": "nvme_poll", "ns": 7}],
-                "counters": {"device.bytes": 9, "device.bytes_read": 4}},
+                "counters": {"device.bytes": 9, "device.bytes_read": 4},
+                "luns": [0.5, 0.25, 0.75], "empty": []},
         });
         let number = |path: &str| match value_at(&result, path)? {
             Found::Number(x) => Ok(x),
@@ -227,11 +252,21 @@ mod tests {
             ("wordline.functions.nvme_poll.ns", 7.0),
             ("wordline.counters.device.bytes_read", 4.0),
             ("wordline.counters.device.bytes", 9.0),
+            ("wordline.luns.mean", 0.5),
+            ("wordline.luns.sum", 1.5),
+            ("wordline.luns.least", 0.25),
+            ("wordline.luns.most", 0.75),
+            ("wordline.luns.2", 0.75),
+            ("wordline.luns.last", 0.75),
+            ("wordline.functions.last.ns", 7.0),
         ] {
             assert_eq!(number(path), Ok(wanted), "{path}");
         }
         let absent = value_at(&result, "wordline.counters.device.none");
         assert!(matches!(absent, Ok(Found::Absent(_))), "{absent:?}");
+        assert!(matches!(value_at(&result, "wordline.wa.of.it"), Ok(Found::Value(Value::Null))));
+        let none = value_at(&result, "wordline.empty.mean");
+        assert!(matches!(none, Ok(Found::Absent(_))), "{none:?}");
         let error = number("jobs.w.read").unwrap_err().to_string();
         assert!(error.contains("no 'w', but 1 elements"), "{error}");
         assert!(

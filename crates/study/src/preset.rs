@@ -37,6 +37,10 @@ static PRESETS: &[Preset] = presets! {
     "rail/offload"
     "rail/rocksdb"
     "rail/mongodb"
+    "rail/scans"
+    "rail/load"
+    "rail/cold-luns"
+    "rail/pattern-change"
     "ull/latency-by-depth"
     "ull/latency-by-depth-2018"
     "ull/five-nines"
@@ -60,6 +64,7 @@ static PRESETS: &[Preset] = presets! {
     "ull/instructions"
     "ull/large-blocks"
     "ull/nbd"
+    "ull/queue-pairs"
     "host-flash/memory-by-size"
     "host-flash/memory-over-time"
     "host-flash/cpu-by-size"
@@ -76,6 +81,8 @@ static PRESETS: &[Preset] = presets! {
     "flashshare/sensitivity"
     "flashshare/load"
     "flashshare/ablation"
+    "flashshare/read-ahead"
+    "flashshare/cache-split"
 };
 
 /// All of them, in the order of lists.

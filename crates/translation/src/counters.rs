@@ -132,6 +132,12 @@ wordline_base::counters! {
         map_read_sectors,
         /// Pages of the map written to flash, moved ones too.
         map_sectors,
+        /// Sectors of data that parity was summed over as it was written, padding included.
+        covered_sectors,
+        /// Those of them that users wrote.
+        covered_user_sectors,
+        /// Those of them that the collector moved.
+        covered_gc_sectors,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::line::LineState;
 use crate::map::EMPTY;
-use crate::ring::{NO_STRIPE, STALE};
+use crate::ring::{GC, NO_STRIPE, STALE};
 use crate::stride::times_power;
 use crate::write::{Done, Open, Stripe};
 use crate::{Action, Ftl, Op};
@@ -89,6 +89,7 @@ impl Ftl {
         self.locks.take(self.now, lun, lock);
         self.lines.note_program(line, unit);
         let members = self.sum_buffered(side, line, page, lun);
+        self.note_covered(side, line, lun);
         let w = &mut self.writers[side];
         w.stripes.back_mut().expect("the open stripe").out += 1;
         if let Some(open) = &mut w.open {
@@ -174,7 +175,20 @@ impl Ftl {
         units(strides.of(lun)).count() as u32
     }
 
-    /// The same of a stripe that ageing wrote.
+    /// Counts whose sectors the parity at hand is of.
+    fn note_covered(&mut self, side: usize, line: LineId, lun: LunId) {
+        let strides = self.lines[line].strides.expect("a line with parity");
+        let (w, ring) = (&self.writers[side], &self.rings[side]);
+        for (pos, n) in strides.members(strides.of(lun)).filter_map(|m| w.p2b[m]) {
+            let of = (pos..pos + u64::from(n)).map(|at| ring.at(at).flags);
+            let moved = of.filter(|flags| flags & GC != 0).count() as u64;
+            self.counters.covered_sectors += u64::from(self.g.sectors_per_unit);
+            self.counters.covered_user_sectors += u64::from(n) - moved;
+            self.counters.covered_gc_sectors += moved;
+        }
+    }
+
+    /// Puts parity into the spare area of a parity unit of a stripe that ageing wrote.
     pub(crate) fn sum_aged(&mut self, line: LineId, page: u32, lun: LunId) {
         let unit = page * self.g.luns + lun;
         let first = self.lines.ppa(line, unit);

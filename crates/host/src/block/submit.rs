@@ -284,6 +284,8 @@ impl<S: Source> Host<S> {
                 self.block.requests[rq].made = call.entered;
             }
             self.counters.bypassed += 1;
+            let home = self.threads[t].driver.home();
+            self.counters.overtakes += u64::from(!self.block.is_empty(home));
             return self.send(ctx, t, rq, Step::Part);
         }
         if part.fua {

@@ -220,6 +220,8 @@ struct Looking {
     resched: bool,
     /// The request has slept already (RQF_MQ_POLL_SLEPT).
     slept: bool,
+    /// The end of that sleep is not told yet.
+    wakes: bool,
 }
 
 impl Default for Looking {
@@ -233,6 +235,7 @@ impl Default for Looking {
             message: None,
             resched: false,
             slept: false,
+            wakes: false,
         }
     }
 }
@@ -599,6 +602,7 @@ impl<S: Source> Host<S> {
             || thread.driver.selects
             || std::mem::replace(&mut thread.driver.looking.slept, true)
         {
+            self.end_of_sleep(t, false);
             return self.look(ctx, t, Loop::Kernel, Time::NEVER);
         }
         let node = self.block.nodes[thread.call.single()];
@@ -614,6 +618,7 @@ impl<S: Source> Host<S> {
         self.counters.hybrid_sleeps += 1;
         self.counters.hybrid_sleep_ns += span.0;
         let thread = &mut self.threads[t];
+        thread.driver.looking.wakes = true;
         // hrtimer_start is at the beginning of what follows.
         thread.asks_for(ctx.now + span);
         thread.pend.entry += spend!(self, thread.core(), HybridSleep);
@@ -632,6 +637,18 @@ impl<S: Source> Host<S> {
         thread.set_timer(at);
         ctx.at(at, Kind::AppWake, t);
         self.sleep(ctx, t, Asleep::Hybrid)
+    }
+
+    /// A thread that may have slept before polling goes on: its request is over, or has an entry, and it slept for
+    /// too long, or it has to look.
+    #[inline]
+    pub(crate) fn end_of_sleep(&mut self, t: u32, over: bool) {
+        let driver = &mut self.threads[t].driver;
+        if std::mem::take(&mut driver.looking.wakes) {
+            let late = over || !self.block.hctxs[driver.polled].cqes.is_empty();
+            self.counters.hybrid_late += u64::from(late);
+            self.counters.hybrid_early += u64::from(!late);
+        }
     }
 
     /// Whether a thread looks at this queue now.

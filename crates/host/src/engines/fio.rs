@@ -371,6 +371,8 @@ impl<S: Source> Host<S> {
             return self.sleep(ctx, t, Asleep::Call);
         }
         let node = thread.call.single();
+        self.end_of_sleep(t, true);
+        let thread = &mut self.threads[t];
         if self.block.nodes[node].ok && thread.call.is_to_sync() {
             return self.sync_device(ctx, t, node);
         }

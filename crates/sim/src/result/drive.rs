@@ -92,6 +92,8 @@ pub struct DriveTotals {
     /// Further counters of FTL, flash and device, by name: times that it happened, or a sum in the unit that the
     /// name ends in.
     pub counters: Vec<(String, u64)>,
+    /// What users may write.
+    pub capacity_bytes: u64,
     /// Memory of the mapping.
     pub mapping_bytes: u64,
     /// Bytes of the mapping for each sector of 4 KiB.
@@ -180,6 +182,7 @@ impl DriveTotals {
         add_named(&mut self.energy_by_state_j, &o.energy_by_state_j);
         self.total_w += o.total_w;
         add_named(&mut self.counters, &o.counters);
+        self.capacity_bytes += o.capacity_bytes;
         self.mapping_bytes += o.mapping_bytes;
         self.mapping_bytes_per_sector =
             self.mapping_bytes as f64 / (sectors[0] + sectors[1]).max(1) as f64;
@@ -228,6 +231,8 @@ impl StrideReport {
         self.rebuild_errors += o.rebuild_errors;
         self.deferred += o.deferred;
         self.throttling_ended += o.throttling_ended;
+        self.parity_user_sectors += o.parity_user_sectors;
+        self.parity_gc_sectors += o.parity_gc_sectors;
         self.xor_sectors += o.xor_sectors;
         self.xor_ns += o.xor_ns;
         self.parity_table_bytes += o.parity_table_bytes;
@@ -271,6 +276,10 @@ pub struct StrideReport {
     pub deferred: u64,
     /// Times that too few reads ended throttling.
     pub throttling_ended: u64,
+    /// Sectors of parity that users' data took, which share parity with others by their number in each stride.
+    pub parity_user_sectors: u64,
+    /// Sectors of parity that data of the collector took.
+    pub parity_gc_sectors: u64,
     /// Sectors added to sums.
     pub xor_sectors: u64,
     /// The host's processor time for sums.
@@ -279,7 +288,7 @@ pub struct StrideReport {
     pub parity_table_bytes: u64,
     /// LUNs with hot data at the end.
     pub hot_luns: u32,
-    /// Times that the border between hot and cold moved.
+    /// Times that the border between hot and cold moved during the run.
     pub partitions: u64,
     /// The collector's sectors that had to go to hot lines.
     pub hot_gc_sectors: u64,

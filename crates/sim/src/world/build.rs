@@ -109,6 +109,7 @@ impl World {
             }
             ctx.add_drive(stamps);
             let (before, map_held) = (*ftl.counters(), ftl.map_held());
+            let moves_before = ftl.strides().map_or(0, |s| s.partitions);
             let of = &node.config;
             let in_device = match of.ftl.placement {
                 Placement::Host => {
@@ -143,6 +144,7 @@ impl World {
                 disk: config.disk_of(number),
                 bridge,
                 before,
+                moves_before,
                 prepared,
                 ageing,
                 unsteady,
