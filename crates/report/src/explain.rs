@@ -202,6 +202,14 @@ fn punctuality(thread: &ThreadResult) -> Vec<String> {
             us(behind.max() as f64)
         ),
     ];
+    let displaced = &lateness.displaced;
+    if !displaced.is_empty() {
+        items.push(format!(
+            "{} of them too far behind later ones in the trace to be sorted, by {} in the mean",
+            displaced.len(),
+            us(displaced.mean())
+        ));
+    }
     for (dir, latency) in Ddir::RW.iter().zip(&lateness.latency).filter(|(_, h)| !h.is_empty()) {
         // The farthest percentile that requests lie beyond.
         let far = [99.99, 99.9, 99.0].into_iter().find_map(|percent| tail(latency, percent));

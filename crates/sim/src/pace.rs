@@ -1,6 +1,7 @@
 //! Whether I/O came at the times that were asked for: a trace's, or a rate's. What is late waits outside of the
 //! machine, where no latency counts it.
 
+use crate::replay::TraceSource;
 use crate::result::{Course, DirResult, Lateness, ThreadResult};
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -9,16 +10,30 @@ use wordline_base::hist::midpoint;
 use wordline_base::{Ddir, Histogram, Span, Time};
 use wordline_fio::job::RateProcess;
 use wordline_fio::{HeldUp, Job};
+use wordline_trace::{Reason, Restarts};
 
 /// An I/O as it went out and comes back.
 type Sent = (u64, u32, u8);
+
+/// A request in flight, against the trace.
+#[derive(Clone, Copy)]
+struct Due {
+    /// When it could go out.
+    at: Time,
+    /// How much later that is than its own time.
+    displaced: Span,
+    /// It is one of these, or went out behind them.
+    disturbed: bool,
+}
 
 /// Holds the requests of a trace against its times.
 #[derive(Default)]
 pub(crate) struct Punctuality {
     so_far: Lateness,
-    /// Times of requests in flight; of equal ones the oldest is taken to come back first.
-    due: BTreeMap<Sent, VecDeque<Time>>,
+    /// Requests in flight; of equal ones the oldest is taken to come back first.
+    due: BTreeMap<Sent, VecDeque<Due>>,
+    /// Displaced requests went out, and the thread had none to wait for since.
+    disturbed: bool,
     /// How many these are.
     in_flight: u64,
     /// The first and the last time.
@@ -76,9 +91,18 @@ impl Depths {
 }
 
 impl Punctuality {
-    /// A request goes out that was due at `at`.
-    pub fn sent(&mut self, (offset, len, ddir): (u64, u32, Ddir), at: Time) {
-        self.due.entry((offset, len, ddir as u8)).or_default().push_back(at);
+    /// The time of the next request has not come.
+    pub fn waits(&mut self) {
+        self.disturbed = false;
+    }
+    /// A request goes out that was due at `at`, or so much before if it could not be sorted.
+    pub fn sent(&mut self, (offset, len, ddir): (u64, u32, Ddir), at: Time, displaced: Span) {
+        if displaced > Span(0) {
+            self.disturbed = true;
+            self.so_far.displaced.add(displaced.0);
+        }
+        let due = Due { at, displaced, disturbed: self.disturbed };
+        self.due.entry((offset, len, ddir as u8)).or_default().push_back(due);
         let first = self.times.map_or(at, |(first, _)| first);
         self.times = Some((first, at));
         self.in_flight += 1;
@@ -98,10 +122,15 @@ impl Punctuality {
         if equal.get().is_empty() {
             equal.remove();
         }
-        let Some(from_due) = at.map(|at| now.since(at)) else { return };
+        let Some(Due { at, displaced, disturbed }) = due else { return };
         self.in_flight -= 1;
         self.end = now;
-        self.so_far.behind.add(from_due.0.saturating_sub(latency.0));
+        let from_due = now.since(at) + displaced;
+        let behind = from_due.0.saturating_sub(latency.0);
+        self.so_far.behind.add(behind);
+        if !disturbed {
+            self.so_far.own.add(behind);
+        }
         if ok && !ddir.is_sync() {
             self.so_far.latency[ddir as usize].add(from_due.0);
         }
@@ -170,13 +199,8 @@ fn piled_up(thread: &ThreadResult) -> Option<String> {
     })
 }
 
-/// Late requests count if they are more than 1 % of all, or if their lateness is above a tenth of the limit when
-/// spread over all.
-pub(crate) fn late(thread: &ThreadResult) -> Option<String> {
-    let lateness = thread.lateness.as_ref()?;
-    let latency = all(thread.dirs.iter().map(|d: &DirResult| &d.lat)).mean();
-    let behind = &lateness.behind;
-    let limit = limit(latency, lateness);
+/// Of these times so many are above a limit, and their sum.
+fn above(times: &Histogram, limit: f64) -> (u64, f64) {
     let (mut requests, mut sum) = (0, 0.0);
     for (bucket, n) in behind.buckets() {
         let value = midpoint(bucket).clamp(behind.min(), behind.max()) as f64;
@@ -185,10 +209,18 @@ pub(crate) fn late(thread: &ThreadResult) -> Option<String> {
             sum += value * n as f64;
         }
     }
-    let of = behind.len() as f64;
-    if requests as f64 <= 0.01 * of && sum <= 0.1 * limit * of {
-        return None;
-    }
+    (requests, sum)
+}
+
+/// Late requests count if they are more than 1 % of all, or if their lateness is above a tenth of the limit when
+/// spread over all.
+fn matters(requests: u64, sum: f64, limit: f64, of: u64) -> bool {
+    let of = of as f64;
+    requests as f64 > 0.01 * of || sum > 0.1 * limit * of
+}
+
+/// What latency is from the trace's times.
+fn from_times(lateness: &Lateness) -> String {
     let counted = all(&lateness.latency);
     // The farthest percentile that requests lie beyond.
     let far = [99.99, 99.9, 99.0].into_iter().find(|percent| counted.reaches(*percent));
@@ -196,6 +228,66 @@ pub(crate) fn late(thread: &ThreadResult) -> Option<String> {
         Some(percent) => format!("{percent}% {}", told(counted.percentile(percent) as f64)),
         None => format!("{} at most", told(counted.max() as f64)),
     };
+    let mean = told(counted.mean());
+    format!("Latency counts from the issue; from the trace's time it is {mean} in the mean, {far}")
+}
+
+/// The machine did not keep pace. Requests that could not be sorted have a warning of their own.
+pub(crate) fn late(thread: &ThreadResult) -> Option<String> {
+    let lateness = thread.lateness.as_ref()?;
+    let latency = all(thread.dirs.iter().map(|d: &DirResult| &d.lat)).mean();
+    let limit = limit(latency, lateness);
+    let (requests, sum) = above(&lateness.own, limit);
+    let of = lateness.behind.len();
+    matters(requests, sum, limit, of).then(|| {
+        format!(
+            "'{}' did not keep the times of its trace: {requests} of {of} requests ({:.1}%) were issued later than \
+             their time by more than {}, {} in the mean and {} at most. {}. A larger --time-scale, of a job a \
+             smaller replay_time_scale, asks for less a second",
+            thread.name,
+            100.0 * requests as f64 / of as f64,
+            told(limit),
+            told(sum / (requests as f64).max(1.0)),
+            told(lateness.own.max() as f64),
+            from_times(lateness),
+        )
+    })
+}
+
+/// A trace whose times go back: where its clock began again, or where requests could not be sorted.
+pub(crate) fn out_of_order(trace: &TraceSource) -> Option<String> {
+    let reader = trace.reader();
+    let (name, unit, window) = (reader.name(), reader.format().unit(), reader.window());
+    let late = trace.lateness().and_then(|lateness| {
+        let displaced = &lateness.displaced;
+        let (requests, of) = (displaced.len(), lateness.behind.len().max(1));
+        let sum = displaced.mean() * requests as f64;
+        let gap = lateness.course.length.0 as f64 / of as f64;
+        let counts = requests > 0 && matters(requests, sum, gap.clamp(LEAST, MOST), of);
+        counts.then(|| {
+            format!(
+                "{requests} of {of} requests ({:.1}%) stand behind later ones, farther than the {window} that are \
+                 sorted, and could not go out at their time but {} after it in the mean and {} at most. {}",
+                100.0 * requests as f64 / of as f64,
+                told(displaced.mean()),
+                told(displaced.max() as f64),
+                from_times(&lateness),
+            )
+        })
+    });
+    let Restarts { count, line, by } = reader.restarts();
+    if count == 0 {
+        let first = reader.first_noted(Reason::Late).unwrap_or_default();
+        return Some(format!(
+            "{name}: the times of this trace were not kept: {}. The first is {unit} {first}. Sort the trace by time",
+            late?
+        ));
+    }
+    let more = match count {
+        1 => String::new(),
+        n => format!(", and {} times more further on", n - 1),
+    };
+    let late = late.map_or(String::new(), |late| format!(". {late}"));
     Some(format!(
         "'{}' did not keep the times of its trace: {requests} of {} requests ({:.1}%) were issued later than their \
          time by more than {}, {} in the mean and {} at most. Latency counts from the issue; from the \
@@ -505,6 +597,7 @@ mod tests {
     }
 
     /// Latency that grows with the load does not excuse what comes late by the same load.
+                lateness.own.add(ns);
     #[test]
     fn a_slower_machine_is_late_as_well() {
         // 130 ms of a trace: two thirds of its requests are late by 150 ms on each machine.
@@ -534,7 +627,7 @@ mod tests {
                     p.back((offset, 512, Ddir::Write), true, Span(1), Time(at));
                 }
                 back.retain(|(at, _)| *at > now);
-                p.sent((i * 512, 512, Ddir::Write), Time(now));
+                p.sent((i * 512, 512, Ddir::Write), Time(now), Span(0));
                 back.push((now + service(i), i * 512));
             }
             back.sort_unstable();
@@ -565,8 +658,8 @@ mod tests {
     fn equal_requests_in_flight_come_back_in_order() {
         let mut p = Punctuality::default();
         let io = (4096, 512, Ddir::Read);
-        p.sent(io, Time(10));
-        p.sent(io, Time(20));
+        p.sent(io, Time(10), Span(0));
+        p.sent(io, Time(20), Span(0));
         p.back(io, true, Span(20), Time(30));
         p.back(io, true, Span(25), Time(50));
         p.back(io, true, Span(1), Time(60));
@@ -599,6 +692,28 @@ mod tests {
         assert!(text.contains("1000 I/Os a second are to be written, and 900 were"), "{text}");
         let text = rated([at(800.0), slow, None], false).warning().expect("of both");
         assert!(text.contains("to be read, and 800 were"), "the furthest behind: {text}");
+    /// What could not be sorted is measured from its own time, and is no lateness of the machine's.
+    #[test]
+    fn displaced_requests_are_late_by_as_much() {
+        let mut p = Punctuality::default();
+        let io = |i: u64| (i * 4096, 512, Ddir::Read);
+        p.sent(io(0), Time(1_000), Span(0));
+        p.back(io(0), true, Span(20), Time(1_030));
+        p.sent(io(1), Time(1_000), Span(900));
+        // It had to wait for that one.
+        p.sent(io(2), Time(1_010), Span(0));
+        p.back(io(1), true, Span(20), Time(1_060));
+        p.back(io(2), true, Span(20), Time(1_080));
+        p.waits();
+        p.sent(io(3), Time(2_000), Span(0));
+        p.back(io(3), true, Span(20), Time(2_025));
+        let seen = p.result().expect("four requests");
+        assert_eq!((seen.behind.len(), seen.behind.max()), (4, 940));
+        assert_eq!((seen.displaced.len(), seen.displaced.max()), (1, 900));
+        assert_eq!((seen.own.len(), seen.own.max()), (2, 10));
+        assert_eq!(seen.latency[0].max(), 960);
+    }
+
         assert_eq!(rated([slow, None, None], true).warning(), None, "by chance");
     }
     #[test]
@@ -613,7 +728,9 @@ mod tests {
             let mut thread = ThreadStats::new(1, &ThreadPlan::default()).result;
             let dir = &mut thread.dirs[0];
             (dir.total_ios, dir.io_bytes, dir.runtime) = (ios, ios * 4096, Span(ns));
-            Rated::new(job, &thread, HeldUp::default()).expect("a rate").warning()
+            let times = [Span(ns); 3];
+            let rated = Rated::new(job, &thread, times, HeldUp::default(), Span(0));
+            rated.expect("a rate").warning()
         };
         let poisson = "--name=a --rw=randread --rate_iops=300000 --rate_process=poisson";
         let told = run(&job(poisson), 37_501, 100_000_000).expect("a quarter more");

@@ -354,6 +354,7 @@ impl World {
         // Of one kind of operation all are that kind.
         warnings
             .extend(turnarounds.iter().filter(|t| t.operation == "all").filter_map(pace::drifted));
+        warnings.extend(self.traces().filter_map(pace::out_of_order));
         warnings.extend(self.hosts.iter().filter_map(|seat| seat.host.crowded(now)));
         warnings.extend(self.in_ramp());
         warnings.extend(self.hosts.iter().filter_map(|seat| {
