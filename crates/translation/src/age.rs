@@ -184,11 +184,9 @@ pub struct WindowLimits {
     pub span_within: f64,
     /// At most this share of what is stale in closed lines may lie in lines that were closed before ageing began. Where cold
     /// data were never moved their lines gather what is stale until they are worth collecting: space that is spare then,
-    /// and is not yet.
+    /// and is not yet. More may lie there if it does not change any more, as where a part of the drive is never
+    /// written: these lines never come to be worth collecting.
     pub kept: f64,
-    /// What is overwritten is always the same, as with a trace. More may lie there if it does not change any more: these
-    /// lines never come to be worth collecting.
-    pub repeats: bool,
     /// Share of the capacity that is overwritten at least.
     pub least: f64,
     /// Give up after this many capacities.
@@ -204,7 +202,6 @@ impl Default for WindowLimits {
             span: 0.25,
             span_within: 0.02,
             kept: 0.05,
-            repeats: false,
             least: 1.0,
             most: 12.0,
         }
@@ -302,7 +299,7 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
         if enough
             && level(n, limits.within)
             && (span == n || level(span, limits.span_within))
-            && (settled || limits.repeats && unchanged >= 2 * n)
+            && (settled || unchanged >= 2 * n)
         {
             report.steady = true;
             break;
