@@ -6,7 +6,7 @@ use crate::drive::{self, LAST_WINDOWS};
 use crate::replay::{Replayed, TraceSource};
 use crate::result::{ArrayResult, Trend};
 use wordline_device::PowerStats;
-use wordline_ftl::SlcUse;
+use wordline_ftl::{SlcUse, Steady};
 use wordline_md::Collect;
 
 /// What a run shows of this.
@@ -217,23 +217,18 @@ fn elsewhere(seen: &Seen) -> Option<String> {
     let ran = seen.collected.filter(|_| seen.scattered && seen.repeats.is_empty())?;
     const LONGER: &str = "A longer trace shows where it is level";
     let (windows, advice) = match seen.prepared? {
-        Precondition::Steady if seen.replay == Some(Replayed::ByTime) => (
-            LAST_WINDOWS,
-            "--precondition paced ages with the trace's writes at their mean rate. A longer trace shows where \
-             write amplification is level",
-        ),
-        Precondition::Steady if seen.replay.is_some() => (LAST_WINDOWS, LONGER),
-        Precondition::Paced if seen.replay.is_some() => (LAST_WINDOWS / 2, LONGER),
-        Precondition::Steady => (
-            LAST_WINDOWS,
-            "--precondition paced ages at the job's own rate. A ramp_time leaves out the time until write \
-             amplification is level",
-        ),
-        Precondition::Paced => (
-            LAST_WINDOWS / 2,
-            "A ramp_time leaves out the time until it is level, a longer run shows where",
-        ),
-        Precondition::Random => (1, AGE),
+        Precondition::Steady => {
+            let paced = match seen.replay {
+                Some(Replayed::ByTime) => {
+                    "--precondition paced ages with the trace's writes at their mean rate. "
+                }
+                Some(Replayed::AsFastAsItCan) => "",
+                None => "--precondition paced ages at the job's own rate. ",
+            };
+            (LAST_WINDOWS, format!("{paced}{goes_on}"))
+        }
+        Precondition::Paced => (Steady::PACED_WINDOWS, goes_on),
+        Precondition::Random => (1, AGE.into()),
         Precondition::None | Precondition::Fill => return None,
     };
     let aged = crate::drive::aged_at(seen.ageing, windows)?;

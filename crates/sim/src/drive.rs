@@ -115,7 +115,7 @@ pub(crate) fn described(
     };
     let windows = match state {
         Precondition::Steady if !unsteady => LAST_WINDOWS,
-        Precondition::Paced => LAST_WINDOWS / 2,
+        Precondition::Paced => Steady::PACED_WINDOWS,
         _ => 1,
     };
     let last = aged_at(ageing, windows).map_or(String::new(), |wa| {

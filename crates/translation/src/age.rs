@@ -236,13 +236,16 @@ pub struct Steady {
 }
 
 impl Steady {
+    /// Windows of ageing at a pace by whose mean it is told.
+    pub const PACED_WINDOWS: usize = 8;
+
     /// Mean of the last windows, those that were found steady.
     pub fn write_amplification(&self, windows: usize) -> f64 {
         let last = &self.windows[self.windows.len().saturating_sub(windows)..];
         last.iter().sum::<f64>() / last.len().max(1) as f64
     }
     /// The means of the last windows and of as many before them differ by no more than this share.
-    fn is_level(&self, windows: usize, within: f64) -> bool {
+    pub fn is_level(&self, windows: usize, within: f64) -> bool {
         let now = self.write_amplification(windows);
         let both = self.write_amplification(2 * windows);
         // The mean of two spans lies halfway between them.
