@@ -61,6 +61,10 @@ impl World {
                 ageing: &drive.ageing,
                 unsteady: drive.unsteady,
                 uniform: drive.uniform,
+                bytes: {
+                    let sector = drive.controller.nand().geometry.sector;
+                    sector.bytes_of(self.ftl_of(d).sectors())
+                },
                 written: wa.host_bytes,
                 refused: c.writes_refused - b.writes_refused,
                 refused_memory: c.writes_refused_memory - b.writes_refused_memory,
@@ -73,6 +77,10 @@ impl World {
                 scattered,
                 in_place: drive.controller.nand().geometry.in_place,
                 by_third: wa.by_third.or_else(|| drive.by_third()),
+                spells: match wa.by_third {
+                    Some(_) => WriteAmplification::spells(&wa.over_time),
+                    None => WriteAmplification::spells(&drive.rows()),
+                },
                 collected: {
                     let c = c.since(b);
                     let user = c.user_sectors as f64;
