@@ -118,7 +118,7 @@ impl Punctuality {
         now: Time,
     ) {
         let Entry::Occupied(mut equal) = self.due.entry((offset, len, ddir as u8)) else { return };
-        let at = equal.get_mut().pop_front();
+        let due = equal.get_mut().pop_front();
         if equal.get().is_empty() {
             equal.remove();
         }
@@ -202,8 +202,8 @@ fn piled_up(thread: &ThreadResult) -> Option<String> {
 /// Of these times so many are above a limit, and their sum.
 fn above(times: &Histogram, limit: f64) -> (u64, f64) {
     let (mut requests, mut sum) = (0, 0.0);
-    for (bucket, n) in behind.buckets() {
-        let value = midpoint(bucket).clamp(behind.min(), behind.max()) as f64;
+    for (bucket, n) in times.buckets() {
+        let value = midpoint(bucket).clamp(times.min(), times.max()) as f64;
         if value > limit {
             requests += n;
             sum += value * n as f64;
@@ -289,16 +289,11 @@ pub(crate) fn out_of_order(trace: &TraceSource) -> Option<String> {
     };
     let late = late.map_or(String::new(), |late| format!(". {late}"));
     Some(format!(
-        "'{}' did not keep the times of its trace: {requests} of {} requests ({:.1}%) were issued later than their \
-         time by more than {}, {} in the mean and {} at most. Latency counts from the issue; from the \
-         trace's time it is {} in the mean, {far}. A larger --time-scale, of a job a smaller replay_time_scale, asks for less a second",
-        thread.name,
-        behind.len(),
-        100.0 * requests as f64 / of,
-        told(limit),
-        told(sum / (requests as f64).max(1.0)),
-        told(behind.max() as f64),
-        told(counted.mean()),
+        "{name}: the clock of this trace goes back at {unit} {line}, by {}{more}, as where traces are joined. What \
+         follows was sorted in among what came before, so that both were replayed at the same time{late}. If one was \
+         recorded after the other, replay each alone, or add the end of the one to the times of the next; if at the same time, \
+         sort the whole by time",
+        told(by.0 as f64),
     ))
 }
 
@@ -363,6 +358,8 @@ struct RatedDir {
     asked: f64,
     /// A second, with the first I/O of each thread, which no pause comes before.
     reached: f64,
+    /// A second, as it is reported.
+    reported: f64,
     /// A second at least, without that one.
     paced: f64,
     ios: u64,
@@ -381,6 +378,9 @@ pub(crate) struct Rated {
     dirs: [Option<RatedDir>; 3],
     /// I/Os that were due while a thread waited for others.
     held_up: HeldUp,
+    /// Time of the threads, and what of it they spent in `thinktime`, in nanoseconds.
+    time: f64,
+    paused: f64,
     /// Latency of all I/Os together, in nanoseconds.
     latency: f64,
     depth: u32,
@@ -429,8 +429,14 @@ fn why_faster(job: &Job, d: usize) -> Option<String> {
 }
 
 impl Rated {
-    /// None for a job without a rate.
-    pub fn new(job: &Job, thread: &ThreadResult, held_up: HeldUp) -> Option<Rated> {
+    /// None for a job without a rate. `times` are those of the directions as they are reported.
+    pub fn new(
+        job: &Job,
+        thread: &ThreadResult,
+        times: [Span; 3],
+        held_up: HeldUp,
+        paused: Span,
+    ) -> Option<Rated> {
         let of = |d: usize| {
             let dir = &thread.dirs[d];
             let (asked, amount, bytes) = match (job.rate[d], job.rate_iops[d]) {
@@ -443,10 +449,11 @@ impl Rated {
             let ios = dir.total_ios;
             (ios > 0 && time > 0.0).then(|| {
                 let reached = amount as f64 * 1e9 / time;
+                let reported = amount as f64 * 1e9 / times[d].0.max(1) as f64;
                 // The last was paced by then, and came back at the end.
                 let amount = amount as f64 * (ios - 1) as f64 / ios as f64;
                 let paced = amount * 1e9 / dir.runtime.0 as f64;
-                RatedDir { asked: asked as f64, reached, paced, ios, bytes }
+                RatedDir { asked: asked as f64, reached, reported, paced, ios, bytes }
             })
         };
         let dirs = [of(0), of(1), of(2)];
@@ -455,7 +462,9 @@ impl Rated {
         let name = job.name.clone();
         let latency = thread.dirs.iter().map(|d| d.lat.mean() * d.lat.len() as f64).sum();
         let depth = if job.is_sync() { 1 } else { job.iodepth };
-        let rated = Rated { name, drawn, why, dirs, held_up, latency, depth };
+        let time = times.iter().map(|time| time.0).max().unwrap_or_default() as f64;
+        let paused = paused.0 as f64;
+        let rated = Rated { name, drawn, why, dirs, held_up, time, paused, latency, depth };
         rated.dirs.iter().any(Option::is_some).then_some(rated)
     }
     /// With another thread of the job.
@@ -465,6 +474,7 @@ impl Rated {
                 (Some(to), Some(from)) => {
                     to.asked += from.asked;
                     to.reached += from.reached;
+                    to.reported += from.reported;
                     to.paced += from.paced;
                     to.ios += from.ios;
                 }
@@ -473,6 +483,8 @@ impl Rated {
             }
         }
         self.latency += other.latency;
+        self.time += other.time;
+        self.paused += other.paused;
         let (to, from) = (&mut self.held_up, other.held_up);
         to.by_depth += from.by_depth;
         to.by_drain += from.by_drain;
@@ -508,11 +520,21 @@ impl Rated {
         let (d, dir) = all
             .filter(|(_, dir)| behind(dir))
             .min_by(|(_, a), (_, b)| share(a).total_cmp(&share(b)))?;
+        // Pauses that take half of what is missing, or more.
+        let paused = self.paused / self.time.max(1.0);
+        let why = match paused >= (1.0 - share(dir)) / 2.0 {
+            true => format!(
+                "It was in the pauses of thinktime for {:.1}% of its time, and its latency is that of the I/Os between \
+                 them. Without thinktime, or with a shorter one, the rate alone paces it",
+                100.0 * paused.min(1.0)
+            ),
+            false => "Its latency is that of as many I/Os in flight as it may have, not of the rate asked for".into(),
+        };
         Some(format!(
-            "job '{}' did not reach its rate: {}. Its latency is that of as many I/Os in flight as it may \
-             have, not of the rate asked for",
+            "job '{}' did not reach its rate: {}. {why}",
             self.name,
-            self.told(d, dir, dir.reached)
+            // As fio cuts it.
+            self.told(d, dir, if dir.bytes { dir.reported } else { dir.reported.floor() })
         ))
     }
     /// Arrivals were drawn as those of an open system, and many of them waited for I/Os in flight, outside of the
@@ -575,6 +597,7 @@ mod tests {
             for _ in 0..n {
                 thread.dirs[0].lat.add(latency);
                 lateness.behind.add(ns);
+                lateness.own.add(ns);
                 lateness.latency[0].add(latency + ns);
             }
         }
@@ -597,7 +620,6 @@ mod tests {
     }
 
     /// Latency that grows with the load does not excuse what comes late by the same load.
-                lateness.own.add(ns);
     #[test]
     fn a_slower_machine_is_late_as_well() {
         // 130 ms of a trace: two thirds of its requests are late by 150 ms on each machine.
@@ -670,28 +692,6 @@ mod tests {
         assert!(p.due.is_empty());
     }
 
-    #[test]
-    fn a_rate_counts_as_reached_if_each_direction_reaches_its_own() {
-        let rated = |dirs, drawn| Rated {
-            name: "a".into(),
-            drawn,
-            why: Default::default(),
-            dirs,
-            held_up: HeldUp::default(),
-            latency: 0.0,
-            depth: 1,
-        };
-        let at = |reached| {
-            Some(RatedDir { asked: 1e3, reached, paced: reached, ios: 400, bytes: false })
-        };
-        let (slow, kept) = (at(900.0), at(960.0));
-        let text = rated([slow, None, None], false).warning().expect("a tenth is missing");
-        assert!(text.contains("1000 I/Os a second are to be read, and 900 were"), "{text}");
-        assert_eq!(rated([kept, None, None], false).warning(), None);
-        let text = rated([kept, slow, None], false).warning().expect("of the writes");
-        assert!(text.contains("1000 I/Os a second are to be written, and 900 were"), "{text}");
-        let text = rated([at(800.0), slow, None], false).warning().expect("of both");
-        assert!(text.contains("to be read, and 800 were"), "the furthest behind: {text}");
     /// What could not be sorted is measured from its own time, and is no lateness of the machine's.
     #[test]
     fn displaced_requests_are_late_by_as_much() {
@@ -714,6 +714,37 @@ mod tests {
         assert_eq!(seen.latency[0].max(), 960);
     }
 
+    #[test]
+    fn a_rate_counts_as_reached_if_each_direction_reaches_its_own() {
+        let rated = |dirs, drawn| Rated {
+            name: "a".into(),
+            drawn,
+            why: Default::default(),
+            dirs,
+            held_up: HeldUp::default(),
+            time: 1e9,
+            paused: 0.0,
+            latency: 0.0,
+            depth: 1,
+        };
+        let at = |reached| {
+            let (asked, reported, paced) = (1e3, reached - 1.0, reached);
+            Some(RatedDir { asked, reached, reported, paced, ios: 400, bytes: false })
+        };
+        let (slow, kept) = (at(900.0), at(960.0));
+        let text = rated([slow, None, None], false).warning().expect("a tenth is missing");
+        assert!(text.contains("1000 I/Os a second are to be read, and 899 were"), "{text}");
+        assert_eq!(rated([kept, None, None], false).warning(), None);
+        let text = rated([kept, slow, None], false).warning().expect("of the writes");
+        assert!(text.contains("1000 I/Os a second are to be written, and 899 were"), "{text}");
+        let text = rated([at(800.0), slow, None], false).warning().expect("of both");
+        assert!(text.contains("to be read, and 799 were"), "the furthest behind: {text}");
+        assert!(text.contains("as many I/Os in flight as it may have"), "{text}");
+        let thinks = |paused| Rated { paused, ..rated([at(800.0), None, None], false) }.warning();
+        let text = thinks(1.5e8).expect("a fifth is missing, most of it in pauses");
+        assert!(text.contains("in the pauses of thinktime for 15.0% of its time"), "{text}");
+        let text = thinks(5e7).expect("pauses of a twentieth");
+        assert!(text.contains("as many I/Os in flight as it may have"), "{text}");
         assert_eq!(rated([slow, None, None], true).warning(), None, "by chance");
     }
     #[test]

@@ -311,7 +311,10 @@ impl World {
                         let told = || pace::never_judged(name, first);
                         unjudged.entry(name.clone()).or_insert_with(told);
                     }
-                    if let Some(one) = Rated::new(job.job(), &stats.result, job.held_up()) {
+                    let (held_up, paused) = (job.held_up(), job.paused());
+                    let rated_one =
+                        Rated::new(job.job(), &stats.result, stats.times(), held_up, paused);
+                    if let Some(one) = rated_one {
                         match rated.iter_mut().find(|same| same.name == one.name) {
                             Some(same) => same.add(&one),
                             None => rated.push(one),
@@ -351,6 +354,7 @@ impl World {
         let iologs = self.iologs();
         let machine = self.machine(now, &host, generated);
         let mut warnings: Vec<String> = self.traces().flat_map(caution::trace_ended).collect();
+        warnings.extend(self.traces().filter_map(pace::out_of_order));
         warnings.extend(self.threads.iter().flat_map(|t| pace::replayed(&t.result)));
         warnings.extend(failures.into_values().chain(unjudged.into_values()));
         warnings.extend(rated.iter().filter_map(Rated::warning));
@@ -362,7 +366,6 @@ impl World {
         // Of one kind of operation all are that kind.
         warnings
             .extend(turnarounds.iter().filter(|t| t.operation == "all").filter_map(pace::drifted));
-        warnings.extend(self.traces().filter_map(pace::out_of_order));
         warnings.extend(self.hosts.iter().filter_map(|seat| seat.host.crowded(now)));
         warnings.extend(self.in_ramp());
         warnings.extend(self.hosts.iter().filter_map(|seat| {
