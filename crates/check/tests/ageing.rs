@@ -195,6 +195,37 @@ fn a_drive_aged_at_its_pace_stays_as_it_is() {
     }
 }
 
+/// Units are programmed whole, which a drive of few LUNs shows: what waits for the rest of one is not in flight.
+#[test]
+fn a_small_drive_aged_at_its_pace_stays_as_it_is() {
+    for (iops, seconds) in [(300, 60), (1500, 200), (3000, 100)] {
+        let job = format!(
+            "[w]\nrw=randwrite\nbs=4k\niodepth=2\nnorandommap\nrate_iops={iops}\ntime_based\nruntime={seconds}s\n"
+        );
+        let case = Case::new("cnex-small", &job).age(Age::Paced);
+        let wa = case.run().unwrap().result.machine.totals.write_amplification;
+        let last = &wa.ageing[wa.ageing.len() - 8..];
+        let aged = last.iter().sum::<f64>() / last.len() as f64;
+        let ran = (wa.user_sectors + wa.gc_sectors) as f64 / wa.user_sectors as f64;
+        println!("{iops} IOPS: {aged:.2} aged, {ran:.2} ran, {:?}", wa.by_third);
+        assert!((0.9..1.1).contains(&(ran / aged)), "{iops} IOPS: {aged:.2} aged, {ran:.2} ran");
+    }
+}
+
+/// What is never written keeps what is stale beside it for ever: that is no reason to go on.
+#[test]
+fn a_job_that_writes_a_small_part_of_the_drive_comes_to_a_steady_state() {
+    for device in ["intel-750-small", "fssd-small"] {
+        for size in ["16m", "64m", "256m"] {
+            let job = format!("[w]\nrw=randwrite\nbs=4k\nsize={size}\nnumber_ios=100\n");
+            let result = Case::new(device, &job).age(Age::Steady).run().unwrap().result;
+            let wa = &result.machine.totals.write_amplification;
+            assert!(!wa.ageing_unsteady, "{device}, {size}: {} windows", wa.ageing.len());
+            assert!(wa.ageing.len() < 60, "{device}, {size}: {} windows", wa.ageing.len());
+        }
+    }
+}
+
 /// A write-back cache keeps a slow writer's first sectors for a second, in which the drive is not idle: its collector
 /// does not begin to make the room that an idle one makes.
 #[test]

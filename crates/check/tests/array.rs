@@ -376,6 +376,25 @@ fn a_lost_drive_is_rebuilt_under_load() {
     assert!(of_drive(&result, 4, "device.bytes_written") >= 4 << 20);
 }
 
+/// A run that is over before its array is whole again tells how far that came.
+#[test]
+fn a_rebuild_that_has_not_ended_tells_how_far_it_is() {
+    let job = "[r]\nrw=randread\nbs=8k\niodepth=4\nruntime=20ms\ntime_based\nnorandommap\n";
+    let more =
+        "spare = \"nvme4n1\"\nfail = { member = \"nvme1n1\", at = \"3ms\" }\nsize = 41943040";
+    let topology = drives("z-ssd-small", 5) + &array("raid5", 4, more);
+    let set = SMALL.iter().map(ToString::to_string).collect();
+    let result = run(system(&topology, &Common { set, ..common("linux-libaio") }).unwrap(), job);
+    let array = &result.machine.arrays[0];
+    assert!(array.syncing && array.sync_rows == 10_240, "{} rows", array.sync_rows);
+    assert!((1..10_240).contains(&array.synced_rows), "{} rows", array.synced_rows);
+    assert!(array.synced_rows <= of_array(&result, "rebuilt_pages"));
+    let text = wordline::report::explain_text(&result);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = format!("a member being rebuilt, {} of 10240 rows, ", array.synced_rows);
+    assert!(flat.contains(&words), "{flat}");
+}
+
 /// The lost member, its spare and the journal may be bridges like the others.
 #[test]
 fn bridges_are_lost_and_take_the_place_of_others() {

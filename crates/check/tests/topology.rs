@@ -559,6 +559,13 @@ fn what_does_not_fit_is_refused_with_its_remedy() {
         ("[[drive]]\ndevise = \"z\"\n", "unknown field `devise`"),
         ("[[drive]]\ndevice = \"z-sdd-small\"\n", "did you mean"),
         (&*format!("{device}switch = \"x\"\n"), "there is no switch 'x': list it as [[switch]]"),
+        (
+            &*format!(
+                "{device}[[switch]]\nname = \"p\"\ngeneration = 3\nlanes = 4\nefficiency = 90.0\n\
+                 t_forward = \"1us\"\n"
+            ),
+            "switch p: no drive is behind it: say switch = \"p\"",
+        ),
         (&*format!("{device}host = \"x\"\n"), "there is no host 'x'"),
         (&*format!("{device}name = \"a\"\n{device}name = \"a\"\n"), "are named a"),
         (

@@ -125,6 +125,8 @@ pub struct Pacer {
     thought_at_blocks: u64,
     /// When the last think time ended.
     thought_at: Time,
+    /// Microseconds of think time so far.
+    paused_us: u64,
     /// Direction of the I/O after which think time was not looked at yet.
     unchecked: Option<Ddir>,
 
@@ -213,6 +215,7 @@ impl Pacer {
             completed: 0,
             thought_at_blocks: 0,
             thought_at: now,
+            paused_us: 0,
             unchecked: None,
             min_bytes: job.rate_min,
             min_ios: job.rate_iops_min,
@@ -232,7 +235,7 @@ impl Pacer {
         self.next_us = [0; 3];
         self.last_us = [0; 3];
         self.issued_bytes = [0; 3];
-        self.thought_at = now;
+        (self.thought_at, self.paused_us) = (now, 0);
         let counted = self.counted();
         self.thought_at_blocks = self.thought_at_blocks.wrapping_sub(counted);
         (self.issued, self.completed) = (0, 0);
@@ -248,6 +251,10 @@ impl Pacer {
     /// I/Os that were due while the thread waited for others.
     pub fn held_up(&self) -> HeldUp {
         self.held_up
+    }
+    /// Time spent in `thinktime`.
+    pub fn paused(&self) -> Span {
+        Span::from_us(self.paused_us)
     }
     /// An I/O that was due goes out so much later.
     fn is_late(&mut self, us: u64) {
@@ -424,6 +431,7 @@ impl Pacer {
         let total = spin.max(self.thinktime_us);
         let until = after(now, total);
         self.thought_at = until;
+        self.paused_us += total;
         // What is due in the pause waits for that, and for no I/O.
         self.waited = None;
         if self.ignore_thinktime {

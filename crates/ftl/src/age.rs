@@ -6,7 +6,8 @@
 //! something to write; a victim is moved whole. Write errors do not happen.
 //!
 //! Users of a stated pace keep their rate while the LUNs allow both: the collector has its whole
-//! budget in flight meanwhile, which by Little's law is `gc_max` sectors in the time of a program.
+//! budget in the buffer meanwhile, and of that in flight what fills whole units together with users'. By Little's law
+//! so many are programmed in the time of a program.
 //!
 //! Logical addresses are random, so every access to L2P and the bitmap is a cache miss. They are
 //! taken in batches, and a batch's entries are asked for while the one before it is worked on.
@@ -152,8 +153,13 @@ impl Ftl {
         /// Sectors that all write in a window, as a share of the capacity, how many windows there may
         /// be, and how many in a row have to leave as much free as they found.
         const WINDOW: u64 = 25;
-        const MOST: usize = 40;
+        const MOST: usize = 60;
         const LEVEL: usize = 4;
+        /// Windows of whose write amplification the mean is compared with that of as many before them, and the share
+        /// by which they differ at most: where lines are few, one of them is much of what is free, and the
+        /// collector's units go in steps.
+        const WINDOWS: usize = Steady::PACED_WINDOWS;
+        const WITHIN: f64 = 0.03;
         let mut report = Steady { windows: Vec::new(), steady: false, sectors: 0 };
         let mut free = vec![self.scarce_blocks()];
         let (mut lpns, mut ahead, mut bumped) = ([0u32; BATCH], [0u32; BATCH], [0u32; BATCH]);
@@ -199,7 +205,10 @@ impl Ftl {
             // Lines come and go as wholes.
             let last = &free[free.len().saturating_sub(LEVEL + 1)..];
             let moved = last[0].abs_diff(last[last.len() - 1]);
-            report.steady = last.len() > LEVEL && moved <= self.g.luns;
+            report.steady = last.len() > LEVEL
+                && moved <= self.g.luns
+                && report.windows.len() >= 2 * WINDOWS
+                && report.is_level(WINDOWS, WITHIN);
         }
         Ok(report)
     }
@@ -507,18 +516,24 @@ impl Ftl {
         Ok(())
     }
     fn age_share(&self, users: u32) -> i64 {
-        let (gc, user) = match self.pace {
-            Some(pace) => {
-                let shares = (u64::from(self.rate.gc_max), u64::from(self.rate.user_max));
-                self.paced_shares(pace, shares)
-            }
-            // A victim is free at once here, and in time only when all of it is moved.
-            None => self.rate.while_moving(self.scarce_blocks(), self.g.luns),
-        };
-        if self.rate.user_max == 0 || user == 0 {
+        if self.rate.user_max == 0 {
             return 0;
         }
-        (CREDIT as u128 * u128::from(users) * u128::from(gc) / u128::from(user)) as i64
+        // A victim is free at once here, and in time only when all of it is moved.
+        let [now, later] = self.rate.while_moving(self.scarce_blocks(), self.g.luns);
+        let credit = |(gc, user): (u64, u64)| {
+            CREDIT as u128 * u128::from(users) * u128::from(gc) / u128::from(user.max(1))
+        };
+        let credit = match self.pace {
+            // Whole units go in steps, so that their mean is not what mean budgets give.
+            Some(pace) if later.1 > 0 => {
+                let both = [now, later].map(|budgets| credit(self.paced_shares(pace, budgets)));
+                both[0].midpoint(both[1])
+            }
+            Some(pace) => credit(self.paced_shares(pace, now)),
+            None => credit((now.0.midpoint(later.0), now.1.midpoint(later.1))),
+        };
+        credit as i64
     }
     /// What the collector and users of this pace write in the same time: in sectors a second, or, if
     /// the LUNs do not allow the users' rate, in shares of the buffer.
@@ -540,12 +555,19 @@ impl Ftl {
                 }
             }
         };
-        let alone = second(shares.0);
+        // Units are programmed whole: what is short of one waits in the buffer, and is no part of what is in flight.
+        let unit = u64::from(self.g.sectors_per_unit);
+        let whole = |entries: u64| entries / unit * unit;
         if self.lines.is_split() {
             let (hot, cold) = (self.lines.hot, self.g.luns - self.lines.hot);
             let cold = second(u64::from(cold * self.g.sectors_per_unit));
-            return (alone.min(cold), pace.users.min(rate(hot, true)));
+            return (second(whole(shares.0)).min(cold), pace.users.min(rate(hot, true)));
         }
+        // Those of users are in the same units.
+        let second_ns = 1_000_000_000;
+        let beside = u128::from(pace.users) * u128::from(pace.unit.0) / second_ns;
+        let beside = beside.min(u128::from(shares.1)) as u64;
+        let alone = second(whole(shares.0 + beside).saturating_sub(beside));
         let (all, gc) = match c.throttle {
             Throttle::All => (rate(self.g.luns, true), u64::MAX),
             Throttle::Gc => (rate(self.g.luns, false), rate(self.g.luns, true)),

@@ -353,10 +353,12 @@ fn numbers(outcomes: &[Outcome], labels: &[String]) -> String {
         }
         n if n == outcomes.len() => {
             "Beside a mean stands the half width of its 95 % confidence interval (Student's t), beside a difference \
-             that of the difference (Welch's t). A difference that may be chance is marked with ~.</p>"
+             that of the difference (Welch's t); of percentiles no less than what is known of them, half a bucket of \
+             their histogram. A difference that may be chance is marked with ~.</p>"
         }
         _ => {
-            "Only results of several seeds have confidence intervals (95 %, Student's t); differences have one where both have.</p>"
+            "Only results of several seeds have confidence intervals (95 %, Student's t; of percentiles half a bucket \
+             of their histogram at least); differences have one where both have.</p>"
         }
     };
     if missing {

@@ -150,7 +150,8 @@ fn seeds(outcome: &Outcome) -> String {
         row
     });
     let mut out = String::from(
-        "<p>The half width of a 95 % confidence interval of the mean (Student's t) is beside each mean.</p>",
+        "<p>The half width of a 95 % confidence interval of the mean (Student's t; of a percentile half a bucket of \
+         its histogram at least) is beside each mean.</p>",
     );
     if shown.len() < runs.len() {
         put!(

@@ -4,8 +4,9 @@ use crate::Outcome;
 use crate::number::{keys, spread, too_few, value};
 use serde_json::{Value, json};
 
-/// Each number with its mean, half the width of the 95 % confidence interval of that (Student's t), and its
-/// value under each seed. Times are nanoseconds, rates a second, shares from 0 to 1.
+/// Each number with its mean, half the width of the 95 % confidence interval of that (Student's t, and of a percentile
+/// no less than half of its bucket), and its value under each seed. Times are nanoseconds, rates a second, shares from
+/// 0 to 1.
 pub fn summary(outcome: &Outcome) -> Value {
     let runs: Vec<&Value> = outcome.runs.iter().collect();
     let each = keys(&runs).into_iter().filter_map(|key| {
@@ -36,7 +37,8 @@ pub fn agreement(outcome: &Outcome) -> Option<String> {
     (runs.len() > 1 && !keys.is_empty() && keys.iter().all(same)).then(|| {
         format!(
             "all {} runs agree to the last digit: nothing that is drawn from the seed changes a number of theirs. An \
-             interval of 0 says that, and is no measure of how far another drive or another day would differ. \
+             interval of 0, of a percentile one of half its bucket, says that, and is no measure of how far another \
+             drive or another day would differ. \
              nand.variation, rate_process=poisson, and random offsets at a depth where they meet are drawn from it",
             runs.len()
         )
@@ -94,8 +96,10 @@ pub fn summary_text(outcome: &Outcome) -> String {
         out += &format!("warning: {words}\n");
     }
     out += &format!("{:30} {:>14} {:>14} {:>14} {:>14}\n", "", "mean", "+- 95 %", "least", "most");
+    let mut by_bucket = false;
     for key in keys(&runs) {
         let Some(s) = spread(outcome, &key.id) else { continue };
+        by_bucket |= s.known_to > 0.0 && s.half() == Some(s.known_to);
         let text = |x: f64| key.unit.text(x).replace('\u{a0}', " ").replace('µ', "u");
         let half = s.half().map_or(String::new(), text);
         out += &format!(
@@ -105,6 +109,10 @@ pub fn summary_text(outcome: &Outcome) -> String {
             text(s.least),
             text(s.most)
         );
+    }
+    if by_bucket {
+        out += "note: a percentile is the middle of a bucket of its histogram: no interval of one is less than half of \
+                that, 1/128 of the value\n";
     }
     for line in too_few(&runs) {
         out += &format!("note: {line}\n");

@@ -202,6 +202,14 @@ fn punctuality(thread: &ThreadResult) -> Vec<String> {
             us(behind.max() as f64)
         ),
     ];
+    let displaced = &lateness.displaced;
+    if !displaced.is_empty() {
+        items.push(format!(
+            "{} of them too far behind later ones in the trace to be sorted, by {} in the mean",
+            displaced.len(),
+            us(displaced.mean())
+        ));
+    }
     for (dir, latency) in Ddir::RW.iter().zip(&lateness.latency).filter(|(_, h)| !h.is_empty()) {
         // The farthest percentile that requests lie beyond.
         let far = [99.99, 99.9, 99.0].into_iter().find_map(|percent| tail(latency, percent));
@@ -702,10 +710,14 @@ fn of_array(a: &wordline_sim::ArrayResult) -> Vec<String> {
     if a.forced_collections > 0 {
         items.push(format!("{} collections without the token", a.forced_collections));
     }
+    let done = || {
+        let share = share_text(a.synced_rows as f64 / a.sync_rows.max(1) as f64);
+        format!("{} of {} rows, {share}, done by the end of the run", a.synced_rows, a.sync_rows)
+    };
     match (a.missing, a.syncing) {
         (0, false) => {}
-        (0, true) => items.push("parity being looked at".into()),
-        (_, true) => items.push("a member being rebuilt".into()),
+        (0, true) => items.push(format!("parity being looked at, {}", done())),
+        (_, true) => items.push(format!("a member being rebuilt, {}", done())),
         (n, false) => items.push(format!("{n} lost")),
     }
     let text = match a.wrong {

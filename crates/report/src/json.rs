@@ -402,6 +402,10 @@ fn lateness_of(thread: &ThreadResult) -> Option<Value> {
     o.insert("number".to_owned(), Value::from(thread.number));
     o.insert("requests".to_owned(), Value::from(lateness.behind.len()));
     o.insert("behind_ns".to_owned(), summary(&lateness.behind, 99.0));
+    o.insert("displaced".to_owned(), Value::from(lateness.displaced.len()));
+    if !lateness.displaced.is_empty() {
+        o.insert("displaced_ns".to_owned(), summary(&lateness.displaced, 99.0));
+    }
     for (dir, h) in Ddir::RW.iter().zip(&lateness.latency).filter(|(_, h)| !h.is_empty()) {
         o.insert(format!("{}_latency_ns", dir.name()), summary(h, 99.99));
     }

@@ -397,11 +397,6 @@ impl WriteSampler {
         }
         key
     }
-    /// All that is written comes from traces, and begins anew at their ends.
-    pub fn repeats(&self) -> bool {
-        let trace = |writer: &Writer| matches!(writer.writes, Writes::Trace(_));
-        self.is_own() && self.writers.iter().all(trace)
-    }
     /// Whether the drive is aged by the plan's own writes.
     pub fn is_own(&self) -> bool {
         !self.writers.is_empty()

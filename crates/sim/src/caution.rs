@@ -7,7 +7,7 @@ use crate::replay::{Replayed, TraceSource};
 use crate::result::{ArrayResult, Cause, Trend};
 use wordline_base::Span;
 use wordline_device::{PowerStats, Starved};
-use wordline_ftl::SlcUse;
+use wordline_ftl::{SlcUse, Steady};
 use wordline_md::Collect;
 
 /// What a run shows of this.
@@ -20,6 +20,8 @@ pub(crate) struct Seen<'a> {
     pub unsteady: bool,
     /// It was aged by uniform writes alone.
     pub uniform: bool,
+    /// Bytes of the drive.
+    pub bytes: u64,
     /// Bytes that users wrote.
     pub written: u64,
     /// Writes for which there was no room: their bytes are among those written.
@@ -47,6 +49,8 @@ pub(crate) struct Seen<'a> {
     pub by_third: Option<[f64; 3]>,
     /// What was written to flash for each sector of users' besides itself, by cause.
     pub causes: Vec<(Cause, f64)>,
+    /// Spells in which the collector worked, if it left users alone in between.
+    pub spells: Option<u64>,
     /// Write amplification of the run by what was collected, as windows of ageing have it.
     pub collected: Option<f64>,
     /// Jobs that began their blocks anew in the order of before, and how often.
@@ -125,10 +129,7 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
         ));
     }
     if seen.unsteady {
-        all.push(format!(
-            "ageing ended after {} windows, before write amplification was steady",
-            seen.ageing.len()
-        ));
+        all.push(unsettled(seen));
     }
     if seen.in_place {
         return all;
@@ -194,8 +195,27 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
         );
         // A third with less than a few victims has the share in use of each of them.
         let noise = seen.lines_freed < LINES && Trend::is_close(by_third);
-        match if noise { Trend::Flat } else { Trend::of(by_third) } {
-            Trend::Flat | Trend::Uneven => all.extend(elsewhere(seen)),
+        let trend = if noise { Trend::Flat } else { Trend::of(by_third) };
+        let goes = matches!(trend, Trend::Rising | Trend::Falling);
+        // What a rested drive does is told with its course.
+        if !goes || seen.prepared != Some(Precondition::Random) {
+            all.extend(elsewhere(seen, trend));
+        }
+        let collects = !new && seen.prepared != Some(Precondition::Random);
+        let spells = seen.spells.filter(|&n| collects && goes && (1..LINES).contains(&n));
+        match trend {
+            Trend::Flat | Trend::Uneven => {}
+            _ if spells.is_some() => {
+                let n = spells.unwrap_or_default();
+                all.push(format!(
+                    "write amplification was uneven ({course}): the collector works in spells, and {n} of them fell \
+                     into the run, so that the numbers hang on where it ends. {}",
+                    match seen.replay {
+                        Some(_) => "A longer trace, with ten spells or more, has their mean",
+                        None => "A longer run, with ten spells or more, has their mean",
+                    }
+                ));
+            }
             Trend::Rising => {
                 let aged =
                     seen.ageing.last().filter(|_| seen.prepared == Some(Precondition::Random));
@@ -225,7 +245,7 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
             )),
         }
     } else {
-        all.extend(elsewhere(seen));
+        all.extend(elsewhere(seen, Trend::Flat));
     }
     all
 }
@@ -266,35 +286,57 @@ fn of_cause(cause: Cause) -> &'static str {
     }
 }
 
+/// Ageing came to its limit.
+fn unsettled(seen: &Seen) -> String {
+    let windows = seen.ageing.len();
+    let mean = |to: usize| drive::aged_at(&seen.ageing[..to], LAST_WINDOWS);
+    let (now, before) = (mean(windows), mean(windows.saturating_sub(LAST_WINDOWS)));
+    let why = match (now, before) {
+        (Some(now), Some(before)) if (now - before).abs() > 0.01 * now => format!(
+            " (it was {now:.2} in the last {LAST_WINDOWS} of them and {before:.2} in those before)"
+        ),
+        (Some(now), Some(_)) => format!(
+            " (it was {now:.2} and hardly moved in the last {}, but what is rarely written still gathers stale data \
+             that is not collected yet)",
+            2 * LAST_WINDOWS
+        ),
+        _ => String::new(),
+    };
+    let remedy = match seen.replay {
+        Some(_) => "The trace goes on from there: a longer one shows where it is level",
+        None => {
+            "The run goes on from there: a longer one shows where it is level, and a ramp_time leaves out the way to it"
+        }
+    };
+    format!(
+        "ageing ended after {windows} windows, before write amplification was steady{why}. {remedy}"
+    )
+}
+
 /// Lines that are collected in a run, three in each third, before a small difference of its thirds counts.
 const LINES: u64 = 9;
 /// By this share a run's write amplification may be another than the one it was prepared at.
 const AWAY: f64 = 0.1;
 
-/// A run whose write amplification keeps still, but elsewhere than where the drive was aged: by more than its
-/// thirds are from each other.
-fn elsewhere(seen: &Seen) -> Option<String> {
+/// A run whose write amplification is elsewhere than where the drive was aged: by more than its thirds are from each
+/// other.
+fn elsewhere(seen: &Seen, trend: Trend) -> Option<String> {
     let rested = seen.prepared == Some(Precondition::Random);
     let ran = seen.collected.filter(|_| seen.scattered && seen.repeats.is_empty())?;
-    const LONGER: &str = "A longer trace shows where it is level";
+    let goes_on = goes_on(seen, trend);
     let (windows, advice) = match seen.prepared? {
-        Precondition::Steady if seen.replay == Some(Replayed::ByTime) => (
-            LAST_WINDOWS,
-            "--precondition paced ages with the trace's writes at their mean rate. A longer trace shows where \
-             write amplification is level",
-        ),
-        Precondition::Steady if seen.replay.is_some() => (LAST_WINDOWS, LONGER),
-        Precondition::Paced if seen.replay.is_some() => (LAST_WINDOWS / 2, LONGER),
-        Precondition::Steady => (
-            LAST_WINDOWS,
-            "--precondition paced ages at the job's own rate. A ramp_time leaves out the time until write \
-             amplification is level",
-        ),
-        Precondition::Paced => (
-            LAST_WINDOWS / 2,
-            "A ramp_time leaves out the time until it is level, a longer run shows where",
-        ),
-        Precondition::Random => (1, AGE),
+        Precondition::Steady => {
+            let paced = match seen.replay {
+                Some(Replayed::ByTime) => {
+                    "--precondition paced ages with the trace's writes at their mean rate. "
+                }
+                Some(Replayed::AsFastAsItCan) => "",
+                None => "--precondition paced ages at the job's own rate. ",
+            };
+            (LAST_WINDOWS, format!("{paced}{goes_on}"))
+        }
+        Precondition::Paced => (Steady::PACED_WINDOWS, goes_on),
+        Precondition::Random => (1, AGE.into()),
         Precondition::None | Precondition::Fill => return None,
     };
     let aged = crate::drive::aged_at(seen.ageing, windows)?;
@@ -317,6 +359,29 @@ fn elsewhere(seen: &Seen) -> Option<String> {
              {advice}"
         )
     })
+}
+
+/// What a longer run, or one without its beginning, would show of write amplification.
+fn goes_on(seen: &Seen, trend: Trend) -> String {
+    let share = seen.written as f64 / seen.bytes.max(1) as f64;
+    let wrote = match share {
+        ..1.0 => format!("{:.2}% of", 100.0 * share),
+        _ => format!("{share:.1} times"),
+    };
+    match (trend, seen.replay) {
+        (Trend::Flat, Some(_)) => format!(
+            "It was level in the run, which wrote {wrote} what the drive holds: a longer trace shows whether it stays"
+        ),
+        (Trend::Flat, None) => format!(
+            "It was level in the run, which wrote {wrote} what the drive holds: a ramp_time changes nothing, and a \
+             much longer run shows whether it stays"
+        ),
+        (_, Some(_)) => "A longer trace shows where it is level".into(),
+        (Trend::Uneven, None) => "It was uneven in the run: a longer one has the mean".into(),
+        (_, None) => {
+            "A ramp_time leaves out the time until it is level, a longer run shows where".into()
+        }
+    }
 }
 
 /// Of bytes written into files, so many went on to the drive. A page that is written again before it goes there
@@ -515,6 +580,7 @@ mod tests {
             ageing: &[4.0, 4.1],
             unsteady: false,
             uniform: false,
+            bytes: 4_096_000_000,
             written: 4_096_000,
             refused: 0,
             refused_memory: 0,
@@ -529,6 +595,7 @@ mod tests {
             in_place: false,
             by_third: Some([4.0, 4.1, 3.9]),
             causes: Vec::new(),
+            spells: None,
             collected: Some(4.0),
             repeats: Vec::new(),
             replay: None,
@@ -567,12 +634,83 @@ mod tests {
                 away(Precondition::Steady, timed),
                 "--precondition paced ages with the trace's writes",
             ),
-            (away(Precondition::Steady, closed), "A longer trace shows where it is level"),
-            (away(Precondition::Paced, timed), "A longer trace shows where it is level"),
+            (away(Precondition::Steady, closed), "a longer trace shows whether it stays"),
+            (away(Precondition::Paced, timed), "a longer trace shows whether it stays"),
         ] {
             let told = of(&seen);
             assert!(told.contains(words) && !told.contains("ramp_time"), "{told}");
         }
+    }
+
+    /// A ramp leaves nothing out of a run that is level; one that moves may be far from its aged state as well.
+    #[test]
+    fn advice_hangs_on_whether_the_run_still_moves() {
+        let run = |prepared, by_third: [f64; 3]| {
+            let collected = Some(by_third.iter().sum::<f64>() / 3.0);
+            warnings(&Seen {
+                prepared: Some(prepared),
+                by_third: Some(by_third),
+                collected,
+                lines_freed: 99,
+                ..seen()
+            })
+        };
+        for prepared in [Precondition::Steady, Precondition::Paced] {
+            let level = run(prepared, [6.0, 6.1, 6.0]).join(" ");
+            assert!(level.contains("in the run, and 4.05 at the end of ageing"), "{level}");
+            assert!(level.contains("a ramp_time changes nothing"), "{level}");
+            assert!(level.contains("wrote 0.10% of what the drive holds"), "{level}");
+            let moves = run(prepared, [13.7, 16.2, 16.3]);
+            let [first, second] = &moves[..] else { panic!("two: {moves:?}") };
+            assert!(
+                first.contains("was 15.40 in the run, and 4.05 at the end of ageing"),
+                "{first}"
+            );
+            assert!(first.contains("A ramp_time leaves out the time until it is level"), "{first}");
+            assert!(second.contains("rose during the run"), "{second}");
+        }
+        assert!(run(Precondition::Steady, [13.7, 16.2, 16.3])[0].contains("--precondition paced"));
+        let uneven = run(Precondition::Steady, [16.0, 12.0, 16.0]).join(" ");
+        assert!(uneven.contains("It was uneven in the run"), "{uneven}");
+        // On its way from the aged state.
+        let begins = run(Precondition::Steady, [4.0, 6.0, 8.0]);
+        assert!(begins.len() == 1 && begins[0].contains("rose during the run"), "{begins:?}");
+    }
+
+    /// A collector that works in spells: a short run has as many as happen to fall into it.
+    #[test]
+    fn a_course_of_a_few_spells_is_no_trend() {
+        let run = |prepared, spells| {
+            let by_third = Some([1.0, 1.0, 28.3]);
+            warnings(&Seen { prepared, by_third, spells, ageing: &[], lines_freed: 99, ..seen() })
+                .join(" ")
+        };
+        for prepared in [Some(Precondition::Steady), Some(Precondition::Paced), None] {
+            let few = run(prepared, Some(1));
+            assert!(few.contains("works in spells, and 1 of them fell into the run"), "{few}");
+            assert!(!few.contains("slower"), "{few}");
+            assert!(run(prepared, None).contains("gets slower than it was here"));
+            assert!(run(prepared, Some(40)).contains("gets slower than it was here"));
+        }
+        // After a rest it begins at some time, and goes on.
+        for prepared in [Precondition::Random, Precondition::Fill] {
+            assert!(run(Some(prepared), Some(1)).contains("gets slower"), "{prepared:?}");
+        }
+    }
+
+    #[test]
+    fn ageing_that_did_not_settle_tells_how_far_it_came() {
+        let of = |ageing: &[f64], replay| {
+            warnings(&Seen { unsteady: true, ageing, replay, collected: None, ..seen() }).join(" ")
+        };
+        let mut climbs = [3.0; 12];
+        climbs[6..].fill(3.3);
+        let told = of(&climbs, None);
+        assert!(told.contains("was 3.30 in the last 6 of them and 3.00 in those before"), "{told}");
+        assert!(told.contains("a ramp_time leaves out the way to it"), "{told}");
+        let told = of(&[3.0; 12], Some(Replayed::ByTime));
+        assert!(told.contains("was 3.00 and hardly moved in the last 12"), "{told}");
+        assert!(told.contains("The trace goes on from there") && !told.contains("ramp"), "{told}");
     }
 
     #[test]

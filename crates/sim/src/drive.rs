@@ -11,8 +11,8 @@ use wordline_base::rng::splitmix64;
 use wordline_base::{Seed, Stamps, StateSource};
 use wordline_device::DriveConfig;
 use wordline_ftl::{
-    AgeError, Chooses, FtlKind, MapHeld, Pace, SavedIn, SavedOut, Translation, Translator, Trim,
-    WindowLimits, overwrite_between, steady_by_overwriting,
+    AgeError, Chooses, FtlKind, MapHeld, Pace, SavedIn, SavedOut, Steady, Translation, Translator,
+    Trim, WindowLimits, overwrite_between, steady_by_overwriting,
 };
 use wordline_nand::Nand;
 
@@ -115,7 +115,7 @@ pub(crate) fn described(
     };
     let windows = match state {
         Precondition::Steady if !unsteady => LAST_WINDOWS,
-        Precondition::Paced => LAST_WINDOWS / 2,
+        Precondition::Paced => Steady::PACED_WINDOWS,
         _ => 1,
     };
     let last = aged_at(ageing, windows).map_or(String::new(), |wa| {
@@ -389,8 +389,7 @@ impl Drive {
 
     /// Overwrites what the sampler draws until write amplification is steady.
     fn steady(&mut self, sampler: &mut WriteSampler, look: &mut Look<'_>) -> Result<(), AgeError> {
-        let limits = WindowLimits { repeats: sampler.repeats(), ..WindowLimits::default() };
-        self.steady_within(sampler, limits, look)
+        self.steady_within(sampler, WindowLimits::default(), look)
     }
     fn steady_within(
         &mut self,

@@ -175,6 +175,10 @@ impl JobSource {
     pub fn held_up(&self) -> HeldUp {
         self.pacer.held_up()
     }
+    /// Time that it spent in `thinktime`.
+    pub fn paused(&self) -> Span {
+        self.pacer.paused()
+    }
     /// When its least rate would have been judged first, if it never was.
     pub fn never_judged(&self) -> Option<Span> {
         let ran = self.started.is_some() && self.failure.is_none();

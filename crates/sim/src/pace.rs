@@ -1,6 +1,7 @@
 //! Whether I/O came at the times that were asked for: a trace's, or a rate's. What is late waits outside of the
 //! machine, where no latency counts it.
 
+use crate::replay::TraceSource;
 use crate::result::{Course, DirResult, Lateness, ThreadResult};
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -9,16 +10,30 @@ use wordline_base::hist::midpoint;
 use wordline_base::{Ddir, Histogram, Span, Time};
 use wordline_fio::job::RateProcess;
 use wordline_fio::{HeldUp, Job};
+use wordline_trace::{Reason, Restarts};
 
 /// An I/O as it went out and comes back.
 type Sent = (u64, u32, u8);
+
+/// A request in flight, against the trace.
+#[derive(Clone, Copy)]
+struct Due {
+    /// When it could go out.
+    at: Time,
+    /// How much later that is than its own time.
+    displaced: Span,
+    /// It is one of these, or went out behind them.
+    disturbed: bool,
+}
 
 /// Holds the requests of a trace against its times.
 #[derive(Default)]
 pub(crate) struct Punctuality {
     so_far: Lateness,
-    /// Times of requests in flight; of equal ones the oldest is taken to come back first.
-    due: BTreeMap<Sent, VecDeque<Time>>,
+    /// Requests in flight; of equal ones the oldest is taken to come back first.
+    due: BTreeMap<Sent, VecDeque<Due>>,
+    /// Displaced requests went out, and the thread had none to wait for since.
+    disturbed: bool,
     /// How many these are.
     in_flight: u64,
     /// The first and the last time.
@@ -76,9 +91,18 @@ impl Depths {
 }
 
 impl Punctuality {
-    /// A request goes out that was due at `at`.
-    pub fn sent(&mut self, (offset, len, ddir): (u64, u32, Ddir), at: Time) {
-        self.due.entry((offset, len, ddir as u8)).or_default().push_back(at);
+    /// The time of the next request has not come.
+    pub fn waits(&mut self) {
+        self.disturbed = false;
+    }
+    /// A request goes out that was due at `at`, or so much before if it could not be sorted.
+    pub fn sent(&mut self, (offset, len, ddir): (u64, u32, Ddir), at: Time, displaced: Span) {
+        if displaced > Span(0) {
+            self.disturbed = true;
+            self.so_far.displaced.add(displaced.0);
+        }
+        let due = Due { at, displaced, disturbed: self.disturbed };
+        self.due.entry((offset, len, ddir as u8)).or_default().push_back(due);
         let first = self.times.map_or(at, |(first, _)| first);
         self.times = Some((first, at));
         self.in_flight += 1;
@@ -94,14 +118,19 @@ impl Punctuality {
         now: Time,
     ) {
         let Entry::Occupied(mut equal) = self.due.entry((offset, len, ddir as u8)) else { return };
-        let at = equal.get_mut().pop_front();
+        let due = equal.get_mut().pop_front();
         if equal.get().is_empty() {
             equal.remove();
         }
-        let Some(from_due) = at.map(|at| now.since(at)) else { return };
+        let Some(Due { at, displaced, disturbed }) = due else { return };
         self.in_flight -= 1;
         self.end = now;
-        self.so_far.behind.add(from_due.0.saturating_sub(latency.0));
+        let from_due = now.since(at) + displaced;
+        let behind = from_due.0.saturating_sub(latency.0);
+        self.so_far.behind.add(behind);
+        if !disturbed {
+            self.so_far.own.add(behind);
+        }
         if ok && !ddir.is_sync() {
             self.so_far.latency[ddir as usize].add(from_due.0);
         }
@@ -170,25 +199,28 @@ fn piled_up(thread: &ThreadResult) -> Option<String> {
     })
 }
 
-/// Late requests count if they are more than 1 % of all, or if their lateness is above a tenth of the limit when
-/// spread over all.
-pub(crate) fn late(thread: &ThreadResult) -> Option<String> {
-    let lateness = thread.lateness.as_ref()?;
-    let latency = all(thread.dirs.iter().map(|d: &DirResult| &d.lat)).mean();
-    let behind = &lateness.behind;
-    let limit = limit(latency, lateness);
+/// Of these times so many are above a limit, and their sum.
+fn above(times: &Histogram, limit: f64) -> (u64, f64) {
     let (mut requests, mut sum) = (0, 0.0);
-    for (bucket, n) in behind.buckets() {
-        let value = midpoint(bucket).clamp(behind.min(), behind.max()) as f64;
+    for (bucket, n) in times.buckets() {
+        let value = midpoint(bucket).clamp(times.min(), times.max()) as f64;
         if value > limit {
             requests += n;
             sum += value * n as f64;
         }
     }
-    let of = behind.len() as f64;
-    if requests as f64 <= 0.01 * of && sum <= 0.1 * limit * of {
-        return None;
-    }
+    (requests, sum)
+}
+
+/// Late requests count if they are more than 1 % of all, or if their lateness is above a tenth of the limit when
+/// spread over all.
+fn matters(requests: u64, sum: f64, limit: f64, of: u64) -> bool {
+    let of = of as f64;
+    requests as f64 > 0.01 * of || sum > 0.1 * limit * of
+}
+
+/// What latency is from the trace's times.
+fn from_times(lateness: &Lateness) -> String {
     let counted = all(&lateness.latency);
     // The farthest percentile that requests lie beyond.
     let far = [99.99, 99.9, 99.0].into_iter().find(|percent| counted.reaches(*percent));
@@ -196,17 +228,72 @@ pub(crate) fn late(thread: &ThreadResult) -> Option<String> {
         Some(percent) => format!("{percent}% {}", told(counted.percentile(percent) as f64)),
         None => format!("{} at most", told(counted.max() as f64)),
     };
+    let mean = told(counted.mean());
+    format!("Latency counts from the issue; from the trace's time it is {mean} in the mean, {far}")
+}
+
+/// The machine did not keep pace. Requests that could not be sorted have a warning of their own.
+pub(crate) fn late(thread: &ThreadResult) -> Option<String> {
+    let lateness = thread.lateness.as_ref()?;
+    let latency = all(thread.dirs.iter().map(|d: &DirResult| &d.lat)).mean();
+    let limit = limit(latency, lateness);
+    let (requests, sum) = above(&lateness.own, limit);
+    let of = lateness.behind.len();
+    matters(requests, sum, limit, of).then(|| {
+        format!(
+            "'{}' did not keep the times of its trace: {requests} of {of} requests ({:.1}%) were issued later than \
+             their time by more than {}, {} in the mean and {} at most. {}. A larger --time-scale, of a job a \
+             smaller replay_time_scale, asks for less a second",
+            thread.name,
+            100.0 * requests as f64 / of as f64,
+            told(limit),
+            told(sum / (requests as f64).max(1.0)),
+            told(lateness.own.max() as f64),
+            from_times(lateness),
+        )
+    })
+}
+
+/// A trace whose times go back: where its clock began again, or where requests could not be sorted.
+pub(crate) fn out_of_order(trace: &TraceSource) -> Option<String> {
+    let reader = trace.reader();
+    let (name, unit, window) = (reader.name(), reader.format().unit(), reader.window());
+    let late = trace.lateness().and_then(|lateness| {
+        let displaced = &lateness.displaced;
+        let (requests, of) = (displaced.len(), lateness.behind.len().max(1));
+        let sum = displaced.mean() * requests as f64;
+        let gap = lateness.course.length.0 as f64 / of as f64;
+        let counts = requests > 0 && matters(requests, sum, gap.clamp(LEAST, MOST), of);
+        counts.then(|| {
+            format!(
+                "{requests} of {of} requests ({:.1}%) stand behind later ones, farther than the {window} that are \
+                 sorted, and could not go out at their time but {} after it in the mean and {} at most. {}",
+                100.0 * requests as f64 / of as f64,
+                told(displaced.mean()),
+                told(displaced.max() as f64),
+                from_times(&lateness),
+            )
+        })
+    });
+    let Restarts { count, line, by } = reader.restarts();
+    if count == 0 {
+        let first = reader.first_noted(Reason::Late).unwrap_or_default();
+        return Some(format!(
+            "{name}: the times of this trace were not kept: {}. The first is {unit} {first}. Sort the trace by time",
+            late?
+        ));
+    }
+    let more = match count {
+        1 => String::new(),
+        n => format!(", and {} times more further on", n - 1),
+    };
+    let late = late.map_or(String::new(), |late| format!(". {late}"));
     Some(format!(
-        "'{}' did not keep the times of its trace: {requests} of {} requests ({:.1}%) were issued later than their \
-         time by more than {}, {} in the mean and {} at most. Latency counts from the issue; from the \
-         trace's time it is {} in the mean, {far}. A larger --time-scale, of a job a smaller replay_time_scale, asks for less a second",
-        thread.name,
-        behind.len(),
-        100.0 * requests as f64 / of,
-        told(limit),
-        told(sum / (requests as f64).max(1.0)),
-        told(behind.max() as f64),
-        told(counted.mean()),
+        "{name}: the clock of this trace goes back at {unit} {line}, by {}{more}, as where traces are joined. What \
+         follows was sorted in among what came before, so that both were replayed at the same time{late}. If one was \
+         recorded after the other, replay each alone, or add the end of the one to the times of the next; if at the same time, \
+         sort the whole by time",
+        told(by.0 as f64),
     ))
 }
 
@@ -271,6 +358,8 @@ struct RatedDir {
     asked: f64,
     /// A second, with the first I/O of each thread, which no pause comes before.
     reached: f64,
+    /// A second, as it is reported.
+    reported: f64,
     /// A second at least, without that one.
     paced: f64,
     ios: u64,
@@ -289,6 +378,9 @@ pub(crate) struct Rated {
     dirs: [Option<RatedDir>; 3],
     /// I/Os that were due while a thread waited for others.
     held_up: HeldUp,
+    /// Time of the threads, and what of it they spent in `thinktime`, in nanoseconds.
+    time: f64,
+    paused: f64,
     /// Latency of all I/Os together, in nanoseconds.
     latency: f64,
     depth: u32,
@@ -337,8 +429,14 @@ fn why_faster(job: &Job, d: usize) -> Option<String> {
 }
 
 impl Rated {
-    /// None for a job without a rate.
-    pub fn new(job: &Job, thread: &ThreadResult, held_up: HeldUp) -> Option<Rated> {
+    /// None for a job without a rate. `times` are those of the directions as they are reported.
+    pub fn new(
+        job: &Job,
+        thread: &ThreadResult,
+        times: [Span; 3],
+        held_up: HeldUp,
+        paused: Span,
+    ) -> Option<Rated> {
         let of = |d: usize| {
             let dir = &thread.dirs[d];
             let (asked, amount, bytes) = match (job.rate[d], job.rate_iops[d]) {
@@ -351,10 +449,11 @@ impl Rated {
             let ios = dir.total_ios;
             (ios > 0 && time > 0.0).then(|| {
                 let reached = amount as f64 * 1e9 / time;
+                let reported = amount as f64 * 1e9 / times[d].0.max(1) as f64;
                 // The last was paced by then, and came back at the end.
                 let amount = amount as f64 * (ios - 1) as f64 / ios as f64;
                 let paced = amount * 1e9 / dir.runtime.0 as f64;
-                RatedDir { asked: asked as f64, reached, paced, ios, bytes }
+                RatedDir { asked: asked as f64, reached, reported, paced, ios, bytes }
             })
         };
         let dirs = [of(0), of(1), of(2)];
@@ -363,7 +462,9 @@ impl Rated {
         let name = job.name.clone();
         let latency = thread.dirs.iter().map(|d| d.lat.mean() * d.lat.len() as f64).sum();
         let depth = if job.is_sync() { 1 } else { job.iodepth };
-        let rated = Rated { name, drawn, why, dirs, held_up, latency, depth };
+        let time = times.iter().map(|time| time.0).max().unwrap_or_default() as f64;
+        let paused = paused.0 as f64;
+        let rated = Rated { name, drawn, why, dirs, held_up, time, paused, latency, depth };
         rated.dirs.iter().any(Option::is_some).then_some(rated)
     }
     /// With another thread of the job.
@@ -373,6 +474,7 @@ impl Rated {
                 (Some(to), Some(from)) => {
                     to.asked += from.asked;
                     to.reached += from.reached;
+                    to.reported += from.reported;
                     to.paced += from.paced;
                     to.ios += from.ios;
                 }
@@ -381,6 +483,8 @@ impl Rated {
             }
         }
         self.latency += other.latency;
+        self.time += other.time;
+        self.paused += other.paused;
         let (to, from) = (&mut self.held_up, other.held_up);
         to.by_depth += from.by_depth;
         to.by_drain += from.by_drain;
@@ -416,11 +520,21 @@ impl Rated {
         let (d, dir) = all
             .filter(|(_, dir)| behind(dir))
             .min_by(|(_, a), (_, b)| share(a).total_cmp(&share(b)))?;
+        // Pauses that take half of what is missing, or more.
+        let paused = self.paused / self.time.max(1.0);
+        let why = match paused >= (1.0 - share(dir)) / 2.0 {
+            true => format!(
+                "It was in the pauses of thinktime for {:.1}% of its time, and its latency is that of the I/Os between \
+                 them. Without thinktime, or with a shorter one, the rate alone paces it",
+                100.0 * paused.min(1.0)
+            ),
+            false => "Its latency is that of as many I/Os in flight as it may have, not of the rate asked for".into(),
+        };
         Some(format!(
-            "job '{}' did not reach its rate: {}. Its latency is that of as many I/Os in flight as it may \
-             have, not of the rate asked for",
+            "job '{}' did not reach its rate: {}. {why}",
             self.name,
-            self.told(d, dir, dir.reached)
+            // As fio cuts it.
+            self.told(d, dir, if dir.bytes { dir.reported } else { dir.reported.floor() })
         ))
     }
     /// Arrivals were drawn as those of an open system, and many of them waited for I/Os in flight, outside of the
@@ -483,6 +597,7 @@ mod tests {
             for _ in 0..n {
                 thread.dirs[0].lat.add(latency);
                 lateness.behind.add(ns);
+                lateness.own.add(ns);
                 lateness.latency[0].add(latency + ns);
             }
         }
@@ -534,7 +649,7 @@ mod tests {
                     p.back((offset, 512, Ddir::Write), true, Span(1), Time(at));
                 }
                 back.retain(|(at, _)| *at > now);
-                p.sent((i * 512, 512, Ddir::Write), Time(now));
+                p.sent((i * 512, 512, Ddir::Write), Time(now), Span(0));
                 back.push((now + service(i), i * 512));
             }
             back.sort_unstable();
@@ -565,8 +680,8 @@ mod tests {
     fn equal_requests_in_flight_come_back_in_order() {
         let mut p = Punctuality::default();
         let io = (4096, 512, Ddir::Read);
-        p.sent(io, Time(10));
-        p.sent(io, Time(20));
+        p.sent(io, Time(10), Span(0));
+        p.sent(io, Time(20), Span(0));
         p.back(io, true, Span(20), Time(30));
         p.back(io, true, Span(25), Time(50));
         p.back(io, true, Span(1), Time(60));
@@ -577,6 +692,28 @@ mod tests {
         assert!(p.due.is_empty());
     }
 
+    /// What could not be sorted is measured from its own time, and is no lateness of the machine's.
+    #[test]
+    fn displaced_requests_are_late_by_as_much() {
+        let mut p = Punctuality::default();
+        let io = |i: u64| (i * 4096, 512, Ddir::Read);
+        p.sent(io(0), Time(1_000), Span(0));
+        p.back(io(0), true, Span(20), Time(1_030));
+        p.sent(io(1), Time(1_000), Span(900));
+        // It had to wait for that one.
+        p.sent(io(2), Time(1_010), Span(0));
+        p.back(io(1), true, Span(20), Time(1_060));
+        p.back(io(2), true, Span(20), Time(1_080));
+        p.waits();
+        p.sent(io(3), Time(2_000), Span(0));
+        p.back(io(3), true, Span(20), Time(2_025));
+        let seen = p.result().expect("four requests");
+        assert_eq!((seen.behind.len(), seen.behind.max()), (4, 940));
+        assert_eq!((seen.displaced.len(), seen.displaced.max()), (1, 900));
+        assert_eq!((seen.own.len(), seen.own.max()), (2, 10));
+        assert_eq!(seen.latency[0].max(), 960);
+    }
+
     #[test]
     fn a_rate_counts_as_reached_if_each_direction_reaches_its_own() {
         let rated = |dirs, drawn| Rated {
@@ -585,20 +722,29 @@ mod tests {
             why: Default::default(),
             dirs,
             held_up: HeldUp::default(),
+            time: 1e9,
+            paused: 0.0,
             latency: 0.0,
             depth: 1,
         };
         let at = |reached| {
-            Some(RatedDir { asked: 1e3, reached, paced: reached, ios: 400, bytes: false })
+            let (asked, reported, paced) = (1e3, reached - 1.0, reached);
+            Some(RatedDir { asked, reached, reported, paced, ios: 400, bytes: false })
         };
         let (slow, kept) = (at(900.0), at(960.0));
         let text = rated([slow, None, None], false).warning().expect("a tenth is missing");
-        assert!(text.contains("1000 I/Os a second are to be read, and 900 were"), "{text}");
+        assert!(text.contains("1000 I/Os a second are to be read, and 899 were"), "{text}");
         assert_eq!(rated([kept, None, None], false).warning(), None);
         let text = rated([kept, slow, None], false).warning().expect("of the writes");
-        assert!(text.contains("1000 I/Os a second are to be written, and 900 were"), "{text}");
+        assert!(text.contains("1000 I/Os a second are to be written, and 899 were"), "{text}");
         let text = rated([at(800.0), slow, None], false).warning().expect("of both");
-        assert!(text.contains("to be read, and 800 were"), "the furthest behind: {text}");
+        assert!(text.contains("to be read, and 799 were"), "the furthest behind: {text}");
+        assert!(text.contains("as many I/Os in flight as it may have"), "{text}");
+        let thinks = |paused| Rated { paused, ..rated([at(800.0), None, None], false) }.warning();
+        let text = thinks(1.5e8).expect("a fifth is missing, most of it in pauses");
+        assert!(text.contains("in the pauses of thinktime for 15.0% of its time"), "{text}");
+        let text = thinks(5e7).expect("pauses of a twentieth");
+        assert!(text.contains("as many I/Os in flight as it may have"), "{text}");
         assert_eq!(rated([slow, None, None], true).warning(), None, "by chance");
     }
     #[test]
@@ -613,7 +759,9 @@ mod tests {
             let mut thread = ThreadStats::new(1, &ThreadPlan::default()).result;
             let dir = &mut thread.dirs[0];
             (dir.total_ios, dir.io_bytes, dir.runtime) = (ios, ios * 4096, Span(ns));
-            Rated::new(job, &thread, HeldUp::default()).expect("a rate").warning()
+            let times = [Span(ns); 3];
+            let rated = Rated::new(job, &thread, times, HeldUp::default(), Span(0));
+            rated.expect("a rate").warning()
         };
         let poisson = "--name=a --rw=randread --rate_iops=300000 --rate_process=poisson";
         let told = run(&job(poisson), 37_501, 100_000_000).expect("a quarter more");

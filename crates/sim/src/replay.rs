@@ -63,8 +63,8 @@ pub struct TraceSource {
     volumes: BTreeMap<u32, usize>,
     /// What is added to their times.
     shift: Shift,
-    /// The request whose time has not come.
-    held: Option<(Request, Arrival)>,
+    /// The request whose time has not come, and how much later than its own time it is by then.
+    held: Option<(Request, Arrival, Span)>,
     /// Why the trace ended before its end.
     error: Option<TraceError>,
     /// Requests issued.
@@ -132,7 +132,7 @@ impl TraceSource {
     /// What is wrong with the trace, and a request that the disks cannot take.
     pub fn record(mut self, most: u64) -> Result<Recorded, TraceError> {
         let mut recorded = Recorded::default();
-        while let Some((request, arrival)) = self.fetch()? {
+        while let Some((request, arrival, _)) = self.fetch()? {
             if let Arrival::At(at) = arrival {
                 recorded.came_at(at);
             }
@@ -196,7 +196,7 @@ impl TraceSource {
         self.volumes.iter().map(|(&volume, &at)| (self.reader.volume_name(volume), self.fits[at].0))
     }
 
-    fn fetch(&mut self) -> Result<Option<(Request, Arrival)>, TraceError> {
+    fn fetch(&mut self) -> Result<Option<(Request, Arrival, Span)>, TraceError> {
         let request = loop {
             let Some(request) = self.reader.next()? else { return Ok(None) };
             let Some(request) = self.shift.apply(request) else { continue };
@@ -209,7 +209,8 @@ impl TraceSource {
         };
         let arrival =
             self.clock.arrival(request.at).map_err(|message| self.reader.error_here(message))?;
-        Ok(Some((request, arrival)))
+        let displaced = Span(self.clock.scale(self.reader.displaced().0));
+        Ok(Some((request, arrival, displaced)))
     }
 }
 
@@ -229,10 +230,11 @@ impl Source for TraceSource {
                 }
             }
         }
-        let Some((request, arrival)) = self.held else { return Next::Done };
+        let Some((request, arrival, displaced)) = self.held else { return Next::Done };
         if let Arrival::At(at) = arrival
             && at > now
         {
+            self.punctuality.waits();
             return Next::NotBefore { at, quiesce: false };
         }
         self.held = None;
@@ -240,7 +242,7 @@ impl Source for TraceSource {
         let Request { op, offset, len, .. } = request;
         let len = if op == Ddir::Sync { 0 } else { len };
         if let Arrival::At(at) = arrival {
-            self.punctuality.sent((offset, len, op), at);
+            self.punctuality.sent((offset, len, op), at, displaced);
         }
         Next::Io { ddir: op, offset, len, class: IoClass::NONE }
     }

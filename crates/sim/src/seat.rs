@@ -61,12 +61,15 @@ impl DriveSeat {
 
     /// Write amplification in each third of what users wrote, where it has a course of its own.
     pub fn by_third(&self) -> Option<[f64; 3]> {
+        WriteAmplification::thirds(&self.rows())
+    }
+    /// What was written in each interval of that course.
+    pub fn rows(&self) -> Vec<(u64, [u64; CAUSES])> {
         let rows = self.course.windows(2).map(|two| {
             let gained = |i: usize| two[1][i].saturating_sub(two[0][i]);
             (0, std::array::from_fn(gained))
         });
-        let rows: Vec<(u64, [u64; CAUSES])> = rows.collect();
-        WriteAmplification::thirds(&rows)
+        rows.collect()
     }
 
     pub fn described(&self) -> String {

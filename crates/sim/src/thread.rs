@@ -370,6 +370,10 @@ impl ThreadStats {
         let time = at.0.saturating_sub(self.ramp_end.0);
         self.over = elsewhere.map(|span| Span(time.saturating_sub(span.0)));
     }
+    /// The time of each direction, as it will be reported.
+    pub fn times(&self) -> [Span; 3] {
+        std::array::from_fn(|d| self.result.dirs[d].runtime.max(self.over[d]))
+    }
     /// When the last I/O counted was back.
     pub fn last(&self) -> Time {
         self.result.finished

@@ -14,6 +14,7 @@ use crate::error::{FormatError, Place, TraceError, TraceFault};
 use crate::format::{Format, Lacks};
 use crate::input::{Bytes, Input, Lines, read_error};
 use crate::options::{Action, OpenOptions, TimeBase, TimeUnit};
+use crate::order::{Order, Restarts};
 use crate::records::{Fixed, Layout};
 use crate::request::{Item, Request};
 use crate::sink::Sink;
@@ -25,7 +26,7 @@ use crate::{
     vscsi,
 };
 use std::io::{self, Read};
-use wordline_base::Time;
+use wordline_base::{Span, Time};
 
 enum Text {
     Iolog(iolog::Parser),
@@ -104,6 +105,10 @@ pub struct Reader {
     origin: Option<u64>,
     /// The time of the last request.
     now: Time,
+    /// How much later than its own time the last request was delivered.
+    displaced: Span,
+    /// The order of times.
+    order: Order,
     /// The place of the last request.
     here: Place,
     /// Requests delivered.
@@ -293,6 +298,8 @@ impl Reader {
             failure: None,
             origin: None,
             now: Time::ZERO,
+            displaced: Span(0),
+            order: Order::default(),
             here: Place::File,
             requests: 0,
         })
@@ -332,9 +339,11 @@ impl Reader {
             }
         };
         let mut at = Time(item.time.saturating_sub(origin));
+        self.displaced = Span(0);
         if at < self.now || item.time < origin {
             self.sink.note_of(Reason::Late, item.line);
             at = self.now;
+            self.displaced = Span(origin.saturating_add(at.0) - item.time);
         }
         if at >= Time::NEVER {
             let message = match self.base {
@@ -400,8 +409,30 @@ impl Reader {
                 self.ended = !records.step(&mut self.sink)?;
             }
         }
+        if let Some((end, byte)) = self.sink.beyond {
+            return Err(self.beyond(end, byte));
+        }
         self.settle();
         Ok(())
+    }
+
+    /// No drive has such an address, and none can be wrapped.
+    fn beyond(&self, end: u128, byte: u64) -> TraceError {
+        let place = match self.source {
+            Source::Text { .. } => Place::Line { line: self.sink.line, column: 0 },
+            Source::Records(_) | Source::Fixed(_) => Place::Record { record: self.sink.line, byte },
+        };
+        let remedy = match self.format {
+            Format::OracleGeneral => {
+                "its objects are no addresses: it is of a cache of objects, not of a disk"
+            }
+            _ => {
+                "the number is damaged, or of another unit or format: mend or delete the request, or say how the \
+                 trace is to be read"
+            }
+        };
+        let message = format!("a request that ends at byte {end}, beyond 2^64: {remedy}");
+        TraceError::new(&self.name, place, TraceFault::Request, message)
     }
 
     /// Moves what the parser made into the window.
@@ -410,11 +441,13 @@ impl Reader {
         match &mut self.spread {
             None => {
                 while let Some(item) = self.sink.pop() {
+                    self.order.add(item.time, item.line);
                     self.window.push(item);
                 }
             }
             Some(spread) => {
                 while let Some(item) = self.sink.pop() {
+                    self.order.add(item.time, item.line);
                     if spread.push(item, |i| self.window.push(i)) {
                         self.sink.note_of(Reason::CrowdedSecond, item.line);
                     }
@@ -445,9 +478,6 @@ impl Reader {
             && count(Reason::OtherVolume) > 0
         {
             message += &format!("; none is of volume '{wanted}', there are {}", others.join(" "));
-        }
-        if self.format == Format::OracleGeneral && count(Reason::BeyondEnd) > 0 {
-            message += "; its objects are no addresses: it is of a cache of objects, not of a disk";
         }
         let chosen = self.action.reason();
         let other = [
@@ -498,6 +528,24 @@ impl Reader {
     pub fn place(&self) -> Place {
         self.here
     }
+    /// How much later than its own time the last request was delivered, because it stands too far behind later
+    /// ones to be sorted.
+    pub fn displaced(&self) -> Span {
+        self.displaced
+    }
+    /// Where the trace's clock began again, as far as it was read.
+    pub fn restarts(&self) -> Restarts {
+        self.order.restarts()
+    }
+    /// Requests that are held back to sort them.
+    pub fn window(&self) -> usize {
+        self.window_size
+    }
+    /// The first line or record of a kind that is noted.
+    pub fn first_noted(&self, reason: Reason) -> Option<u64> {
+        let [_, noted] = self.sink.tallies();
+        noted.iter().find(|t| t.reason == reason).map(|t| t.first_line)
+    }
     /// An error about the last request delivered.
     pub fn error_here(&self, message: impl ToString) -> TraceError {
         let place = match self.here {
@@ -508,8 +556,7 @@ impl Reader {
     }
     /// The last line, if it has no line feed: the trace may have been cut there.
     pub fn unended_line(&self) -> Option<u64> {
-        let [_, noted] = self.sink.tallies();
-        noted.iter().find(|t| t.reason == Reason::NoNewline).map(|t| t.first_line)
+        self.first_noted(Reason::NoNewline)
     }
     /// What became of the lines so far.
     pub fn summary(&self) -> Summary {

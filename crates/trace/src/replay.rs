@@ -52,17 +52,24 @@ impl Clock {
         }
     }
 
+    /// A time of the trace as it goes by in the replay.
+    pub fn scale(self, ns: u64) -> u64 {
+        match self {
+            Clock::Timestamps | Clock::ClosedLoop => ns,
+            Clock::Scaled { ppb } => {
+                let scaled = u128::from(ns) * u128::from(ppb) / u128::from(BILLION);
+                u64::try_from(scaled).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
     /// When a request that stands at `at` in the trace arrives. Integer arithmetic, so that equal
     /// inputs give equal times everywhere; what is below a nanosecond is cut off.
     pub fn arrival(self, at: Time) -> Result<Arrival, ClockError> {
-        let at = match self {
-            Clock::ClosedLoop => return Ok(Arrival::WhenFree),
-            Clock::Timestamps => at,
-            Clock::Scaled { ppb } => {
-                let scaled = u128::from(at.0) * u128::from(ppb) / u128::from(BILLION);
-                Time(u64::try_from(scaled).unwrap_or(u64::MAX))
-            }
-        };
+        if self == Clock::ClosedLoop {
+            return Ok(Arrival::WhenFree);
+        }
+        let at = Time(self.scale(at.0));
         if at >= Time::NEVER {
             return Err(ClockError::Beyond);
         }

@@ -28,6 +28,8 @@ pub(crate) struct Sink {
     pub line: u64,
     /// Requests not taken yet.
     items: VecDeque<Item>,
+    /// The end of a request that no drive can have, and its column.
+    pub beyond: Option<(u128, u64)>,
     /// What was left out.
     dropped: Tallies,
     /// What was remarkable.
@@ -64,6 +66,7 @@ impl Sink {
             seed: options.seed,
             line: 0,
             items: VecDeque::new(),
+            beyond: None,
             dropped: Tallies::new(),
             noted: Tallies::new(),
             volumes: Volumes::default(),
@@ -175,18 +178,17 @@ impl Sink {
     /// A read, write or trim, with offset and length in bytes. False if it gives no request.
     #[inline]
     pub fn push(&mut self, at: Stamp, op: Ddir, volume: u32, offset: u128, len: u128) -> bool {
-        let (Ok(start), Some(end)) = (u64::try_from(offset), offset.checked_add(len)) else {
-            return self.refuse(Reason::BeyondEnd);
-        };
         if len == 0 {
             return self.refuse(Reason::ZeroLength);
         }
+        let end = offset.saturating_add(len);
         // Not split: 4 GiB in one request is a command to a whole device or damage, and pieces of
         // it would be requests that nobody made.
         let Ok(len) = u32::try_from(len) else { return self.refuse(Reason::TooLong) };
-        if end > u128::from(u64::MAX) {
-            return self.refuse(Reason::BeyondEnd);
-        }
+        let Some(start) = u64::try_from(offset).ok().filter(|_| end <= u128::from(u64::MAX)) else {
+            self.beyond.get_or_insert((end, at.column));
+            return false;
+        };
         self.put(at, op, volume, start, len);
         true
     }

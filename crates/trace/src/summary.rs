@@ -27,7 +27,6 @@ reasons! {
     OtherVolume: "other volume",
     ZeroLength: "zero length",
     TooLong: "length of 4 GiB or more",
-    BeyondEnd: "address beyond 2^64 bytes",
     NoType: "blank type (no reply was seen)",
     FileAction: "file add, open or close",
     Wait: "wait line",
@@ -56,7 +55,7 @@ reasons! {
     Ignored: "operation left out by ignore=",
     ExtendedCommand: "zoned or other command that is not read, write, discard or flush",
     // Remarks on requests that were delivered.
-    Late: "earlier than the reorder window reaches: delivered at the current time",
+    Late: "earlier than the reorder window reaches: replayed at the time reached",
     FuaAsWrite: "force-unit-access write, replayed as an ordinary write",
     BarrierAsWrite: "barrier write of an old kernel, replayed as an ordinary write",
     CheckedWrite: "compare-and-write or write-and-verify, replayed as an ordinary write",

@@ -581,11 +581,16 @@ fn text_that_is_no_trace_is_refused_with_place_and_remedy() {
     let huge = format!("7,R,{},4096,1\n", "9".repeat(60_000));
     assert!(one(&huge).starts_with("trace.csv:1:5: offset does not fit 64 bits: '99999"));
     assert!(one(&huge).len() < 300);
-    // Beyond 2^63 an offset is one as others are; beyond 2^64 it is counted.
-    let far = "7,R,9223372036854775808,4096,1\n7,R,18446744073709551615,4096,2\n";
+    // Beyond 2^63 an offset is one as others are; beyond 2^64 no drive has it.
+    let far = "7,R,9223372036854775808,4096,1\n7,R,18446744073709551615,4096,2\n7,R,0,4096,3\n";
     let mut reader = open_bytes(far, named("t")).unwrap();
-    assert_eq!(all(&mut reader).unwrap(), [request(0, R, 7, 1 << 63, 4096)]);
-    assert_eq!(reader.summary().dropped[0].reason, Reason::BeyondEnd);
+    assert_eq!(reader.next().unwrap(), Some(request(0, R, 7, 1 << 63, 4096)));
+    let e = reader.next().unwrap_err().to_string();
+    assert!(
+        e.starts_with("t:2: a request that ends at byte 18446744073709555711, beyond 2^64"),
+        "{e}"
+    );
+    assert!(e.contains("mend or delete"), "{e}");
     // A word of a text is no magic number.
     let e = error(None, "eat this\n");
     assert!(e.starts_with("trace.csv: cannot tell the format; it begins with 'eat this'"), "{e}");
@@ -598,18 +603,19 @@ fn text_that_is_no_trace_is_refused_with_place_and_remedy() {
 
 #[test]
 fn odd_requests_are_counted_not_lost() {
-    let text = "1 0 8 0 1\n2 0 8 8388608 1\n3 0 36028797018963967 8 1\n4 0 36028797018963968 8 1\n\
-                5 0 18446744073709551615 8 1\n6 0 3 1 1";
+    let text = "1 0 8 0 1\n2 0 8 8388608 1\n6 0 3 1 1";
     let mut reader = open_bytes(text, named("t")).unwrap();
     assert_eq!(all(&mut reader).unwrap(), [request(0, R, 0, 1536, 512)]);
     let summary = reader.summary();
     let counts: Vec<_> =
         summary.dropped.iter().map(|t| (t.reason, t.count, t.first_line)).collect();
-    assert_eq!(
-        counts,
-        [(Reason::ZeroLength, 1, 1), (Reason::TooLong, 1, 2), (Reason::BeyondEnd, 3, 3)]
-    );
+    assert_eq!(counts, [(Reason::ZeroLength, 1, 1), (Reason::TooLong, 1, 2)]);
     assert_eq!(summary.noted[0].reason, Reason::NoNewline);
+    for sector in ["36028797018963967", "36028797018963968", "18446744073709551615"] {
+        let mut reader = open_bytes(&*format!("3 0 {sector} 8 1\n"), named("t")).unwrap();
+        let e = all(&mut reader).unwrap_err().to_string();
+        assert!(e.starts_with("t:1: ") && e.contains("beyond 2^64"), "{e}");
+    }
 }
 
 fn error(format: Option<Format>, text: impl Into<Vec<u8>>) -> String {

@@ -184,11 +184,9 @@ pub struct WindowLimits {
     pub span_within: f64,
     /// At most this share of what is stale in closed lines may lie in lines that were closed before ageing began. Where cold
     /// data were never moved their lines gather what is stale until they are worth collecting: space that is spare then,
-    /// and is not yet.
+    /// and is not yet. More may lie there if it does not change any more, as where a part of the drive is never
+    /// written: these lines never come to be worth collecting.
     pub kept: f64,
-    /// What is overwritten is always the same, as with a trace. More may lie there if it does not change any more: these
-    /// lines never come to be worth collecting.
-    pub repeats: bool,
     /// Share of the capacity that is overwritten at least.
     pub least: f64,
     /// Give up after this many capacities.
@@ -204,7 +202,6 @@ impl Default for WindowLimits {
             span: 0.25,
             span_within: 0.02,
             kept: 0.05,
-            repeats: false,
             least: 1.0,
             most: 12.0,
         }
@@ -239,13 +236,16 @@ pub struct Steady {
 }
 
 impl Steady {
+    /// Windows of ageing at a pace by whose mean it is told.
+    pub const PACED_WINDOWS: usize = 8;
+
     /// Mean of the last windows, those that were found steady.
     pub fn write_amplification(&self, windows: usize) -> f64 {
         let last = &self.windows[self.windows.len().saturating_sub(windows)..];
         last.iter().sum::<f64>() / last.len().max(1) as f64
     }
     /// The means of the last windows and of as many before them differ by no more than this share.
-    fn is_level(&self, windows: usize, within: f64) -> bool {
+    pub fn is_level(&self, windows: usize, within: f64) -> bool {
         let now = self.write_amplification(windows);
         let both = self.write_amplification(2 * windows);
         // The mean of two spans lies halfway between them.
@@ -302,7 +302,7 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
         if enough
             && level(n, limits.within)
             && (span == n || level(span, limits.span_within))
-            && (settled || limits.repeats && unchanged >= 2 * n)
+            && (settled || unchanged >= 2 * n)
         {
             report.steady = true;
             break;

@@ -196,7 +196,11 @@ impl Run {
             && result.ended == Ended::Interrupted
             && !self.by_user
         {
-            notes.push(format!("stopped after {limit} of simulated time, by --limit"));
+            let end = Span(result.machine.simulated_ns);
+            notes.push(format!(
+                "nothing was sent after {limit} of simulated time, by --limit; what was in flight then counts, and the \
+                 last of it ended at {end}"
+            ));
         }
         if let Some(tracks) = result.tracks.as_ref().filter(|t| t.dropped > 0) {
             notes.push(format!(

@@ -459,6 +459,13 @@ impl Topology {
             )?;
             drives.push((name, system, host, switch.transpose()?));
         }
+        let unused = |s: usize| drives.iter().all(|drive| drive.3 != Some(s));
+        if let Some(s) = (0..self.switch.len()).find(|&s| unused(s)) {
+            let name = &self.switch[s].name;
+            return Err(misfit(format!(
+                "switch {name}: no drive is behind it: say switch = \"{name}\" in the drives that are, or leave it out"
+            )));
+        }
         if drives[0].2 != 0 {
             let (name, host) = (&drives[0].0, &hosts[0].name);
             return Err(misfit(format!(

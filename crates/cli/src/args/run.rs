@@ -321,7 +321,8 @@ pub struct CommonArgs {
     /// I/O that is not whole logical blocks of the drive (device.lba)
     #[arg(long, value_enum, value_name = "HOW", default_value = "error")]
     pub align: AlignArg,
-    /// Stop after this much simulated time, whatever the jobs say (for example 5s)
+    /// Send nothing after this much simulated time, whatever the jobs say (for example 5s). What is in flight then is
+    /// waited for, and counts
     #[arg(long, value_name = "TIME")]
     pub limit: Option<String>,
     /// Say on standard error how long the run took, also where that is no terminal

@@ -450,3 +450,90 @@ fn a_trace_that_is_cut_is_told_above_the_numbers() {
     let whole = place.run("replay whole --format spc --device intel-750-small").ok();
     assert!(!whole.out.contains("line feed") && !whole.out.contains("before that"));
 }
+
+/// A line of MSR a request: so many microseconds from the begin.
+fn msr_at(us: impl IntoIterator<Item = u64>) -> String {
+    let line = |(i, us): (u64, u64)| {
+        format!("{},s,0,Read,{},4096,1\n", 128_166_372_003_061_629 + us * 10, i % 500 * 4096)
+    };
+    (0..).zip(us).map(line).collect()
+}
+
+fn told(out: &str) -> String {
+    out.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Requests that stand too far behind later ones are late by as much, and a warning says so.
+#[test]
+fn requests_that_cannot_be_sorted_are_late() {
+    let place = Place::new();
+    place.file("late1.csv", msr_at((1..6_001).map(|i| 1_000_000 + i * 200).chain([0])));
+    let line = "replay late1.csv --device z-ssd-small";
+    let result = place.run(&format!("{line} --output-format=json")).ok().json();
+    let behind = |key: &str| float(&result, &format!("/wordline/lateness/0/{key}"));
+    // It is read when as many as the window holds are left.
+    let displaced = behind("displaced_ns/max");
+    assert!((1.38e9..1.39e9).contains(&displaced), "{displaced}");
+    assert_eq!(int(&result, "/wordline/lateness/0/displaced"), 1);
+    let late = behind("behind_ns/max") - displaced;
+    assert!((0.0..100_000.0).contains(&late), "{late}");
+    let out = told(&place.run(line).ok().out);
+    let words = "warning: late1.csv: the times of this trace were not kept: 1 of 6001 requests (0.0%) stand behind \
+                 later ones, farther than the 4096 that are sorted, and could not go out at their time but 1.38";
+    assert!(out.contains(words), "{out}");
+    assert!(out.contains("The first is line 6001. Sort the trace by time"), "{out}");
+    assert!(!out.contains("asks for less a second"), "the machine kept pace: {out}");
+    // The clock of a replay is that of its times.
+    let half = place.run(&format!("{line} --time-scale 0.5 --output-format=json")).ok().json();
+    let half = float(&half, "/wordline/lateness/0/displaced_ns/max");
+    assert!((2.0 * half - displaced).abs() < 3.0, "{half}");
+    // Within the window nothing is late.
+    place.file("near.csv", msr_at((1..1_001).map(|i| 1_000_000 + i * 200).chain([0])));
+    let near = told(&place.run("replay near.csv --device z-ssd-small").ok().out);
+    assert!(!near.contains("warning:"), "{near}");
+}
+
+/// Traces that are joined in one file go back in time where the second begins.
+#[test]
+fn a_clock_that_begins_again_is_told() {
+    let place = Place::new();
+    let part = |n: u64| (0..n).map(|i| i * 100);
+    for (n, displaced) in [(5_000, true), (1_000, false)] {
+        place.file("joined.csv", msr_at(part(n).chain(part(n))));
+        for clock in ["", "--closed-loop 4"] {
+            let out =
+                place.run(&format!("replay joined.csv --device z-ssd-small {clock}")).ok().out;
+            let out = told(&out);
+            let words = format!(
+                "warning: joined.csv: the clock of this trace goes back at line {}, by ",
+                n + 1
+            );
+            assert!(out.contains(&words), "{out}");
+            assert!(out.contains("add the end of the one to the times of the next"), "{out}");
+            assert_eq!(out.contains("stand behind later"), displaced && clock.is_empty(), "{out}");
+            assert!(!out.contains("asks for less a second"), "{out}");
+        }
+    }
+    place.file("whole.csv", msr_at(part(5_000)));
+    assert!(!place.run("replay whole.csv --device z-ssd-small").ok().out.contains("warning:"));
+}
+
+/// An address that no drive has ends a replay, as one that this drive has not.
+#[test]
+fn addresses_beyond_any_drive_are_errors_with_their_line() {
+    let place = Place::new();
+    let at = |offset: &str| {
+        let good = msr_at([0, 10]);
+        format!("{good}128166372003061829,s,0,Read,{offset},4096,1\n{}", msr_at([40]))
+    };
+    for (offset, says) in [
+        ("9223372036854775808", "is beyond the end of the drive"),
+        ("18446744073709551615", "ends at byte 18446744073709555711, beyond 2^64"),
+    ] {
+        place.file("far.csv", at(offset));
+        let line = "replay far.csv --device z-ssd-small";
+        place.run(line).fails(2, &["far.csv:3: ", says]);
+    }
+    let wrapped = place.run("replay far.csv --device z-ssd-small --wrap");
+    wrapped.fails(2, &["far.csv:3: ", "mend or delete"]);
+}

@@ -104,6 +104,9 @@ fn repeats_that_agree_say_so() {
     };
     let same = place.run(&job("read")).ok();
     assert!(same.out.contains(&format!("warning: {words}")), "{}", same.out);
+    // A percentile is not known better than its bucket, which is told where such an interval stands.
+    assert!(same.out.contains("of a percentile one of half its bucket"), "{}", same.out);
+    assert!(same.out.contains("note: a percentile is the middle of a bucket"), "{}", same.out);
     let noise = same.out.lines().find(|l| l.contains("e-") || l.contains("0.0000"));
     assert_eq!(noise, None, "{}", same.out);
     assert!(!same.err.contains(words), "it is told once: {}", same.err);

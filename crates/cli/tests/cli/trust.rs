@@ -229,6 +229,65 @@ fn a_run_that_its_limit_ends_says_so() {
     assert!(!out.contains("interrupted"), "{out}");
 }
 
+/// What is in flight at the limit is waited for, which may take long.
+#[test]
+fn a_limit_tells_when_the_last_io_was_back() {
+    let place = Place::new();
+    let result =
+        place.json(&format!("--name=a --rw=read --bs=1m --iodepth=32 --limit 1ms {SMALL}"));
+    let notes = texts(&result, "notes").join(" ");
+    let words = "nothing was sent after 1ms of simulated time, by --limit; what was in flight then counts, and the \
+                 last of it ended at ";
+    let at = notes.split(words).nth(1).unwrap_or_else(|| panic!("{notes}"));
+    assert!(at.starts_with("230."), "{at}");
+    let help = place.run("run --help").ok().out;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("What is in flight then is waited for, and counts"), "{help}");
+}
+
+#[test]
+fn a_rate_that_pauses_do_not_allow_is_told_with_them() {
+    let place = Place::new();
+    let job = "--name=a --rw=randread --bs=4k --rate_iops=1000 --runtime=1s --time_based --device z-ssd-small";
+    let slow = one(texts(&place.json(&format!("{job} --thinktime=10ms")), "warnings"));
+    let words =
+        "1000 I/Os a second are to be read, and 99 were. It was in the pauses of thinktime for 99.";
+    assert!(slow.contains(words) && !slow.contains("in flight"), "{slow}");
+    let kept = place.json(&format!("{job} --thinktime=100us"));
+    assert!(texts(&kept, "warnings").is_empty(), "{:?}", texts(&kept, "warnings"));
+}
+
+/// Ageing at full speed ends elsewhere than a slow writer's run: that is told whether or not the run still moves.
+#[test]
+fn a_run_far_from_its_aged_state_is_told_with_paced() {
+    let place = Place::new();
+    let job = "--name=w --rw=randwrite --bs=4k --iodepth=2 --rate_iops=1500 --norandommap --time_based \
+               --precondition steady";
+    for (runtime, moves) in [("1s", true), ("4s", false)] {
+        let told = texts(&place.json(&format!("{job} --runtime={runtime} {SMALL}")), "warnings");
+        let text = told.join(" ");
+        assert!(
+            text.contains("at the end of ageing. --precondition paced ages at the job's own rate"),
+            "{text}"
+        );
+        assert_eq!(text.contains("rose during the run"), moves, "{text}");
+        assert_eq!(text.contains("a ramp_time changes nothing"), !moves, "{text}");
+    }
+}
+
+/// A collector that works in spells makes a short run slower than a long one.
+#[test]
+fn a_short_run_of_a_collector_in_spells_is_no_trend() {
+    let place = Place::new();
+    let result = place.json(
+        "--name=a --rw=randwrite --bs=4k --iodepth=128 --runtime=1s --norandommap --time_based --device bssd-small \
+         --precondition steady",
+    );
+    let text = texts(&result, "warnings").join(" ");
+    assert!(text.contains("works in spells, and 1 of them fell into the run"), "{text}");
+    assert!(!text.contains("slower than it was"), "{text}");
+}
+
 #[test]
 fn a_part_of_the_default_drive_behaves_as_the_whole() {
     let place = Place::new();

@@ -24,6 +24,16 @@ impl Raid5 {
         self.resync.is_some() || self.members.iter().any(|m| matches!(m, Member::Rebuilding(_)))
     }
 
+    /// Rows that are rebuilt or were looked at, from the first on, and all; none: nothing is left to do.
+    pub fn sync_progress(&self) -> Option<(u64, u64)> {
+        let rebuilt = self.members.iter().find_map(|m| match m {
+            Member::Rebuilding(to) => Some(*to),
+            _ => None,
+        });
+        let looked_at = self.resync.as_ref().map(|_| self.resynced);
+        Some((rebuilt.or(looked_at)?, self.rows()))
+    }
+
     pub(super) fn rows(&self) -> u64 {
         self.layout.used / PAGE
     }

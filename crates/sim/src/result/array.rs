@@ -43,6 +43,10 @@ pub struct ArrayResult {
     pub missing: u64,
     /// Rows are left to be rebuilt or looked at.
     pub syncing: bool,
+    /// Rows of that which are done, and all; 0 where it is over.
+    pub synced_rows: u64,
+    /// All rows.
+    pub sync_rows: u64,
     /// Nothing closes the write hole: after a power cut parity may be wrong, and a drive lost then takes what it
     /// rebuilds with it.
     pub write_hole: bool,
@@ -71,7 +75,9 @@ impl ArrayResult {
             wrong: stats.wrong,
             check_bytes: stats.check_bytes,
             missing: stats.missing.into(),
-            syncing: stats.syncing,
+            syncing: stats.syncing.is_some(),
+            synced_rows: stats.syncing.map_or(0, |(done, _)| done),
+            sync_rows: stats.syncing.map_or(0, |(_, rows)| rows),
             write_hole: node.level.parities() > 0 && node.journal.is_none(),
             counters: counters.map(|(name, n)| (name.to_string(), n)).collect(),
         }

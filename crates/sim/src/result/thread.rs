@@ -121,6 +121,13 @@ pub struct Lateness {
     /// From the trace's time to completion, by `Ddir::Read`, `Write`, `Trim`, of those that succeeded.
     #[serde(rename = "latency_ns")]
     pub latency: [Histogram; 3],
+    /// From the time of each request that stands too far behind later ones to be sorted to the time at which it
+    /// could go out.
+    #[serde(rename = "displaced_ns")]
+    pub displaced: Histogram,
+    /// As `behind`, without those and the ones that had to wait for them: how far the machine was behind.
+    #[serde(skip)]
+    pub own: Histogram,
     /// The trace's own course.
     #[serde(skip)]
     pub course: Course,

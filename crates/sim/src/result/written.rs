@@ -234,6 +234,23 @@ impl WriteAmplification {
     /// Intervals in which users wrote, below which nothing is said of the course.
     const LEAST_INTERVALS: usize = 9;
 
+    /// Spells in which the collector moved something, if users wrote a tenth or more of all between them.
+    pub fn spells(over_time: &[(u64, [u64; CAUSES])]) -> Option<u64> {
+        const PAUSED: u64 = 10;
+        let moved = |row: &[u64; CAUSES]| {
+            [Cause::Gc, Cause::Folded, Cause::Map].iter().any(|&cause| row[cause as usize] > 0)
+        };
+        let (mut spells, mut working, mut all, mut alone) = (0, false, 0, 0);
+        for (_, row) in over_time {
+            let works = moved(row);
+            spells += u64::from(works && !working);
+            // Where nobody wrote there is nothing to tell.
+            working = if row[0] > 0 { works } else { working || works };
+            all += row[0];
+            alone += if works { 0 } else { row[0] };
+        }
+        (alone * PAUSED >= all.max(1)).then_some(spells)
+    }
     /// The factor in each third of what users wrote, from the series over time.
     pub fn thirds(over_time: &[(u64, [u64; CAUSES])]) -> Option<[f64; 3]> {
         let total: u64 = over_time.iter().map(|(_, row)| row[0]).sum();
@@ -270,7 +287,23 @@ fn causes_that_are<S: serde::Serializer>(
 
 #[cfg(test)]
 mod tests {
-    use super::Trend;
+    use super::{Trend, WriteAmplification};
+
+    #[test]
+    fn spells_of_a_collector_have_pauses_between() {
+        let spells = |rows: &[(u64, u64)]| {
+            let rows: Vec<_> = rows.iter().map(|&(user, gc)| (0, [user, gc, 0, 0, 0, 0])).collect();
+            WriteAmplification::spells(&rows)
+        };
+        assert_eq!(spells(&[(9, 0), (9, 0), (0, 80), (0, 80), (3, 40), (9, 0)]), Some(1));
+        assert_eq!(spells(&[(0, 8), (9, 0), (0, 80), (9, 0), (0, 80), (0, 0), (0, 80)]), Some(3));
+        assert_eq!(spells(&[(15, 150); 20]), None);
+        let mut late = [(15, 150); 20];
+        late[0].1 = 0;
+        assert_eq!(spells(&late), None, "a pause of a twentieth");
+        assert_eq!(spells(&[(9, 0); 20]), Some(0));
+        assert_eq!(spells(&[]), None);
+    }
 
     #[test]
     fn a_course_is_told_from_noise_by_what_the_rest_of_the_run_differs() {

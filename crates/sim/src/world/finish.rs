@@ -61,6 +61,10 @@ impl World {
                 ageing: &drive.ageing,
                 unsteady: drive.unsteady,
                 uniform: drive.uniform,
+                bytes: {
+                    let sector = drive.controller.nand().geometry.sector;
+                    sector.bytes_of(self.ftl_of(d).sectors())
+                },
                 written: wa.host_bytes,
                 refused: c.writes_refused - b.writes_refused,
                 refused_memory: c.writes_refused_memory - b.writes_refused_memory,
@@ -79,6 +83,10 @@ impl World {
                     let user = Cause::User.counted(&c).max(1) as f64;
                     let others = Cause::ALL.into_iter().filter(|cause| *cause != Cause::User);
                     others.map(|cause| (cause, cause.counted(&c) as f64 / user)).collect()
+                },
+                spells: match wa.by_third {
+                    Some(_) => WriteAmplification::spells(&wa.over_time),
+                    None => WriteAmplification::spells(&drive.rows()),
                 },
                 collected: {
                     let c = c.since(b);
@@ -320,7 +328,10 @@ impl World {
                         let told = || pace::never_judged(name, first);
                         unjudged.entry(name.clone()).or_insert_with(told);
                     }
-                    if let Some(one) = Rated::new(job.job(), &stats.result, job.held_up()) {
+                    let (held_up, paused) = (job.held_up(), job.paused());
+                    let rated_one =
+                        Rated::new(job.job(), &stats.result, stats.times(), held_up, paused);
+                    if let Some(one) = rated_one {
                         match rated.iter_mut().find(|same| same.name == one.name) {
                             Some(same) => same.add(&one),
                             None => rated.push(one),
@@ -360,6 +371,7 @@ impl World {
         let iologs = self.iologs();
         let machine = self.machine(now, &host, generated);
         let mut warnings: Vec<String> = self.traces().flat_map(caution::trace_ended).collect();
+        warnings.extend(self.traces().filter_map(pace::out_of_order));
         warnings.extend(self.threads.iter().flat_map(|t| pace::replayed(&t.result)));
         warnings.extend(failures.into_values().chain(unjudged.into_values()));
         warnings.extend(rated.iter().filter_map(Rated::warning));

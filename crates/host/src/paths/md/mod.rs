@@ -129,8 +129,8 @@ pub struct ArrayStats {
     pub wrong: u64,
     /// Members that are lost or not filled yet.
     pub missing: u32,
-    /// A member is being filled.
-    pub syncing: bool,
+    /// A member is being filled, or parity looked at: rows that are done, and all.
+    pub syncing: Option<(u64, u64)>,
 }
 
 impl Array {
@@ -229,7 +229,7 @@ impl Array {
         stats.check_bytes = raid.check_memory();
         (stats.checked, stats.wrong) = (checked, wrong + raid.wrong_parities());
         stats.missing = members.filter(|&m| raid.member(m) != Member::InSync).count() as u32;
-        stats.syncing = raid.syncs();
+        stats.syncing = raid.sync_progress();
         stats
     }
 }
