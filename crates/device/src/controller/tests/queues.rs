@@ -626,7 +626,7 @@ fn orders_of_a_collector_on_the_host_are_checked_and_answered() {
     let report = h.drive.take_gc_report().expect("an answer");
     assert_eq!((report.victim, report.taken), (None, 0));
     assert_eq!(h.drive.take_gc_report(), None);
-    assert_eq!(h.drive.stats(h.ctx.now).bytes_read - before, answer.into());
+    assert_eq!(h.drive.stats(h.ctx.now).bytes_read - before, u64::from(answer));
     // Counts wait for something to collect, and reads and writes go on.
     let counts = GcOrder::Counts { waits: false };
     let held = h.submit(0, Opcode::GcCounts, counts.encode(), counts.bytes(segments));
