@@ -598,6 +598,7 @@ fn staged_data_take_room_until_their_unit_is_programmed() {
 #[test]
 fn orders_of_a_collector_on_the_host_are_checked_and_answered() {
     let collect = |segment: u32| GcOrder::Collect { segment, sectors: 8 };
+    let answer = collect(0).bytes(0);
     let nand = nand_config();
     let mut other = Host::with_ftl(&nand, &device_config(), &ftl_config());
     other.queue(0, 64, QueuePriority::Medium);
@@ -608,30 +609,30 @@ fn orders_of_a_collector_on_the_host_are_checked_and_answered() {
         };
         h.one(opcode, order.encode(), bytes).1
     };
-    assert_eq!(order(&mut other, collect(0), 16), Status::InvalidField, "pblk takes no orders");
+    assert_eq!(order(&mut other, collect(0), answer), Status::InvalidField, "pblk takes no orders");
 
     let config = FssdConfig { buffer_bytes: 1 << 20, ..FssdConfig::default() };
     let ftl = FtlConfig { fssd: Some(config), ..ftl_config() };
     let mut h = Host::with_ftl(&nand, &device_config(), &ftl);
     h.queue(0, 64, QueuePriority::Medium);
-    assert_eq!(order(&mut h, collect(0), 16), Status::InvalidField, "it does not obey yet");
+    assert_eq!(order(&mut h, collect(0), answer), Status::InvalidField, "it does not obey yet");
     let of_drive = h.drive.ftl_mut().unwrap();
     let segments = of_drive.gc_shape().unwrap().segments;
     of_drive.ordered().unwrap().obey();
     assert_eq!(order(&mut h, collect(0), 512), Status::InvalidField, "of another length");
-    assert_eq!(order(&mut h, collect(segments), 16), Status::InvalidField, "no such segment");
+    assert_eq!(order(&mut h, collect(segments), answer), Status::InvalidField, "no such segment");
     let before = h.drive.stats(h.ctx.now).bytes_read;
-    assert_eq!(order(&mut h, collect(1), 16), Status::Success);
+    assert_eq!(order(&mut h, collect(1), answer), Status::Success);
     let report = h.drive.take_gc_report().expect("an answer");
     assert_eq!((report.victim, report.taken), (None, 0));
     assert_eq!(h.drive.take_gc_report(), None);
-    assert_eq!(h.drive.stats(h.ctx.now).bytes_read - before, 16);
+    assert_eq!(h.drive.stats(h.ctx.now).bytes_read - before, u64::from(answer));
     // Counts wait for something to collect, and reads and writes go on.
     let counts = GcOrder::Counts { waits: false };
     let held = h.submit(0, Opcode::GcCounts, counts.encode(), counts.bytes(segments));
     assert_eq!(h.one(Opcode::Write, 0, 4096).1, Status::Success);
     assert_eq!(h.one(Opcode::Read, 0, 4096).1, Status::Success);
-    assert_eq!(order(&mut h, collect(1), 16), Status::InvalidField, "one order at a time");
+    assert_eq!(order(&mut h, collect(1), answer), Status::InvalidField, "one order at a time");
     assert!(h.done.iter().all(|d| d.posted.cqe.cid != held));
     assert_eq!(h.drive.in_flight(), 1);
 }
