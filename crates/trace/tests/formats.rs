@@ -612,7 +612,8 @@ fn odd_requests_are_counted_not_lost() {
     assert_eq!(counts, [(Reason::ZeroLength, 1, 1), (Reason::TooLong, 1, 2)]);
     assert_eq!(summary.noted[0].reason, Reason::NoNewline);
     for sector in ["36028797018963967", "36028797018963968", "18446744073709551615"] {
-        let mut reader = open_bytes(&*format!("3 0 {sector} 8 1\n"), named("t")).unwrap();
+        let options = OpenOptions { format: Some(Format::Mqsim), ..named("t") };
+        let mut reader = open_bytes(&*format!("3 0 {sector} 8 1\n"), options).unwrap();
         let e = all(&mut reader).unwrap_err().to_string();
         assert!(e.starts_with("t:1: ") && e.contains("beyond 2^64"), "{e}");
     }
