@@ -198,7 +198,7 @@ fn a_drive_aged_at_its_pace_stays_as_it_is() {
 /// Units are programmed whole, which a drive of few LUNs shows: what waits for the rest of one is not in flight.
 #[test]
 fn a_small_drive_aged_at_its_pace_stays_as_it_is() {
-    for (iops, seconds) in [(300, 60), (1500, 200), (3000, 100)] {
+    for (iops, seconds) in [(300, 60), (1500, 400), (3000, 100)] {
         let job = format!(
             "[w]\nrw=randwrite\nbs=4k\niodepth=2\nnorandommap\nrate_iops={iops}\ntime_based\nruntime={seconds}s\n"
         );

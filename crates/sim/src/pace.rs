@@ -291,8 +291,8 @@ pub(crate) fn out_of_order(trace: &TraceSource) -> Option<String> {
     Some(format!(
         "{name}: the clock of this trace goes back at {unit} {line}, by {}{more}, as where traces are joined. What \
          follows was sorted in among what came before, so that both were replayed at the same time{late}. If one was \
-         recorded after the other, replay each alone, or add the end of the one to the times of the next; if at the same time, \
-         sort the whole by time",
+         recorded after the other, replay each alone, or add the end of the one to the times of the next; if at the same \
+         time, sort the whole by time",
         told(by.0 as f64),
     ))
 }

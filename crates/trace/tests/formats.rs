@@ -604,7 +604,8 @@ fn text_that_is_no_trace_is_refused_with_place_and_remedy() {
 #[test]
 fn odd_requests_are_counted_not_lost() {
     let text = "1 0 8 0 1\n2 0 8 8388608 1\n6 0 3 1 1";
-    let mut reader = open_bytes(text, named("t")).unwrap();
+    let mqsim = || OpenOptions { format: Some(Format::Mqsim), ..named("t") };
+    let mut reader = open_bytes(text, mqsim()).unwrap();
     assert_eq!(all(&mut reader).unwrap(), [request(0, R, 0, 1536, 512)]);
     let summary = reader.summary();
     let counts: Vec<_> =
@@ -612,7 +613,7 @@ fn odd_requests_are_counted_not_lost() {
     assert_eq!(counts, [(Reason::ZeroLength, 1, 1), (Reason::TooLong, 1, 2)]);
     assert_eq!(summary.noted[0].reason, Reason::NoNewline);
     for sector in ["36028797018963967", "36028797018963968", "18446744073709551615"] {
-        let mut reader = open_bytes(&*format!("3 0 {sector} 8 1\n"), named("t")).unwrap();
+        let mut reader = open_bytes(&*format!("3 0 {sector} 8 1\n"), mqsim()).unwrap();
         let e = all(&mut reader).unwrap_err().to_string();
         assert!(e.starts_with("t:1: ") && e.contains("beyond 2^64"), "{e}");
     }
