@@ -301,20 +301,22 @@ impl Btree {
     }
     /// Keys are hashes: in the index every record is anywhere.
     fn index_of(&self, record: u64) -> u32 {
-        let slot = (u128::from(fnv64(record)) * u128::from(self.index_leaves)) >> 63;
+        self.index_page((u128::from(fnv64(record)) * u128::from(self.index_leaves)) >> 63)
+    }
+    fn index_page(&self, slot: u128) -> u32 {
         self.leaves + (slot as u32).min(self.index_leaves - 1)
     }
 
     /// What a scan of so many records from one on asks for, the last first: pages of the index in order, and of each
-    /// record its leaf. Keys are hashes, so that the next in the index is any record; which one is always the same.
+    /// record its leaf. Keys are hashes, so that the next in the index is any record: a hash of its place there says
+    /// which.
     fn scanned(&mut self, from: u64, records: u32) -> Vec<u32> {
         let all = u128::from(self.records);
         let rank = ((u128::from(fnv64(from)) * all) >> 63) as u64;
         let mut pages = vec![self.index_of(from), self.leaf_of(from)];
         let mut index = pages[0];
         for next in (rank + 1..self.records).take(records as usize - 1) {
-            let slot = u128::from(next) * u128::from(self.index_leaves) / all;
-            let page = self.leaves + (slot as u32).min(self.index_leaves - 1);
+            let page = self.index_page(u128::from(next) * u128::from(self.index_leaves) / all);
             if page > index {
                 index = page;
                 pages.push(page);

@@ -307,7 +307,7 @@ pub struct Step {
     /// On what.
     #[serde(serialize_with = "why_name")]
     pub why: Why,
-    /// The drive that it was at, counted from 1. 0: it was at none, or there is but one.
+    /// The drive that it was at, counted from 1. 0: none, or the one that there is.
     #[serde(skip_serializing_if = "is_zero")]
     pub drive: u8,
     /// Which core, queue, LUN or channel: the layer says which.
@@ -450,10 +450,15 @@ impl Life {
             self.steps[n].drive = drive;
         }
     }
-    /// Every step names its drive, by the number that this gives.
-    pub fn name_drives(&mut self, number: impl Fn(u8) -> u8) {
+    /// Every step tells its place among those of the whole machine: its drive by the number that this gives, and its
+    /// core from the first of its host on.
+    pub fn place_in_machine(&mut self, first_core: u32, number: impl Fn(u8) -> u8) {
         for i in 0..usize::from(self.n) {
-            self.steps[i].drive = number(self.drive_of(&self.steps[i]));
+            let step = self.steps[i];
+            self.steps[i].drive = number(self.drive_of(&step));
+            if step.layer.is_of_host() && step.why != Why::QueueFull {
+                self.steps[i].place += first_core;
+            }
         }
         self.drive = number(self.drive);
     }
@@ -522,8 +527,9 @@ impl Lives {
             life.take(step, part.drive_of(step));
         }
     }
-    /// The same of a life without end, whose time between its parts is the application's. Where there is no room for the
-    /// steps of `part` it forgets its oldest ones: of such a life the latest steps count, and not its sums by layer.
+    /// The same of a life without end, whose time between its parts is the application's. Where there is no room for
+    /// the steps of `part` it forgets its oldest ones: of such a life the latest steps count, and not its sums by
+    /// layer.
     pub fn go_on(&mut self, io: IoId, part: IoId) {
         let (life, next) = self.two(io, part);
         let (n, more) = (usize::from(life.n), usize::from(next.n) + 1);
@@ -537,8 +543,8 @@ impl Lives {
         life.mark(Layer::Application, Why::Work, 0, next.begin);
         self.absorb(io, part);
     }
-    /// Appends what `other` did while this I/O waited for it, and leaves `other` as it is. Its steps below the host are as
-    /// they were, those on the host are `wait`.
+    /// Appends what `other` did while this I/O waited for it, and leaves `other` as it is. Its steps below the host are
+    /// as they were, those on the host are `wait`.
     pub fn follow(&mut self, io: IoId, other: IoId, wait: (Layer, Why, u32)) {
         let (life, other) = self.two(io, other);
         let (layer, why, place) = wait;
@@ -548,6 +554,16 @@ impl Lives {
             } else {
                 life.take(step, other.drive_of(step));
             }
+        }
+    }
+    /// Gives an I/O the steps of another, which keeps them; `why` may call them something else.
+    pub fn share(&mut self, from: IoId, io: IoId, why: impl Fn(Why) -> Why) {
+        if io == IoId::NONE {
+            return;
+        }
+        let (life, other) = self.two(io, from);
+        for step in other.steps() {
+            life.take(&Step { why: why(step.why), ..*step }, other.drive_of(step));
         }
     }
     fn two(&mut self, io: IoId, part: IoId) -> (&mut Life, &Life) {

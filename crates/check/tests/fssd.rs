@@ -373,8 +373,8 @@ fn writers_beside_readers_do_not_stand_still() {
 }
 
 /// The collector empties a victim of each group of channels at a time, so that a drive of several groups has all of its
-/// channels for that, as one with a single group has. Where there is room for one victim, its channels bound the rate. No
-/// write waits for a whole victim, beside readers or alone.
+/// channels for that, as one with a single group has. Where there is room for one victim, its channels bound the rate.
+/// No write waits for a whole victim, beside readers or alone.
 #[test]
 fn groups_of_channels_are_collected_at_once() {
     let alone = "[w]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=256\nnorandommap\ntime_based\nruntime=2\n";

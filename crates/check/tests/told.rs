@@ -49,7 +49,8 @@ fn context_switches_count_from_the_end_of_the_ramp() {
     assert!(plain.abs_diff(ramped) <= 2, "{plain} without a ramp, {ramped} with one");
 }
 
-/// fio 3.33 counts one I/O sent and one back for each call of an engine that commits nothing, and no time of submission.
+/// fio 3.33 counts one I/O sent and one back for each call of an engine that commits nothing, and no time of
+/// submission.
 #[test]
 fn synchronous_calls_take_one_io_and_are_not_queued() {
     for fs in ["", "filename=data\nsize=1m\ndirect=1\n"] {

@@ -643,7 +643,7 @@ fn what_does_not_fit_is_refused_with_its_remedy() {
     assert!(e.contains("/dev/nvme7n1 is none of /dev/nvme0n1, /dev/nvme1n1"), "{e}");
     // An offset beyond the end of a drive is not one on the next.
     let e = refused("[a]\nrw=write\noffset=999g\nfilename=/dev/nvme0n1\n", "linux-libaio");
-    assert!(e.contains("beyond"), "{e}");
+    assert!(e.contains("is not before the end of the drive"), "{e}");
 }
 
 /// A server's threads begin on the cores with the fewest, so that a job of its own keeps no client waiting.
@@ -678,22 +678,30 @@ fn steps_say_which_drive_and_which_host_they_were_at() {
         result.verdict().unwrap();
         wordline::report::slowest_text(&result, 4)
     };
-    let array = format!(
-        "{0}{0}[[array]]\nname = \"md0\"\nlevel = \"raid0\"\nmembers = [\"nvme0n1\", \"nvme1n1\"]\n",
-        "[[drive]]\ndevice = \"z-ssd-small\"\n"
-    );
-    let job = "[a]\nrw=randread\nbs=4k\niodepth=8\nnumber_ios=300\nnorandommap\n";
-    let text = told(&array, job);
-    for line in text.lines().filter(|line| line.contains(" NAND ")) {
-        assert!(line.ends_with(" of nvme0n1") || line.ends_with(" of nvme1n1"), "{line}\n{text}");
+    let job = "[a]\nbs=4k\niodepth=8\nnumber_ios=300\nnorandommap\n";
+    let drives = "[[drive]]\ndevice = \"z-ssd-small\"\n".repeat(3);
+    let members = "members = [\"nvme0n1\", \"nvme1n1\", \"nvme2n1\"]";
+    // Parity is read and written for others' I/Os, and neighbours are merged.
+    for (level, rw) in [("raid0", "randread"), ("raid5", "randwrite"), ("raid5", "write")] {
+        let array = format!("{drives}[[array]]\nname = \"md0\"\nlevel = \"{level}\"\n{members}\n");
+        let text = told(&array, &format!("{job}rw={rw}\n"));
+        let mut at = std::collections::BTreeSet::new();
+        let of_drive = [" link ", " cache ", " nand ", " queue wait "];
+        for line in text.lines().filter(|line| of_drive.iter().any(|of| line.contains(of))) {
+            let drive =
+                line.rsplit_once(" of ").or(line.rsplit_once(' ')).map_or("", |(_, drive)| drive);
+            assert!(drive.starts_with("nvme"), "{level} {rw}: {line}\n{text}");
+            at.insert(drive.to_owned());
+        }
+        assert!(at.len() > 1 && !text.contains("core 0 of"), "{level} {rw}:\n{text}");
     }
-    assert!(text.contains("LUN") && !text.contains("core 0 of"), "{text}");
     let network = "[[host]]\nname = \"app\"\n[[network]]\ndrive = \"nvme1n1\"\nclient = \"app\"\nnbd = \"nbd-kernel\"\n";
-    let text = told(&format!("{TWO}{network}"), &format!("{job}filename=/dev/nbd0\n"));
-    assert!(text.contains("core 0 of app") && text.contains(" of nvme1n1"), "{text}");
-    let served = text.lines().filter(|line| line.contains(" server "));
-    assert!(
-        served.clone().count() > 0 && served.clone().all(|l| l.ends_with(" of host0")),
-        "{text}"
-    );
+    let text = told(&format!("{TWO}{network}"), &format!("{job}rw=randread\nfilename=/dev/nbd0\n"));
+    assert!(text.contains(" of nvme1n1"), "{text}");
+    for (layer, host) in [(" system call ", "app"), (" completion ", "app"), (" server ", "host0")]
+    {
+        let mut lines = text.lines().filter(|line| line.contains(layer)).peekable();
+        assert!(lines.peek().is_some(), "{layer}:\n{text}");
+        assert!(lines.all(|line| line.ends_with(&format!(" of {host}"))), "{layer}:\n{text}");
+    }
 }

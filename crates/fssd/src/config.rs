@@ -22,8 +22,8 @@ pub struct FssdConfig {
     /// Bytes of host memory that map, buffer and tables may take. The buffer has what the map leaves of them;
     /// a write for which the map would need more fails. Absent: no limit.
     pub host_memory: Option<u64>,
-    /// Free segments below which the collector works. Absent: a quarter of what is spare above the reserve, or up to a third
-    /// where a victim of each group needs more; and at least four segments of it, or two where there are no more.
+    /// Free segments below which the collector works. Absent: a quarter of what is spare above the reserve, or up to a
+    /// third where a victim of each group needs more; and at least four segments of it, or two where there are no more.
     pub gc_start: Option<u32>,
     /// Free segments that are the collector's. Absent: what the least victim may need.
     pub gc_reserve: Option<u32>,
@@ -86,8 +86,8 @@ impl Default for FssdConfig {
 
 impl FssdConfig {
     /// By so many segments `gc_start` is to be above the reserve, or writes may wait until a whole victim is empty. The
-    /// drive rests halfway. Users cannot open what a victim is emptied of, nor what is left of segments that are open, of
-    /// which they open one of each group after each other.
+    /// drive rests halfway. Users cannot open what a victim is emptied of, nor what is left of segments that are open,
+    /// of which they open one of each group after each other.
     pub fn above_reserve(&self) -> u32 {
         self.append_points + 3
     }
@@ -273,9 +273,9 @@ pub fn victims_at_a_time(
 /// Sectors that are no spare of closed segments while users write 4 KiB at random places.
 ///
 /// Halfway between where it begins and its reserve the collector makes as much space as users take. What is left of
-/// users' open segments, and what a victim is emptied of, counts as free there; of the former a half is left. Each group
-/// has one open for users and one for the collector, half written. A checkpoint is there until the next is whole, which
-/// is written in a quarter of the time.
+/// users' open segments, and what a victim is emptied of, counts as free there; of the former a half is left. Each
+/// group has one open for users and one for the collector, half written. A checkpoint is there until the next is whole,
+/// which is written in a quarter of the time.
 pub fn log_in_use(
     g: &Geometry,
     over_provisioning: f64,

@@ -208,8 +208,8 @@ impl Fssd {
     fn may_begin(&self) -> bool {
         !self.gc.held || self.space.free_segments() <= self.plan.reserve
     }
-    /// The segment can be a victim, with so many sectors in use: nothing of it is in the buffer, and no other of its group
-    /// is one, which would have the same channels.
+    /// The segment can be a victim, with so many sectors in use: nothing of it is in the buffer, and no other of its
+    /// group is one, which would have the same channels.
     fn in_use(&self, s: SegmentId) -> Option<u32> {
         let (segment, group) = (&self.space.segments[s], s % self.space.groups);
         let closed = segment.state == State::Closed && segment.buffered == 0;
@@ -250,8 +250,8 @@ impl Fssd {
         self.gc.victims.push(victim);
         self.gc.reckon_share();
     }
-    /// Reads units of the victims, as far as a collector on the host asked for, or users could get no space. The one with
-    /// the fewest being read is next, so that the channels of all groups have work.
+    /// Reads units of the victims, as far as a collector on the host asked for, or users could get no space. The one
+    /// with the fewest being read is next, so that the channels of all groups have work.
     fn read_units(&mut self) -> bool {
         if self.gc.victims.is_empty() {
             return false;
@@ -375,8 +375,8 @@ impl Fssd {
         }
     }
 
-    /// What is to be erased may wait for a unit that nobody fills: users, as they wait for space, or the collector, as it
-    /// rests.
+    /// What is to be erased may wait for a unit that nobody fills: users, as they wait for space, or the collector, as
+    /// it rests.
     fn pad_for_space(&mut self) -> bool {
         if self.gc.drained.is_empty() || self.space.free_segments() > self.plan.reserve {
             return false;
@@ -484,9 +484,12 @@ impl Fssd {
         let counts = match order {
             GcOrder::Collect { .. } => Vec::new(),
             GcOrder::Counts { .. } => {
-                let may = self.may_begin() && self.takes_one_more();
-                let of = |s| self.in_use(s).filter(|&valid| may && self.gains(s, valid));
-                (0..self.space.segments.count()).map(of).collect()
+                let all = self.space.segments.count();
+                let of = |s| self.in_use(s).filter(|&valid| self.gains(s, valid));
+                match self.may_begin() && self.takes_one_more() {
+                    true => (0..all).map(of).collect(),
+                    false => vec![None; all as usize],
+                }
             }
         };
         let victims = self.gc.victims.len() as u32;

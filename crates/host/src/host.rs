@@ -320,6 +320,10 @@ impl<S: Source> Host<S> {
     pub(crate) fn enter(&self, ctx: &mut Ctx) {
         ctx.host = self.number;
     }
+    /// Its first core, where those of several hosts are counted one after the other.
+    pub fn first_core(&self) -> u32 {
+        self.first_core
+    }
     /// A core as it is called where several hosts are told apart.
     #[inline]
     pub(crate) fn place_of(&self, core: CoreId) -> u32 {

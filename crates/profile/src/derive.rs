@@ -187,9 +187,9 @@ pub struct Derived {
     pub capacity: Capacity,
     /// Bytes a second of the link in one direction, payload.
     pub link_rate: f64,
-    /// Write amplification of uniform random writes over the full drive, without parity and with pages of the map. Victims
-    /// that go by age or by what they have in use count as collected in turn. In place, what one of 4 KiB programs of
-    /// its unit. None: there is no closed form of it.
+    /// Write amplification of uniform random writes over the full drive, without parity and with pages of the map.
+    /// Victims that go by age or by what they have in use count as collected in turn. In place, what one of 4 KiB
+    /// programs of its unit. None: there is no closed form of it.
     pub uniform_wa: Option<f64>,
     /// What is programmed for each unit of data, its parity included.
     pub parity_factor: f64,
@@ -328,8 +328,8 @@ fn amplification(config: &Config, g: &Geometry, capacity: &Capacity) -> f64 {
     limited_write_amplification(config, capacity, alpha)
 }
 
-/// What [`Derived::uniform_wa`] is for a drive that is no bridge, without pages of its map. Of hot and cold data apart, as if
-/// they were not: which is for a part of a drive to have as the whole has it.
+/// What [`Derived::uniform_wa`] is for a drive that is no bridge, without pages of its map. Of hot and cold data apart,
+/// as if they were not: which is for a part of a drive to have as the whole has it.
 pub fn uniform_write_amplification(config: &Config) -> f64 {
     let g = Geometry::new(&config.nand).expect("a Config is checked when it is assembled");
     amplification(config, &g, &capacity(config, &g))
@@ -534,8 +534,8 @@ struct Written {
     reading: f64,
     /// Units that strides program in a second, where programs wait for these.
     strides: Option<f64>,
-    /// Bytes a second that FSSD's collector keeps up with: where its victims are, and with so many units at a time. 0: there
-    /// is nothing to collect.
+    /// Bytes a second that FSSD's collector keeps up with: where its victims are, and with so many units at a time. 0:
+    /// there is nothing to collect.
     collector: [f64; 2],
 }
 
@@ -761,8 +761,8 @@ impl Rates<'_> {
         )
     }
 
-    /// Random reads with so many at a time. Some LUNs, or planes, have several to read, then, and others none. Data wait
-    /// for those of others on the channel, where they hold their LUN or plane, and for all others on the link.
+    /// Random reads with so many at a time. Some LUNs, or planes, have several to read, then, and others none. Data
+    /// wait for those of others on the channel, where they hold their LUN or plane, and for all others on the link.
     fn read_at_depths(&self, peak: &Peak) -> Vec<AtDepth> {
         let n = &self.config.nand;
         let reads = 1.0 + self.map_misses(1, true);
@@ -792,8 +792,8 @@ impl Rates<'_> {
             .collect()
     }
 
-    /// Reads a second with `depth` of them always under way: a closed network as [`rate_at_depth`], in which a LUN, or a
-    /// plane, that waits for its channel is held.
+    /// Reads a second with `depth` of them always under way: a closed network as [`rate_at_depth`], in which a LUN, or
+    /// a plane, that waits for its channel is held.
     fn rate_of_reads(&self, depth: u32, visit: &Visit<'_>) -> f64 {
         let ((_, luns, _), channels) = (self.readers(SECTOR), f64::from(self.g.channels));
         let &Visit { held, data, link, elsewhere } = visit;

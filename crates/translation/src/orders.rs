@@ -142,8 +142,8 @@ fn owed(sectors: u32, (used, all): (u32, u32), free: u64, start: u32, reserve: u
     let owed = u64::from(sectors) * PARTS * u64::from(used) / u64::from((all - used).max(1));
     weighed(owed, free, start, reserve)
 }
-/// The space that a collector has to make for users who took that of so many sectors, in parts of sectors: none where it
-/// begins, twice as much at the reserve. `free` is in parts.
+/// The space that a collector has to make for users who took that of so many sectors, in parts of sectors: none where
+/// it begins, twice as much at the reserve. `free` is in parts.
 pub fn space_owed(sectors: u32, free: u64, start: u32, reserve: u32) -> u64 {
     weighed(u64::from(sectors) * PARTS, free, start, reserve)
 }
@@ -153,8 +153,8 @@ fn weighed(parts: u64, free: u64, start: u32, reserve: u32) -> u64 {
     parts * 2 * below / range
 }
 
-/// What a collector on the host decides: the segments with the least in use, as many at a time as the drive takes, at the
-/// pace of users.
+/// What a collector on the host decides: the segments with the least in use, as many at a time as the drive takes, at
+/// the pace of users.
 #[derive(Clone, Debug)]
 pub struct GcPolicy {
     shape: GcShape,
@@ -163,12 +163,15 @@ pub struct GcPolicy {
     /// Sectors in use, and all, of victims when they were begun.
     share: (u32, u32),
     debt: u64,
+    /// It found none to begin beside those that there are.
+    in_vain: bool,
 }
 
 impl GcPolicy {
     /// The policy of a drive of this shape; it owes nothing.
     pub fn new(shape: GcShape) -> GcPolicy {
-        GcPolicy { shape, last: shape.segments - 1, share: (0, shape.segment_sectors), debt: 0 }
+        let share = (0, shape.segment_sectors);
+        GcPolicy { shape, last: shape.segments - 1, share, debt: 0, in_vain: false }
     }
     /// What it asks for next, after this report.
     pub fn next(&mut self, report: &GcReport) -> GcOrder {
@@ -182,9 +185,11 @@ impl GcPolicy {
         if free >= u64::from(start) * PARTS {
             self.debt = 0;
         }
-        let may_begin = report.victims < victims;
-        let chosen = if may_begin { self.choose(&report.counts) } else { None };
         let looked = !report.counts.is_empty();
+        self.in_vain &= report.ended == 0 && report.victims > 0;
+        let may_begin = report.victims < victims && !self.in_vain;
+        let chosen = if may_begin { self.choose(&report.counts) } else { None };
+        self.in_vain |= looked && may_begin && chosen.is_none();
         let segment = match (chosen, report.victim) {
             (Some(segment), _) => segment,
             // They are as many as can be.
@@ -230,6 +235,27 @@ mod tests {
     }
 
     #[test]
+    fn counts_are_not_asked_for_again_while_no_more_can_begin() {
+        let mut policy = GcPolicy::new(GcShape { victims: 2, ..SHAPE });
+        let beside = |ended, counts: &[Option<u32>]| GcReport {
+            victim: Some(1),
+            victims: 1,
+            used: 50,
+            ended,
+            ..report(6, counts)
+        };
+        assert_eq!(policy.next(&beside(0, &[])), GcOrder::Counts { waits: false });
+        for _ in 0..3 {
+            let next = policy.next(&beside(0, &[None; 4]));
+            assert!(matches!(next, GcOrder::Collect { segment: 1, .. }), "{next:?}");
+            let next = policy.next(&beside(0, &[]));
+            assert!(matches!(next, GcOrder::Collect { segment: 1, .. }), "{next:?}");
+        }
+        // One has ended, so that there may be one of its group.
+        assert_eq!(policy.next(&beside(1, &[])), GcOrder::Counts { waits: false });
+    }
+
+    #[test]
     fn the_segment_with_the_least_in_use_is_the_victim_and_equals_take_turns() {
         let mut policy = GcPolicy::new(SHAPE);
         let mut choose = |counts: &[Option<u32>]| match policy.next(&report(6, counts)) {
@@ -263,7 +289,8 @@ mod tests {
         assert_eq!((moves(7, 1), moves(7, 1)), (0, 1), "parts of sectors add up");
     }
 
-    /// Victims are begun one after the other until the drive has as many as it takes, and what is owed is of all of them.
+    /// Victims are begun one after the other until the drive has as many as it takes, and what is owed is of all of
+    /// them.
     #[test]
     fn a_collector_begins_as_many_victims_as_the_drive_takes_at_a_time() {
         let mut policy = GcPolicy::new(GcShape { victims: 2, ..SHAPE });

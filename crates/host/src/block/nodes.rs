@@ -37,10 +37,7 @@ impl<S: Source> Host<S> {
         let mut n = self.block.nodes[r.first].next;
         while n != NONE {
             let node = &self.block.nodes[n];
-            for i in 0..ctx.lives.get(leader).steps().len() {
-                let step = ctx.lives.get(leader).steps()[i];
-                ctx.mark(node.life, step.layer, step.why, step.place, step.end);
-            }
+            ctx.lives.share(leader, node.life, |why| why);
             n = node.next;
         }
     }

@@ -47,8 +47,8 @@ impl Rates<'_> {
         let before: f64 = (1..=n).map(|k| free.powi(k)).sum();
         [1.0 - none, f64::from(n) * (1.0 + none) - 2.0 * before]
     }
-    /// Bytes a second of users that FSSD's collector keeps up with: where its victims are, and with so many units at a time.
-    /// 0: there is nothing to collect.
+    /// Bytes a second of users that FSSD's collector keeps up with: where its victims are, and with so many units at a
+    /// time. 0: there is nothing to collect.
     pub(super) fn collector(&self, moves: &Moves) -> [f64; 2] {
         let &Moves { wa, reads, data, reading, programs, program } = moves;
         let n = &self.config.nand;

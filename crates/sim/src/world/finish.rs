@@ -513,7 +513,10 @@ impl World {
             let place = self.seen.iter().position(|&unit| unit + 1 == usize::from(drive));
             place.map_or(0, |place| place as u8 + 1)
         };
-        slowest.iter_mut().for_each(|life| life.name_drives(number));
+        for life in &mut slowest {
+            let (host, _) = self.places[life.job];
+            life.place_in_machine(self.hosts[host].host.first_core(), number);
+        }
         let ended = match (self.stopped, failed) {
             (_, true) => Ended::Failed,
             (true, false) => Ended::Interrupted,

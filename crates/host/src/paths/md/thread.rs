@@ -223,16 +223,10 @@ impl<S: Source> Host<S> {
                 match what {
                     What::Log => ctx.mark(to, Layer::Block, Why::Journal, 0, end),
                     What::Bitmap => ctx.mark(to, Layer::Block, Why::Bitmap, 0, end),
-                    _ => {
-                        for i in 0..ctx.lives.get(n.life).steps().len() {
-                            let step = ctx.lives.get(n.life).steps()[i];
-                            let why = match (what, step.why) {
-                                (What::Preread, Why::Read) => Why::ParityRead,
-                                (_, why) => why,
-                            };
-                            ctx.mark(to, step.layer, why, step.place, step.end);
-                        }
-                    }
+                    _ => ctx.lives.share(n.life, to, |why| match (what, why) {
+                        (What::Preread, Why::Read) => Why::ParityRead,
+                        (_, why) => why,
+                    }),
                 }
             }
         }
