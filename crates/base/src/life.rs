@@ -307,14 +307,14 @@ pub struct Step {
     /// On what.
     #[serde(serialize_with = "why_name")]
     pub why: Why,
-    /// The drive that it was at, counted from 1. 0: none, or the one that there is.
+    /// Which of the drives it was at, from 1. 0: none, or the one that there is.
     #[serde(skip_serializing_if = "is_zero")]
-    pub drive: u8,
+    pub drive: u16,
     /// Which core, queue, LUN or channel: the layer says which.
     pub place: u32,
 }
 
-fn is_zero(n: &u8) -> bool {
+fn is_zero(n: &u16) -> bool {
     *n == 0
 }
 fn layer_name<S: Serializer>(layer: &Layer, s: S) -> Result<S::Ok, S::Error> {
@@ -344,7 +344,7 @@ pub struct Life {
     /// The thread, from 0.
     pub job: u32,
     /// The drive that it went to, as in [`Step`]: that of its steps below the host which name no other.
-    pub drive: u8,
+    pub drive: u16,
     steps: [Step; MAX_STEPS],
     n: u8,
     /// What the last of them is about, as long as another of that kind may go on with it.
@@ -430,7 +430,7 @@ impl Life {
         }
     }
     /// The drive that a step was at.
-    fn drive_of(&self, step: &Step) -> u8 {
+    fn drive_of(&self, step: &Step) -> u16 {
         match step.drive {
             _ if !step.layer.is_of_drive() => 0,
             0 => self.drive,
@@ -438,7 +438,7 @@ impl Life {
         }
     }
     /// A step of another life, as that has it.
-    fn take(&mut self, step: &Step, drive: u8) {
+    fn take(&mut self, step: &Step, drive: u16) {
         let n = usize::from(self.n);
         if let Some(last) = self.steps[..n].last()
             && self.drive_of(last) != drive
@@ -452,7 +452,7 @@ impl Life {
     }
     /// Every step tells its place among those of the whole machine: its drive by the number that this gives, and its
     /// core from the first of its host on.
-    pub fn place_in_machine(&mut self, first_core: u32, number: impl Fn(u8) -> u8) {
+    pub fn place_in_machine(&mut self, first_core: u32, number: impl Fn(u16) -> u16) {
         for i in 0..usize::from(self.n) {
             let step = self.steps[i];
             self.steps[i].drive = number(self.drive_of(&step));

@@ -505,7 +505,7 @@ impl World {
         let (drive, _) = self.hosts[h].disks[usize::from(disk)];
         self.ctx.enter_drive(drive as u8);
         if let Some(life) = self.ctx.lives.of(sqe.io) {
-            life.drive = drive as u8 + 1;
+            life.drive = drive as u16 + 1;
         }
         if let Some(seat) = self.drives.get_mut(drive) {
             seat.controller.enqueue(sq, sqe).expect(QUEUE_FULL);

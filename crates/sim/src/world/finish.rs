@@ -509,9 +509,9 @@ impl World {
         let tracks = self.tracks();
         let mut slowest: Vec<Life> = self.slowest.into_iter().flat_map(Slowest::take).collect();
         // As the result counts its drives.
-        let number = |drive: u8| {
+        let number = |drive: u16| {
             let place = self.seen.iter().position(|&unit| unit + 1 == usize::from(drive));
-            place.map_or(0, |place| place as u8 + 1)
+            place.map_or(0, |place| place as u16 + 1)
         };
         for life in &mut slowest {
             let (host, _) = self.places[life.job];
