@@ -163,15 +163,12 @@ pub struct GcPolicy {
     /// Sectors in use, and all, of victims when they were begun.
     share: (u32, u32),
     debt: u64,
-    /// It found none to begin beside those that there are.
-    in_vain: bool,
 }
 
 impl GcPolicy {
     /// The policy of a drive of this shape; it owes nothing.
     pub fn new(shape: GcShape) -> GcPolicy {
-        let share = (0, shape.segment_sectors);
-        GcPolicy { shape, last: shape.segments - 1, share, debt: 0, in_vain: false }
+        GcPolicy { shape, last: shape.segments - 1, share: (0, shape.segment_sectors), debt: 0 }
     }
     /// What it asks for next, after this report.
     pub fn next(&mut self, report: &GcReport) -> GcOrder {
@@ -185,11 +182,9 @@ impl GcPolicy {
         if free >= u64::from(start) * PARTS {
             self.debt = 0;
         }
-        let looked = !report.counts.is_empty();
-        self.in_vain &= report.ended == 0 && report.victims > 0;
-        let may_begin = report.victims < victims && !self.in_vain;
+        let may_begin = report.victims < victims;
         let chosen = if may_begin { self.choose(&report.counts) } else { None };
-        self.in_vain |= looked && may_begin && chosen.is_none();
+        let looked = !report.counts.is_empty();
         let segment = match (chosen, report.victim) {
             (Some(segment), _) => segment,
             // They are as many as can be.
@@ -232,27 +227,6 @@ mod tests {
         }
         let order = GcOrder::Collect { segment: u32::MAX, sectors: 77 };
         assert_eq!((GcOrder::collect(order.encode()), order.bytes(1000)), (order, 20));
-    }
-
-    #[test]
-    fn counts_are_not_asked_for_again_while_no_more_can_begin() {
-        let mut policy = GcPolicy::new(GcShape { victims: 2, ..SHAPE });
-        let beside = |ended, counts: &[Option<u32>]| GcReport {
-            victim: Some(1),
-            victims: 1,
-            used: 50,
-            ended,
-            ..report(6, counts)
-        };
-        assert_eq!(policy.next(&beside(0, &[])), GcOrder::Counts { waits: false });
-        for _ in 0..3 {
-            let next = policy.next(&beside(0, &[None; 4]));
-            assert!(matches!(next, GcOrder::Collect { segment: 1, .. }), "{next:?}");
-            let next = policy.next(&beside(0, &[]));
-            assert!(matches!(next, GcOrder::Collect { segment: 1, .. }), "{next:?}");
-        }
-        // One has ended, so that there may be one of its group.
-        assert_eq!(policy.next(&beside(1, &[])), GcOrder::Counts { waits: false });
     }
 
     #[test]
