@@ -3,8 +3,8 @@
 use crate::number::{finite, percent};
 use wordline_base::{Ddir, Histogram, Layer, life::LAYERS};
 use wordline_sim::{
-    CachePartitionUse, Cause, ClassRow, Ended, LayerTable, LinkUse, Machine, RunResult, StoppedBy,
-    ThreadResult, Trend,
+    CachePartitionUse, Cause, ClassRow, DriveTotals, Ended, LayerTable, LinkUse, Machine,
+    RunResult, StoppedBy, ThreadResult, Trend,
 };
 
 /// Tables of layers leave their smallest rows out to let [`explain_text`] fit, notes aside.
@@ -419,12 +419,14 @@ fn blocked(m: &Machine) -> Vec<String> {
     section("reads waited", &items)
 }
 
+/// 0 where it is not told.
+fn counter(of: &DriveTotals, name: &str) -> u64 {
+    of.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+}
+
 /// How well hybrid polling's sleeps fitted.
 fn hybrid_sleeps(m: &Machine) -> Vec<String> {
-    let count = |name: &str| {
-        let found = m.totals.counters.iter().find(|(of, _)| of == name);
-        found.map_or(0, |(_, n)| *n)
-    };
+    let count = |name: &str| counter(&m.totals, name);
     let (late, early) = (count("host.hybrid_late"), count("host.hybrid_early"));
     if (late, early) == (0, 0) {
         return Vec::new();
@@ -473,8 +475,7 @@ fn with_members(d: &wordline_sim::DriveResult) -> Vec<String> {
 }
 
 fn of_drive(d: &wordline_sim::DriveResult) -> Vec<String> {
-    let count =
-        |name: &str| d.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+    let count = |name: &str| counter(&d.totals, name);
     let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
     let busy =
         d.totals.luns.iter().copied().map(finite).sum::<f64>() / d.totals.luns.len().max(1) as f64;
@@ -525,8 +526,7 @@ fn links(m: &Machine) -> Vec<String> {
 
 /// Of a drive with a part of its map in memory, how often that was the part asked for.
 fn map_in_memory(m: &Machine) -> Vec<String> {
-    let count =
-        |name: &str| m.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+    let count = |name: &str| counter(&m.totals, name);
     let (hits, misses) = (count("ftl.map_hits"), count("ftl.map_misses"));
     if hits + misses + count("ftl.map_read_sectors") == 0 {
         return Vec::new();
