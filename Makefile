@@ -67,14 +67,14 @@ deb:
 # More seeds of the FTL's properties: make seeds SEEDS=5000
 SEEDS ?= 5000
 seeds:
-	WORDLINE_SEEDS=$(SEEDS) cargo test --release -p wordline-ftl --test rail
+	WORDLINE_SEEDS=$(SEEDS) cargo test --release -p wordline-ftl --test ftl rail::
 
 # More jobs beside fio itself, from seed SEED on: make jobs JOBS=5000 SEED=1
 JOBS ?= 5000
 SEED ?= 1
 jobs: setup-test
 	WORDLINE_FIO_JOBS=$(JOBS) WORDLINE_FIO_SEED=$(SEED) \
-	    cargo test -p wordline-fio --test fio_oracle -- drawn_jobs_match_fio --nocapture
+	    cargo test -p wordline-fio --test fio -- drawn_jobs_match_fio --nocapture
 
 # Bugs planted one at a time, and the tests that ought to see them: make mutants MUTANTS="fs- nbd-"
 MUTANTS ?=

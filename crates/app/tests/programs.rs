@@ -1,9 +1,7 @@
 //! The programs beside a drive that takes a drawn time for every I/O and remembers what was written
 //! where: what must hold at every step, and closed forms.
 
-mod bench;
-
-use bench::{Bench, US, config};
+use crate::bench::{Bench, US, config};
 use wordline_app::{App, AppConfig, BtreeConfig, BtreeCost, LsmConfig, LsmCost, Mix, Wal, Write};
 use wordline_base::{Rng, Seed, Span};
 

@@ -1,9 +1,7 @@
 //! Servers, rounds over a graph and sorts beside a drive that takes a drawn time for every I/O: counts of
 //! what a request reads, the law of its arrivals, Little's law, and turnaround as the sum of its parts.
 
-mod bench;
-
-use bench::{Bench, Io, US, config};
+use crate::bench::{Bench, Io, US, config};
 use std::collections::BTreeMap;
 use wordline_app::{App, AppConfig, KvConfig, PagerankConfig, Part, SortConfig, WebConfig};
 use wordline_base::{Ddir, Rng, SECTOR, Seed, Span, Time};

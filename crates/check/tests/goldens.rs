@@ -251,7 +251,7 @@ fn recorded_runs_give_the_results_of_the_record() {
     assert!(
         moved.is_empty(),
         "{} of {} runs moved, part by part:\n{}\nIf that was meant, say in the commit what moved and \
-         why, and record anew: WORDLINE_GOLDENS=record cargo test -p wordline-check --test goldens",
+         why, and record anew: WORDLINE_GOLDENS=record cargo test -p wordline-check --test check goldens::",
         moved.len(),
         runs.len(),
         moved.join("\n")

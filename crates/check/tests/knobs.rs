@@ -1,7 +1,7 @@
 //! No knob is parsed and does nothing: every configuration value, changed, moves some result of
 //! some run, or is refused, or stands in a list with the reason.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use wordline_check::Case;
 use wordline_check::scenarios::{programs, scenarios, servers};
@@ -160,28 +160,63 @@ fn variants(kind: PathKind, value: &str) -> Vec<String> {
     }
 }
 
-/// Whether some other value of a setting moves the result of one run.
-fn moves_in(case: &Case, baseline: &str, path: &str) -> bool {
+/// What moved a result when it was looked for last: a run of a list, and the setting's value in it.
+type Found = (usize, String);
+
+/// What moved each setting last, which spares a search of minutes. Nothing hangs on it: a setting that is not in it, or whose
+/// line moves nothing any more, is looked for.
+/// `WORDLINE_KNOBS=record cargo test -p wordline-check --test check knobs::` writes it.
+const FOUND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/knobs.txt");
+
+/// The lines of one list of runs, by setting.
+fn found_before(list: &str) -> BTreeMap<String, Found> {
+    let text = std::fs::read_to_string(FOUND).unwrap_or_default();
+    let line = |line: &str| {
+        let [of, path, run, value] = line.splitn(4, '\t').collect::<Vec<_>>().try_into().ok()?;
+        (of == list).then_some((path.to_string(), (run.parse().ok()?, value.to_string())))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Writes the lines of one list anew.
+fn record(list: &str, found: &BTreeMap<String, Found>) {
+    static FILE: Mutex<()> = Mutex::new(());
+    let _file = FILE.lock();
+    let text = std::fs::read_to_string(FOUND).unwrap_or_default();
+    let others = text.lines().filter(|line| line.split('\t').next() != Some(list));
+    let new = found.iter().map(|(path, (run, value))| format!("{list}\t{path}\t{run}\t{value}"));
+    let mut lines: Vec<String> = others.map(String::from).chain(new).collect();
+    lines.sort();
+    std::fs::write(FOUND, lines.join("\n") + "\n").unwrap();
+}
+
+/// Whether one value of a setting moves the result of one run.
+fn value_moves(case: &Case, baseline: &str, path: &str, value: &str) -> bool {
     let config = case.config().unwrap();
-    let Some(value) = value_at(&config, path) else { return false };
-    let text = value.to_string();
-    let text = text.trim_matches('"');
-    let kind = paths(&config).into_iter().find(|(p, _)| p == path);
-    let Some((_, kind)) = kind else { return false };
-    variants(kind, text).into_iter().any(|variant| {
-        let other = case.clone().set(&format!("{path}={variant}"));
-        // A refused value is no proof that the setting does something.
-        match other.config() {
-            Ok(changed) if changed != config => {
-                wordline_check::run(&other, &changed).is_ok_and(|o| o.text() != *baseline)
-            }
-            _ => false,
+    if value_at(&config, path).is_none() {
+        return false;
+    }
+    let other = case.clone().set(&format!("{path}={value}"));
+    // A refused value is no proof that the setting does something.
+    match other.config() {
+        Ok(changed) if changed != config => {
+            wordline_check::run(&other, &changed).is_ok_and(|o| o.text() != *baseline)
         }
-    })
+        _ => false,
+    }
+}
+
+/// Another value of a setting that moves the result of one run.
+fn moves_in(case: &Case, baseline: &str, path: &str) -> Option<String> {
+    let config = case.config().unwrap();
+    let text = value_at(&config, path)?.to_string();
+    let (_, kind) = paths(&config).into_iter().find(|(p, _)| p == path)?;
+    let mut variants = variants(kind, text.trim_matches('"')).into_iter();
+    variants.find(|value| value_moves(case, baseline, path, value))
 }
 
 /// Values below `app` are tried on programs, all others on jobs.
-fn check(scenarios: &[Case], of_programs: bool) {
+fn check(list: &str, scenarios: &[Case], of_programs: bool) {
     let baselines: Vec<String> = scenarios
         .iter()
         .map(|case| case.run().unwrap_or_else(|e| panic!("{}: {e}", case.device)).text())
@@ -197,11 +232,13 @@ fn check(scenarios: &[Case], of_programs: bool) {
         let once_more = path.starts_with("stack.nbd.cache.");
         !once_more && EXCUSED.iter().all(|(excused, _)| excused != path)
     });
+    let recording = std::env::var("WORDLINE_KNOBS").is_ok_and(|v| v == "record");
+    let before = if recording { BTreeMap::new() } else { found_before(list) };
     // Neighbours mostly move the same run, so the settings of a part try runs in the order in which they were
     // moved last. The parts are the same on every machine.
     let settings: Vec<String> = settings.into_iter().collect();
     let parts = Mutex::new(settings.chunks(settings.len().div_ceil(8)));
-    let idle = Mutex::new(Vec::new());
+    let (found, idle) = (Mutex::new(BTreeMap::new()), Mutex::new(Vec::new()));
     let take = || parts.lock().unwrap().next();
     std::thread::scope(|s| {
         for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
@@ -209,11 +246,21 @@ fn check(scenarios: &[Case], of_programs: bool) {
                 while let Some(part) = take() {
                     let mut order: Vec<usize> = (0..scenarios.len()).collect();
                     for path in part {
-                        let moved = order
-                            .iter()
-                            .position(|&n| moves_in(&scenarios[n], &baselines[n], path));
+                        let known = before.get(path).filter(|(n, value)| {
+                            *n < scenarios.len()
+                                && value_moves(&scenarios[*n], &baselines[*n], path, value)
+                        });
+                        if known.is_some() {
+                            continue;
+                        }
+                        let moved = order.iter().enumerate().find_map(|(at, &n)| {
+                            Some((at, moves_in(&scenarios[n], &baselines[n], path)?))
+                        });
                         match moved {
-                            Some(at) => order[..=at].rotate_right(1),
+                            Some((at, value)) => {
+                                order[..=at].rotate_right(1);
+                                found.lock().unwrap().insert(path.clone(), (order[0], value));
+                            }
                             None => idle.lock().unwrap().push(path.clone()),
                         }
                     }
@@ -221,6 +268,9 @@ fn check(scenarios: &[Case], of_programs: bool) {
             });
         }
     });
+    if recording {
+        record(list, &found.into_inner().unwrap());
+    }
     let mut idle = idle.into_inner().unwrap();
     idle.sort();
     assert!(idle.is_empty(), "{} settings move no result: {idle:#?}", idle.len());
@@ -228,15 +278,15 @@ fn check(scenarios: &[Case], of_programs: bool) {
 
 #[test]
 fn every_configuration_value_moves_a_result() {
-    check(&scenarios(), false);
+    check("jobs", &scenarios(), false);
 }
 
 #[test]
 fn every_value_of_a_program_moves_a_result() {
-    check(&programs(), true);
+    check("programs", &programs(), true);
 }
 
 #[test]
 fn every_value_of_a_server_moves_a_result() {
-    check(&servers(), true);
+    check("servers", &servers(), true);
 }

@@ -411,6 +411,32 @@ fn fields_of_the_host_are_private_to_their_room() {
     assert!(gone.is_empty(), "nothing of these is open: {gone:?}");
 }
 
+/// Cargo finds test files by itself where `autotests` is not off. Elsewhere one that nobody names would never run.
+#[test]
+fn no_test_file_is_left_out() {
+    for package in metadata()["packages"].as_array().unwrap() {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        let targets = package["targets"].as_array().unwrap().iter();
+        let programs: Vec<&Path> =
+            targets.map(|t| Path::new(t["src_path"].as_str().unwrap())).collect();
+        let Ok(main) = std::fs::read_to_string(manifest.with_file_name("tests/main.rs")) else {
+            continue;
+        };
+        for entry in std::fs::read_dir(manifest.with_file_name("tests")).unwrap() {
+            let path = entry.unwrap().path();
+            let rust = path.extension().is_some_and(|e| e == "rs") || path.join("mod.rs").is_file();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let known = programs.contains(&&*path)
+                || main.lines().any(|line| line == format!("mod {name};"));
+            assert!(
+                !rust || known,
+                "{} is no module of main.rs, and so never runs",
+                path.display()
+            );
+        }
+    }
+}
+
 /// No file has so much in it that it has several subjects. Longer ones were divided.
 #[test]
 fn files_are_of_one_subject() {

@@ -1,8 +1,8 @@
 //! The FTL against what a drive must be: an array of the newest versions.
 
-mod common;
+use crate::common;
 
-use common::{Drive, Faults, Kind, Reading, ctx};
+use crate::common::{Drive, Faults, Kind, Reading, ctx};
 use std::collections::BTreeMap;
 use wordline_base::{BadValue, Ctx, Lpn, Rng};
 use wordline_firmware::Firmware;

@@ -1,8 +1,6 @@
 //! A map that memory holds a part of, against an obvious list of pages in the order of their use and closed forms.
 
-mod common;
-
-use common::{Drive, Times, ctx, geometry};
+use crate::common::{Drive, Times, ctx, geometry};
 use wordline_base::{Ctx, Lpn, Rng, SectorSize, Span};
 use wordline_firmware::{Firmware, FirmwareConfig};
 use wordline_nand::Geometry;

@@ -1,8 +1,6 @@
 //! A drive whose blocks are good never refuses a write.
 
-mod common;
-
-use common::{Drive, ctx, geometry, with_slc};
+use crate::common::{Drive, ctx, geometry, with_slc};
 use wordline_base::{Ctx, Lpn, Rng};
 use wordline_firmware::{Firmware, FirmwareConfig};
 use wordline_nand::Geometry;

@@ -1,8 +1,6 @@
 //! Saving and loading.
 
-mod common;
-
-use common::{Drive, Kind};
+use crate::common::{Drive, Kind};
 use wordline_base::{Ctx, Lpn, Rng, Stamps};
 use wordline_firmware::{Firmware, FirmwareConfig};
 use wordline_nand::Ppa;

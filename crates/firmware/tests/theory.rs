@@ -1,9 +1,7 @@
 //! Write amplification under uniform random writes against the closed form of greedy collection
 //! (docs/design/ftl.md), and what the settings of placement and collection do.
 
-mod common;
-
-use common::{Drive, Times, ctx, geometry, greedy, with_slc};
+use crate::common::{Drive, Times, ctx, geometry, greedy, with_slc};
 use wordline_base::{Ctx, Lpn, Rng, Span, Time};
 use wordline_firmware::{Allocation, Firmware, FirmwareConfig, Victim};
 use wordline_nand::Geometry;

@@ -1,8 +1,6 @@
 //! Ageing: random overwrites without time until the state is steady.
 
-mod common;
-
-use common::geometry;
+use crate::common::geometry;
 use wordline_base::{Rng, Stamps};
 use wordline_fssd::{Fssd, FssdConfig};
 use wordline_nand::Geometry;

@@ -1,8 +1,6 @@
 //! The FTL against what a drive must be: an array of the newest versions.
 
-mod common;
-
-use common::{Drive, Faults, Kind, Reading, ctx, geometry};
+use crate::common::{Drive, Faults, Kind, Reading, ctx, geometry};
 use std::collections::BTreeMap;
 use wordline_base::{Lpn, Rng};
 use wordline_fssd::{Fssd, FssdConfig};

@@ -1,8 +1,6 @@
 //! A map that would pass the host's memory limit, a collector that is held, and one that takes orders.
 
-mod common;
-
-use common::{Drive, Kind, ORDERED, Reading, ctx, geometry};
+use crate::common::{Drive, Kind, ORDERED, Reading, ctx, geometry};
 use std::collections::BTreeMap;
 use wordline_base::{Ctx, Lpn, Rng};
 use wordline_fssd::{Fssd, FssdConfig, Side};

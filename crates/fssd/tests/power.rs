@@ -1,8 +1,6 @@
 //! Power cuts at any event: what is recovered is what was promised, or newer.
 
-mod common;
-
-use common::{Drive, Faults, Kind, ctx, geometry};
+use crate::common::{Drive, Faults, Kind, ctx, geometry};
 use std::collections::BTreeMap;
 use wordline_base::{Lpn, Rng};
 use wordline_fssd::{Fssd, FssdConfig, Holds, LOST};

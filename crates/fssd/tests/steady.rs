@@ -1,8 +1,6 @@
 //! The steady state that ageing makes without time is the one in which a drive in time stays, be it busy or not.
 
-mod common;
-
-use common::{Drive, Kind, ctx, geometry};
+use crate::common::{Drive, Kind, ctx, geometry};
 use wordline_base::{Lpn, Rng};
 use wordline_fssd::FssdConfig;
 use wordline_translation::{Source, Translation, WindowLimits, steady_by_overwriting};

@@ -1,8 +1,6 @@
 //! Media written in place, against what a drive must be: a map from sectors to their newest version.
 
-mod common;
-
-use common::{ctx, geometry};
+use crate::common::{ctx, geometry};
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{Ctx, IdVec, Lpn, Rng};
 use wordline_ftl::{

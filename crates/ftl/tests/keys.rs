@@ -1,7 +1,6 @@
 //! Every key of the configuration changes what the FTL does.
 
-mod common;
-use common::*;
+use crate::common::*;
 use wordline_base::{Lpn, Seed, Span, Stamps};
 use wordline_ftl::{Ftl, FtlConfig, Placement, Source, VictimPolicy};
 

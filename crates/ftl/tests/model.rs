@@ -1,10 +1,9 @@
 //! The FTL beside a plain model: random geometries, configurations, commands, orders of completion,
 //! bad blocks, failures, and power losses.
 
-mod common;
-use common::case::{Case, Step};
-use common::world::*;
-use common::*;
+use crate::common::case::{Case, Step};
+use crate::common::world::*;
+use crate::common::*;
 use wordline_base::{Lpn, Seed};
 use wordline_ftl::{Ftl, FtlConfig, Place, Placement, RecoverError, Source};
 

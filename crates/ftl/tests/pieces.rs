@@ -1,8 +1,7 @@
 //! Drives whose blocks are in more lines than borders can leave there: what metadata mended from the
 //! spare areas says of a line's LUNs is only those that hold something.
 
-mod common;
-use common::*;
+use crate::common::*;
 use wordline_base::{BitMap, IdVec, Lpn, Seed};
 use wordline_ftl::{
     Ftl, FtlConfig, LineMedia, Media, Placement, SmetaRecord, Source, Stream, Written,

@@ -1,10 +1,9 @@
 //! RAIL beside the plain model: reads that never wait, parity that holds, and nothing lost.
 
-mod common;
-use common::case::{Case, Claim, Step};
-use common::shrink::{quietly, shrink};
-use common::world::*;
-use common::*;
+use crate::common::case::{Case, Claim, Step};
+use crate::common::shrink::{quietly, shrink};
+use crate::common::world::*;
+use crate::common::*;
 use wordline_base::{Lpn, Rng, Seed};
 use wordline_ftl::{Ftl, FtlConfig, GcBuffer, PartitionRule, Placement, Throttle};
 use wordline_nand::Geometry;

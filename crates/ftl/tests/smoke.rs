@@ -1,5 +1,4 @@
-mod common;
-use common::*;
+use crate::common::*;
 use wordline_base::{Lpn, Seed};
 use wordline_ftl::{Ftl, FtlConfig, Placement, Source};
 

@@ -1,7 +1,7 @@
 //! Saving, loading, ageing and configuration.
 
-mod common;
-use common::*;
+use crate::common;
+use crate::common::*;
 use wordline_base::{Lpn, Seed, Span, Stamps};
 use wordline_ftl::{
     Action, Ftl, FtlConfig, LineState, Placement, Source, VictimPolicy, WindowLimits,

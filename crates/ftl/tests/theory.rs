@@ -16,8 +16,7 @@
 //! sum_{j=k+1}^{b} 1/j + p/k = alpha (b - k + p) / b gives k and p; WA = b / (b - k + p). For b to
 //! infinity that is the FIFO form, so both are near each other for lines of a thousand sectors.
 
-mod common;
-use common::*;
+use crate::common::*;
 use wordline_base::{Lpn, Seed, Stamps};
 use wordline_ftl::{
     Ftl, FtlConfig, Placement, Source, VictimPolicy, WindowLimits, steady_by_overwriting,

@@ -1,9 +1,9 @@
 //! Who has a channel next (`nand.channel_order`): a few LUNs on one channel against an obvious list of
 //! events, and sums that must come out in any order.
 
-mod common;
+use crate::common;
 
-use common::{Arrival, PAGES, run};
+use crate::common::{Arrival, PAGES, run};
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{Ctx, Ddir, IdVec, Rng, Span, Time};
 use wordline_nand::{ChannelOrder, Class, NandConfig, OpKind, PerPage, Suspend};

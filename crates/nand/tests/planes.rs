@@ -1,9 +1,9 @@
 //! Planes that read on their own: against a LUN whose rules are applied one by one, and against sums that must
 //! come out whatever happens.
 
-mod common;
+use crate::common;
 
-use common::{Arrival, PAGES, run};
+use crate::common::{Arrival, PAGES, run};
 use std::collections::BTreeSet;
 use wordline_base::{IdVec, Rng, Span, Time};
 use wordline_nand::{

@@ -1,9 +1,9 @@
 //! Reads for users go first: against a LUN that is looked at every nanosecond, and against sums that
 //! must come out whatever happens.
 
-mod common;
+use crate::common;
 
-use common::{Arrival, PAGES, run};
+use crate::common::{Arrival, PAGES, run};
 use wordline_base::{Ctx, Ddir, IdVec, Rng, Span, Time};
 use wordline_nand::{
     ChannelOrder, Class, LineId, LunId, NandConfig, OpKind, PerClass, Record, Suspend,

@@ -6,9 +6,7 @@
     reason = "tests run fio and its tools, and read the files they write"
 )]
 
-mod common;
-
-use common::{histogram, result, thread};
+use crate::common::{histogram, result, thread};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,6 @@
 //! Any result can be written, in every format, and reads back.
 
-mod common;
-
-use common::{Random, result, thread};
+use crate::common::{Random, result, thread};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use wordline_base::{Ddir, Layer, Lives, Time, Why};

@@ -1,8 +1,6 @@
 //! `--columns`: what it takes, what it makes of a table, and what it says of mistakes.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use wordline_base::Ddir::{Read as R, Sync, Trim, Write as W};
 use wordline_trace::*;
 

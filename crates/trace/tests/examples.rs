@@ -2,10 +2,8 @@
 // Tests may read files; the crate itself may not.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod common;
-
-use common::made::made;
-use common::*;
+use crate::common::made::made;
+use crate::common::*;
 use std::path::PathBuf;
 use wordline_trace::*;
 

@@ -1,8 +1,6 @@
 //! Every format against what its sample says, and every error against its place.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::io::{Cursor, Read};
 use wordline_base::Ddir::{DataSync, Read as R, Sync, Trim, Write as W};
 use wordline_base::Time;

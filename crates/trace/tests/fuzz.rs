@@ -1,9 +1,7 @@
 //! Mutated traces: whatever the bytes, a reader gives requests that keep its promises or an error,
 //! and never panics. A failure prints the seed; `run` with that seed repeats it.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wordline_base::{Rng, Time};
 use wordline_trace::*;

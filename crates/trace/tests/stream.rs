@@ -2,9 +2,7 @@
 // Tests may read the shared trace and a clock; the crate itself may not.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::time::Instant;
 use wordline_base::Ddir;
 use wordline_trace::*;

@@ -1,6 +1,6 @@
 //! Drives that are aged by the writes of a trace.
 
-use crate::place::{Done, Place, float, int};
+use super::place::{Done, Place, float, int};
 use serde_json::Value;
 
 const COLUMNS: &str = "--columns time=1:us,op=2,offset=3:byte,size=4:byte --output-format=json";

@@ -1,6 +1,6 @@
 //! I/O that is not whole logical blocks of the drive.
 
-use crate::place::{Place, float, int};
+use super::place::{Place, float, int};
 
 /// Of 512-byte sectors: a read, a write and a trim, the second and third not of 4 KiB.
 const ODD: &str = "1000 0 80 8 1\n2000 0 83 3 0\n3000 0 4096 8 0\n";

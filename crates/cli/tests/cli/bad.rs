@@ -1,6 +1,6 @@
 //! Bad input: a place, a remedy, the right exit status, and nothing left behind.
 
-use crate::place::{Place, float, int};
+use super::place::{Place, float, int};
 use crate::skip::skip;
 use std::process::Stdio;
 

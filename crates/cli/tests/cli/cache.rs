@@ -1,6 +1,6 @@
 //! Aged drives that are kept for later runs.
 
-use crate::place::{Done, Place};
+use super::place::{Done, Place};
 use std::fs;
 use std::path::PathBuf;
 

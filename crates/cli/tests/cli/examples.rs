@@ -1,6 +1,6 @@
 //! What is in `examples/` runs, and is said there and in README.md.
 
-use crate::place::{Place, int};
+use super::place::{Place, int};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 //! Jobs end to end: when they start and end, how much they do, and how fast.
 
-use crate::place::{Place, float, has, int};
+use super::place::{Place, float, has, int};
 use serde_json::Value;
 
 const SMALL: &str = "--device z-ssd-small";

@@ -1,6 +1,6 @@
 //! The Debian package, unpacked in a folder of its own: what is installed works from anywhere.
 
-use crate::place::{Done, Place, int};
+use super::place::{Done, Place, int};
 use crate::skip::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;

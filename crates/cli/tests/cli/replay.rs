@@ -1,6 +1,6 @@
 //! Traces of every format, and how they are replayed.
 
-use crate::place::{Place, float, int};
+use super::place::{Place, float, int};
 use serde_json::Value;
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Pages of results, and results that no page can be made of.
 
-use crate::place::Place;
+use super::place::Place;
 
 const JOB: &str = "run --name=a --rw=randrw --number_ios=400 --device z-ssd-small";
 

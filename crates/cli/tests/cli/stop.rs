@@ -1,6 +1,6 @@
 //! Ctrl-C and worse.
 
-use crate::place::{Place, Started, wait_until};
+use super::place::{Place, Started, wait_until};
 use rustix::process::Signal;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;

@@ -1,6 +1,6 @@
 //! Studies: tables, resumption, errors.
 
-use crate::place::{Place, int, wait_until};
+use super::place::{Place, int, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Two drives to prepare, three rates each.

@@ -1,7 +1,7 @@
 //! Results can be taken at their word: the default does not mislead, and what may mislead stands above
 //! the numbers.
 
-use crate::place::{Place, float, int};
+use super::place::{Place, float, int};
 use serde_json::Value;
 
 const READS: &str = "--name=a --rw=randread --bs=4k --iodepth=8 --number_ios=2000";

@@ -1,6 +1,6 @@
 //! What a user does.
 
-use crate::place::{Place, float, int};
+use super::place::{Place, float, int};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Workload attributes of real processes.
 
-use crate::mounted::Folder;
-use crate::place::{HANGS, Place, ended, program, skip, wait_until, wordline};
+use super::mounted::Folder;
+use super::place::{HANGS, Place, ended, program, skip, wait_until, wordline};
 use std::path::Path;
 use std::process::{Command, Stdio};
 

@@ -1,6 +1,6 @@
 //! Input that cannot be used: what is said, exit status 2, nothing damaged.
 
-use crate::place::{Place, image_ios, wordline};
+use super::place::{Place, image_ios, wordline};
 use wordline_nbd::cmd;
 
 fn refused(place: &Place, more: &[&str]) -> String {
@@ -122,7 +122,7 @@ fn a_forbidden_io_uring_is_told_and_not_replaced() {
     {
         let (status, said) = under(errno, &["--image-io", "uring"]);
         if said.contains("seccomp: ") {
-            return crate::place::skip(&said);
+            return super::place::skip(&said);
         }
         assert_eq!(status, Some(2), "{said}");
         assert!(said.contains(why) && said.contains("--image-io pwrite needs nothing"), "{said}");

@@ -1,6 +1,6 @@
 //! Both classes of I/O at once, on the same sectors.
 
-use crate::place::Place;
+use super::place::Place;
 use wordline_base::Rng;
 use wordline_nbd::cmd;
 

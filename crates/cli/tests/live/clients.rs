@@ -1,6 +1,6 @@
 //! Clients that others wrote, where this machine has them: libnbd, qemu, fio.
 
-use crate::place::{Place, program, run, skip, wait_until};
+use super::place::{Place, program, run, skip, wait_until};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command};
 

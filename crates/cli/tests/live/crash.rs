@@ -6,7 +6,7 @@
 //! by damaging what no sync has covered. Bits of data that were synced are flipped: those sectors may fail
 //! until they are written again, and no others.
 
-use crate::place::{HANGS, Place, image_ios};
+use super::place::{HANGS, Place, image_ios};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -482,7 +482,7 @@ fn crash_by(args: &str, kills: u32, between: Between, block: usize, seed: u64) {
     model.verify(&mut place.client(""), kills).unwrap();
     let (status, said) = server.stop();
     assert_eq!(status, Some(0), "{said}");
-    let checked = crate::place::wordline()
+    let checked = super::place::wordline()
         .args(["image", "check", place.image().to_str().unwrap()])
         .output()
         .unwrap();

@@ -1,7 +1,7 @@
 //! The image's disk is full, or refuses: nothing flushed is lost, reads go on, and so does the drive
 //! when it can.
 
-use crate::place::{Mounted, Place, image_ios, mount, skip, wait_until, wordline};
+use super::place::{Mounted, Place, image_ios, mount, skip, wait_until, wordline};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -95,7 +95,7 @@ fn who_waits_for_room_is_answered_when_there_will_be_none() {
     image_ios().into_iter().for_each(is_answered);
 }
 fn is_answered(way: &str) {
-    let Some(disk) = crate::readonly::Disk::new("mkfs.ext4") else { return };
+    let Some(disk) = super::readonly::Disk::new("mkfs.ext4") else { return };
     let place = Place::new(&format!("--size 48M --device cnex-small --time-scale 0 {way}"));
     let place = place.with_image(disk.above.on.join("drive.img"));
     let server = place.start();
@@ -121,7 +121,7 @@ fn is_answered(way: &str) {
             std::thread::sleep(std::time::Duration::from_millis(500));
             stands || writes.is_finished()
         });
-        disk.take_away(crate::readonly::SHUTDOWNS[0]);
+        disk.take_away(super::readonly::SHUTDOWNS[0]);
         drop(frozen);
         assert_eq!(writes.join().unwrap(), errno::EIO, "{way}");
     });

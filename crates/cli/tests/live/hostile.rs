@@ -1,6 +1,6 @@
 //! Clients that are slow, broken or worse, and what the server tells of itself meanwhile.
 
-use crate::place::{HANGS, Place, Running, connect, run, skip, start_on_port, wait_until};
+use super::place::{HANGS, Place, Running, connect, run, skip, start_on_port, wait_until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
 //! The drive as a file in a folder, where this machine lets us mount.
 
-use crate::place::{Place, Running, skip, wordline};
+use super::place::{Place, Running, skip, wordline};
 use rustix::process::Signal;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

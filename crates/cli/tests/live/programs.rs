@@ -4,8 +4,8 @@
 //!
 //! Everything here needs root, FUSE and loop devices; what is missing is skipped, loudly.
 
-use crate::mounted::Folder;
-use crate::place::{HANGS, Place, Running, program, skip, wait_until};
+use super::mounted::Folder;
+use super::place::{HANGS, Place, Running, program, skip, wait_until};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

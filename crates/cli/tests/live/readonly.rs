@@ -5,8 +5,8 @@
 //! file system finds itself damaged. None comes back before it was unmounted, and no server lives so long.
 //! What only the page cache had is gone then. So what is read of a broken one promises nothing.
 
-use crate::crash::{Model, Watch};
-use crate::place::{Mounted, Place, mount, program, skip, wait_until};
+use super::crash::{Model, Watch};
+use super::place::{Mounted, Place, mount, program, skip, wait_until};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use wordline_base::Rng;
@@ -82,7 +82,7 @@ fn storm(mkfs: &str, breaks: &[Break], args: &str, block: usize, seed: u64) {
     let mut rng = Rng::from_seed(seed);
     let mut model = Model::new(SIZE, block, seed);
     let (mut requests, mut promises) = (0, 0);
-    let rounds = crate::crash::kills(8);
+    let rounds = super::crash::kills(8);
     for round in 0..rounds {
         let by = breaks[rng.below(breaks.len() as u64) as usize];
         let what = format!("{args} on {mkfs}, seed {seed}, round {round}, {by:?}");
@@ -146,7 +146,7 @@ fn seed() -> u64 {
 
 #[test]
 fn a_drive_whose_file_system_becomes_read_only_keeps_its_promises() {
-    for (i, way) in crate::place::image_ios().into_iter().enumerate() {
+    for (i, way) in super::place::image_ios().into_iter().enumerate() {
         for (ftl, block) in [("pblk", 4096), ("rail", 512)] {
             let args = format!("--device cnex-small --ftl {ftl} --set device.lba={block} {way}");
             storm("mkfs.ext4", &[ABORT], &args, block, seed() + i as u64);
@@ -155,7 +155,7 @@ fn a_drive_whose_file_system_becomes_read_only_keeps_its_promises() {
 }
 #[test]
 fn a_drive_whose_file_system_shuts_down_keeps_its_promises() {
-    for (i, way) in crate::place::image_ios().into_iter().enumerate() {
+    for (i, way) in super::place::image_ios().into_iter().enumerate() {
         for (mkfs, ftl, block) in [("mkfs.ext4", "pblk", 512), ("mkfs.xfs", "rail", 4096)] {
             let args = format!("--device cnex-small --ftl {ftl} --set device.lba={block} {way}");
             storm(mkfs, &SHUTDOWNS, &args, block, seed() + i as u64);

@@ -1,6 +1,6 @@
 //! What programs ask of a server, recorded and replayed.
 
-use crate::place::{Place, connect, ended, run, wordline};
+use super::place::{Place, connect, ended, run, wordline};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use wordline_nbd::{Client, cmd};

@@ -1,7 +1,7 @@
 //! Images that something else than a crash has damaged: what is known is served, what is not is listed, and
 //! nothing old is taken for new.
 
-use crate::place::{Mounted, Place, skip, wordline};
+use super::place::{Mounted, Place, skip, wordline};
 use std::os::unix::fs::FileExt;
 use wordline_base::Rng;
 use wordline_live::image::{Found, Image, UnitKind};

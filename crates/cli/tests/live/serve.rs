@@ -1,6 +1,6 @@
 //! What a client sees of a drive.
 
-use crate::place::{Place, connect, image_ios, wait_until, wordline};
+use super::place::{Place, connect, image_ios, wait_until, wordline};
 use wordline_nbd::{Client, ClientError, cmd, errno, flag};
 
 const SMALL: &str = "--size 48M --device cnex-small --time-scale 0";
@@ -206,7 +206,7 @@ fn an_exported_drive_runs_in_virtual_time() {
     server.stop();
     let file = |name: &str| place.dir.path().join(name).display().to_string();
     let run = |args: &[&str]| {
-        let out = crate::place::wordline().args(args).output().unwrap();
+        let out = super::place::wordline().args(args).output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(out.status.success(), "{args:?}: {said}");
         String::from_utf8(out.stdout).unwrap()
@@ -215,7 +215,7 @@ fn an_exported_drive_runs_in_virtual_time() {
     // The image is the only copy of what clients wrote.
     for (state, profile) in [(&image, &profile), (&state, &image), (&state, &state)] {
         let args = ["image", "export", &image, "--state", state, "--profile", profile];
-        let out = crate::place::wordline().args(args).output().unwrap();
+        let out = super::place::wordline().args(args).output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(2), "{said}");
         let why = ["is the same file as", "is a file that is read as well"];
@@ -250,7 +250,7 @@ fn no_more_lines_are_free_than_there_are() {
         let place = Place::new(&format!("{SMALL} --ftl {ftl}"));
         place.start().stop();
         let image = place.image();
-        let out = crate::place::wordline().args(["image", "check"]).arg(image).output().unwrap();
+        let out = super::place::wordline().args(["image", "check"]).arg(image).output().unwrap();
         let text = String::from_utf8(out.stdout).unwrap();
         let line = text.lines().find(|l| l.contains("lines free")).expect("it is told");
         let numbers: Vec<u32> = line.split_whitespace().filter_map(|w| w.parse().ok()).collect();

@@ -1,6 +1,6 @@
 //! A recorded session, replayed: the same state, whatever happened in it.
 
-use crate::place::{Place, program, wait_until, wordline};
+use super::place::{Place, program, wait_until, wordline};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Drives at the end of their life: what they hold can be read after any number of starts.
 
-use crate::place::{Place, wordline};
+use super::place::{Place, wordline};
 use std::collections::HashSet;
 use wordline_base::Rng;
 use wordline_live::image::{BlockRecord, Found, Image, UnitRecord};

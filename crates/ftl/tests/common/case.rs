@@ -204,7 +204,7 @@ impl Case {
         let last = small.failure().expect("it fails");
         panic!(
             "{why}\n{} steps, {} of them needed: {last}\nto run it again:\n\
-             WORDLINE_CASE='{small}' cargo test -p wordline-ftl --test rail the_case_given",
+             WORDLINE_CASE='{small}' cargo test -p wordline-ftl --test ftl the_case_given",
             self.steps.len(),
             small.steps.len(),
         );

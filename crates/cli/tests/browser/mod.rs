@@ -1,9 +1,6 @@
 //! Pages in a real browser: Debian's chromium, driven by Playwright (`make setup-test` installs both).
 
-#[path = "../common/skip.rs"]
-mod skip;
-
-use skip::skip;
+use crate::skip::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

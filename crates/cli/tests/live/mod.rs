@@ -14,7 +14,5 @@ mod readonly;
 mod record;
 mod salvage;
 mod serve;
-#[path = "../common/skip.rs"]
-mod skip;
 mod tape;
 mod worn;

@@ -1,11 +1,9 @@
 //! Write amplification where some sectors are written more often than others: beside a small model, and beside the closed
 //! form of pools that have their spare each (docs/design/firmware.md).
 
-#[path = "../common/mod.rs"]
-mod common;
 mod model;
 
-use common::{geometry, greedy};
+use crate::common::{geometry, greedy};
 use model::{Apart, Model};
 use wordline_base::{Rng, Stamps};
 use wordline_firmware::{Firmware, FirmwareConfig, Victim};

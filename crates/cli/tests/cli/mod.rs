@@ -10,8 +10,6 @@ mod package;
 mod place;
 mod replay;
 mod report;
-#[path = "../common/skip.rs"]
-mod skip;
 mod stop;
 mod study;
 mod trust;

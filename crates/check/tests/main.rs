@@ -1,0 +1,32 @@
+//! The tests of this crate are one program: it is linked once, and its tests share all cores.
+
+mod ageing;
+mod apps;
+mod array;
+mod bridge;
+mod classes;
+mod determinism;
+mod files;
+mod flashshare;
+mod forms;
+mod fssd;
+mod fsync;
+mod goldens;
+mod identities;
+mod knobs;
+mod labels;
+mod options;
+mod polling;
+mod power;
+mod rail;
+mod rates;
+mod room;
+mod saved;
+mod sectors;
+mod serialised;
+mod sync;
+mod tidy;
+mod told;
+mod topology;
+mod ull;
+mod verify;

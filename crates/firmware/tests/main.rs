@@ -1,0 +1,9 @@
+//! The tests of this crate are one program: it is linked once, and its tests share all cores.
+
+mod common;
+mod ftl;
+mod hotcold;
+mod map;
+mod room;
+mod state;
+mod theory;

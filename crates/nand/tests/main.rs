@@ -1,0 +1,6 @@
+//! The tests of this crate are one program: it is linked once, and its tests share all cores.
+
+mod channel;
+mod common;
+mod planes;
+mod suspend;
