@@ -123,7 +123,7 @@ impl Fssd {
         (made / i128::from(used)) as i64
     }
     /// Users can open no segment, and have none that is open.
-    fn users_are_out(&self) -> bool {
+    pub(crate) fn users_are_out(&self) -> bool {
         let open = self.points[USER].segments.iter().flatten().next().is_some();
         !open && self.space.free_segments() <= self.plan.reserve
     }
@@ -182,7 +182,8 @@ impl Fssd {
         }
         progress | self.read_units()
     }
-    /// Fewer victims are being emptied than may be.
+    /// Fewer victims are being emptied than may be. Where that takes no time it is one: several that are begun for what
+    /// the first makes would leave a drive whose collector is ahead of users by all of them.
     fn may_be_one_more(&self) -> bool {
         self.gc.victims.len() < self.plan.victims as usize
     }
