@@ -22,6 +22,8 @@ pub(crate) struct Gc {
     pub debt: i64,
     /// No victim is begun unless users wait for space.
     pub held: bool,
+    /// Operations take no time, as in ageing.
+    pub at_once: bool,
     /// Sectors in use, and all, of the victims as they were begun; while there are none, of the last.
     pub share: (u32, u32),
     /// Orders of a collector on the host.
@@ -185,7 +187,8 @@ impl Fssd {
     /// Fewer victims are being emptied than may be. Where that takes no time it is one: several that are begun for what
     /// the first makes would leave a drive whose collector is ahead of users by all of them.
     fn may_be_one_more(&self) -> bool {
-        self.gc.victims.len() < self.plan.victims as usize
+        let most = if self.gc.at_once { 1 } else { self.plan.victims as usize };
+        self.gc.victims.len() < most
     }
     /// Space is to be made, by itself.
     fn is_due(&self) -> bool {

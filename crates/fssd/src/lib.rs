@@ -239,6 +239,16 @@ impl Fssd {
         if stamps.is_on() {
             self.adopt_stamps(stamps);
         }
+        self.gc.at_once = true;
+        let done = self.write_at_once(stamps, runs);
+        self.gc.at_once = false;
+        done
+    }
+    fn write_at_once(
+        &mut self,
+        stamps: &mut Stamps,
+        runs: impl IntoIterator<Item = (u32, u32)>,
+    ) -> Result<(), AgeError> {
         for (lpn, sectors) in runs {
             if u64::from(lpn) + u64::from(sectors) > self.plan.sectors {
                 let sector = lpn.max(self.plan.sectors as u32);
