@@ -248,6 +248,39 @@ fn a_collector_on_the_host_leaves_littles_law() {
     }
 }
 
+/// Counts are asked for where one more victim can begin, also of members of an array that are held while others collect.
+#[test]
+fn a_collector_on_the_host_asks_for_no_counts_in_vain() {
+    let job =
+        "[a]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=32\nnumber_ios=20000\nnorandommap\n";
+    for drives in [1, 3] {
+        let case = Case::new("fssd-small", job).age(Age::Steady).set("ftl.on_host=gc");
+        let case = [SHORT, "nand.channels=4", "nand.luns_per_channel=4", "nand.blocks=128"]
+            .into_iter()
+            .fold(case, Case::set)
+            .set("ftl.fssd.append_points=4")
+            .set("ftl.fssd.gc_units=16");
+        let case = match drives {
+            1 => case,
+            n => case.array(Level::Raid0, n).set("stack.md.gc=token"),
+        };
+        let o = case.run().unwrap();
+        let [orders, victims] =
+            ["orders", "ordered_victims"].map(|name| counter(&o, &format!("collector.{name}")));
+        // 20 bytes an answer, and 4 of each of 512 segments where it has counts.
+        let counts = (link(&o, "collector") - 20 * orders) / (4 * 512);
+        println!(
+            "{drives} drives: {counts} of {orders} answers had counts, {victims} victims ended"
+        );
+        // Before the first each drive is asked, and a few victims of each are under way at the end.
+        let under_way = 5 * u64::from(drives);
+        assert!(
+            victims > 50 && counts <= victims + under_way,
+            "{counts} counts, {victims} victims"
+        );
+    }
+}
+
 /// A scheduler on the host: its table is in host memory, looking it up costs the caller, nothing more crosses the
 /// link, and no request waits longer than `hold`.
 #[test]

@@ -490,7 +490,7 @@ impl Fssd {
             GcOrder::Counts { .. } => {
                 let all = self.space.segments.count();
                 let of = |s| self.in_use(s).filter(|&valid| self.gains(s, valid));
-                match self.may_begin() && self.takes_one_more() {
+                match self.can_begin_one_more() {
                     true => (0..all).map(of).collect(),
                     false => vec![None; all as usize],
                 }
@@ -500,11 +500,17 @@ impl Fssd {
         let victim = self.gc.victims.first().map(|v| v.segment);
         let used = if victims > 0 { self.gc.share.0 } else { 0 };
         let free = self.parts_free() as u32;
+        let more = self.can_begin_one_more() && self.choose().is_some();
         if let Some(orders) = &mut self.gc.orders {
-            orders.report = Some(GcReport { free, taken, victim, victims, used, ended, counts });
+            let report = GcReport { free, taken, victim, victims, used, ended, more, counts };
+            orders.report = Some(report);
             (orders.open, orders.taken, orders.ended) = (None, 0, 0);
         }
         self.actions.push_back(Action::Complete { tag, ok: true });
+    }
+    /// Nobody holds it, and an order may begin a victim.
+    fn can_begin_one_more(&self) -> bool {
+        self.may_begin() && self.takes_one_more()
     }
     /// An order may begin a victim. The first it always may: nothing else makes space.
     fn takes_one_more(&self) -> bool {
