@@ -133,11 +133,15 @@ fn random_reads_of_a_bridge_are_between_the_rates_that_are_derived() {
         let (mut best, mut peak): (f64, f64) = (0.0, 0.0);
         for depth in [1, 8, 32, 128] {
             let job = reads(depth, 30_000);
-            let case = Case { seed, ..Case::new("bssd-small", &job).stack("none").age(Age::Filled) };
+            let case =
+                Case { seed, ..Case::new("bssd-small", &job).stack("none").age(Age::Filled) };
             let (rate, derived) = run(sets.iter().fold(case, |case, set| case.set(set)), 30_000);
             let at = derived.random_read_at.iter().find(|at| at.depth == depth).unwrap();
             println!("{sets:?} at {depth}: {rate:.0} of {at:?}");
-            assert!((0.97 * at.least..1.03 * at.most).contains(&rate), "{sets:?}: {rate:.0} of {at:?}");
+            assert!(
+                (0.97 * at.least..1.03 * at.most).contains(&rate),
+                "{sets:?}: {rate:.0} of {at:?}"
+            );
             (best, peak) = (best.max(rate), derived.random_read.iops());
         }
         println!("{sets:?}: {best:.0} of {peak:.0} IOPS");

@@ -390,6 +390,14 @@ pub fn explain(config: &Config) -> String {
         out.throttled(peak, other, &config.ftl);
     }
     if !g.in_place {
+        let units = (config.ftl.max_request_sectors / g.sectors_per_unit).min(g.luns);
+        let is_pblk = config.ftl.firmware.is_none() && config.ftl.fssd.is_none();
+        if is_pblk && units > 1 {
+            let text = format!(
+                "bounds: a request of {units} units (ftl.max_request_sectors) holds LUNs that are free until its last one is"
+            );
+            out.row("", text);
+        }
         out.amplification(config, &d);
         if d.map_misses > 0.0 {
             let text = "bounds: what is moved waits for pages of the map while LUNs are idle";

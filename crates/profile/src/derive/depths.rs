@@ -295,9 +295,7 @@ impl Bridged {
                     own
                 })
                 .collect();
-            ways = (0..ways.len())
-                .map(|m| (0..=m).map(|k| own[k] * ways[m - k]).sum())
-                .collect();
+            ways = (0..ways.len()).map(|m| (0..=m).map(|k| own[k] * ways[m - k]).sum()).collect();
         }
         // Of a read that comes each drive has the same chance.
         let each = drives.len() as f64 * unit;
@@ -321,12 +319,15 @@ impl Bridged {
         let [mut rest, mut alone] = [Outside::default(); 2];
         (1..=deepest)
             .map(|n| {
-                let stay: f64 =
-                    (1..).zip(&there).map(|(m, share)| f64::from(m) * share / together[m as usize]).sum();
+                let stay: f64 = (1..)
+                    .zip(&there)
+                    .map(|(m, share)| f64::from(m) * share / together[m as usize])
+                    .sum();
                 let rate = self.go_on(&mut rest, n, stay);
                 // What is left of 1 by all others would be lost in their last digits.
                 let none = there[0] * rate / self.go_on(&mut alone, n, 0.0);
-                let some = there.iter().zip(&together[1..]).map(|(share, ends)| rate * share / ends);
+                let some =
+                    there.iter().zip(&together[1..]).map(|(share, ends)| rate * share / ends);
                 there = std::iter::once(none).chain(some).collect();
                 let all: f64 = there.iter().sum();
                 there.iter_mut().for_each(|share| *share /= all);
@@ -353,7 +354,8 @@ pub(super) fn reads_behind(
 ) -> ReadRates {
     let deepest = tags.min(config.device.queues.in_flight).min(DEEPEST_BRIDGE);
     if let Some(inside) = drives_behind(config) {
-        let (bridged, drives) = bridged(config, &inside, &derived.random_read, &derived.read_latency);
+        let (bridged, drives) =
+            bridged(config, &inside, &derived.random_read, &derived.read_latency);
         return bridged.read_rates(deepest, &drives);
     }
     let g = &derived.geometry;
