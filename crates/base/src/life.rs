@@ -143,8 +143,10 @@ pub enum Why {
     ProgramLimit,
     /// The power that programs and erasures may draw.
     PowerLimit,
-    /// Write buffer or rate limiter.
+    /// The write buffer has no room.
     WriteBuffer,
+    /// The collector has to make space first, or has its share of the write buffer for it.
+    Collector,
     /// The lock of an FTL's map.
     MapLock,
     /// The one lock of a scheduler.
@@ -249,6 +251,7 @@ impl Why {
             Why::ProgramLimit => "program limit",
             Why::PowerLimit => "power limit",
             Why::WriteBuffer => "write buffer",
+            Why::Collector => "waiting for the collector",
             Why::MapLock => "lock of the map",
             Why::SchedulerLock => "lock of the scheduler",
             Why::WriteBack => "write-back",

@@ -1,6 +1,7 @@
 //! FSSD: flash software on the host, from the thread that writes to the drive.
 
-use wordline::{Plan, Precondition, System, jobs};
+use wordline::{Level, Plan, Precondition, System, jobs};
+use wordline_base::Why;
 use wordline_check::{Age, Case, Outcome};
 use wordline_profile::derive;
 
@@ -247,6 +248,39 @@ fn a_collector_on_the_host_leaves_littles_law() {
     }
 }
 
+/// Counts are asked for where one more victim can begin, also of members of an array that are held while others collect.
+#[test]
+fn a_collector_on_the_host_asks_for_no_counts_in_vain() {
+    let job =
+        "[a]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=32\nnumber_ios=20000\nnorandommap\n";
+    for drives in [1, 3] {
+        let case = Case::new("fssd-small", job).age(Age::Steady).set("ftl.on_host=gc");
+        let case = [SHORT, "nand.channels=4", "nand.luns_per_channel=4", "nand.blocks=128"]
+            .into_iter()
+            .fold(case, Case::set)
+            .set("ftl.fssd.append_points=4")
+            .set("ftl.fssd.gc_units=16");
+        let case = match drives {
+            1 => case,
+            n => case.array(Level::Raid0, n).set("stack.md.gc=token"),
+        };
+        let o = case.run().unwrap();
+        let [orders, victims] =
+            ["orders", "ordered_victims"].map(|name| counter(&o, &format!("collector.{name}")));
+        // 20 bytes an answer, and 4 of each of 512 segments where it has counts.
+        let counts = (link(&o, "collector") - 20 * orders) / (4 * 512);
+        println!(
+            "{drives} drives: {counts} of {orders} answers had counts, {victims} victims ended"
+        );
+        // Before the first each drive is asked, and a few victims of each are under way at the end.
+        let under_way = 5 * u64::from(drives);
+        assert!(
+            victims > 50 && counts <= victims + under_way,
+            "{counts} counts, {victims} victims"
+        );
+    }
+}
+
 /// A scheduler on the host: its table is in host memory, looking it up costs the caller, nothing more crosses the
 /// link, and no request waits longer than `hold`.
 #[test]
@@ -419,6 +453,69 @@ fn groups_of_channels_are_collected_at_once() {
     let (rate, most, bound) = run(alone, 4, "gc_start=13");
     assert_eq!(bound, "groups with victims");
     assert!((0.85..1.05).contains(&(rate / most)), "{rate:.0} of {most:.0}");
+}
+
+/// Ageing leaves the collector where a run finds it: not ahead of users by a victim of each group, which a run would
+/// use up first and be told to rise.
+#[test]
+fn a_run_of_several_groups_begins_as_its_ageing_ended() {
+    let job =
+        "[w]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=256\nnorandommap\nnumber_ios=25000\n";
+    for points in [4, 2] {
+        for seed in 1..=3 {
+            let case = Case { seed, ..Case::new("fssd-small", job) }.age(Age::Steady);
+            let case = case.set("ftl.fssd.gc_units=16").set("nand.pages_per_block=32");
+            let case = case.set("nand.channels=4").set("nand.luns_per_channel=4");
+            let case = case.set("nand.blocks=128").set(&format!("ftl.fssd.append_points={points}"));
+            let result = case.run().unwrap().result;
+            let thirds = result.machine.totals.write_amplification.by_third.unwrap();
+            let rises = |w: &&String| w.contains("write amplification rose");
+            println!("{points} groups, seed {seed}: {thirds:.2?}");
+            assert_eq!(result.warnings.iter().find(rises), None, "{points}, {seed}: {thirds:.2?}");
+        }
+    }
+}
+
+/// A write that waits until the collector has made space is told so, whichever FTL it is of, and one that waits for room
+/// in the buffer is not.
+#[test]
+fn writes_that_the_collector_holds_up_are_told_so() {
+    let job =
+        "[w]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=32\nnorandommap\nnumber_ios=6000\n";
+    let share = |device: &str, age: Age, sets: &[&str]| {
+        let mut case = Case::new(device, job).age(age);
+        case.options.slowest = 50;
+        let result = sets.iter().fold(case, |case, set| case.set(set)).run().unwrap().result;
+        let (mut held, mut buffer, mut all) = (0, 0, 0);
+        for life in &result.slowest {
+            let mut from = life.begin;
+            for step in life.steps() {
+                let took = step.end.since(from).0;
+                (from, all) = (step.end, all + took);
+                held += if step.why == Why::Collector { took } else { 0 };
+                buffer += if step.why == Why::WriteBuffer { took } else { 0 };
+            }
+        }
+        println!(
+            "{device}, {age:?}: {held} by the collector and {buffer} in the buffer of {all} ns"
+        );
+        [held, buffer].map(|ns| ns as f64 / all as f64)
+    };
+    let cut = ["nand.blocks=64", "ftl.fssd.append_points=1"];
+    let firmware = ["device.cache=none", "nand.pages_per_block=64"];
+    for (device, sets) in [
+        ("fssd-small", &cut[..]),
+        ("fssd-small", &["ftl.on_host=none"]),
+        ("fssd-small", &["ftl.fssd.volatile=true"]),
+        ("intel-750-small", &firmware),
+        ("cnex-small", &["nand.pages_per_block=64"]),
+    ] {
+        let [held, _] = share(device, Age::Steady, sets);
+        assert!(held > 0.8, "{device}, {sets:?}: {held:.2} of what the slowest took");
+        let [held, buffer] = share(device, Age::Fresh, sets);
+        let waits = device == "intel-750-small" || buffer > 0.5;
+        assert!(held == 0.0 && waits, "{device}, {sets:?}: {held:.2} and {buffer:.2}");
+    }
 }
 
 /// A collector that is told to begin so late that it has a victim to empty before users can go on: the result says so.

@@ -83,6 +83,72 @@ fn random_reads_wait_for_channels_and_the_link_as_the_closed_form_says() {
     }
 }
 
+/// Where few commands are in the drive at a time they bound the rate, however many its host has.
+#[test]
+fn random_reads_are_as_fast_as_the_commands_in_flight_let_them() {
+    for (device, in_flight, seed) in [
+        ("z-ssd-flashshare-small", 16, 1),
+        ("z-ssd-flashshare-small", 16, 2),
+        ("z-ssd-flashshare-small", 8, 3),
+        ("z-ssd-small", 16, 1),
+        ("pm9a3-1920g", 16, 1),
+        ("pm9a3-1920g", 64, 2),
+    ] {
+        let mut best: f64 = 0.0;
+        let mut peak = 0.0;
+        for depth in [in_flight, 4 * in_flight, 256] {
+            let job = reads(depth, 40_000);
+            let case = Case { seed, ..Case::new(device, &job).stack("none").age(Age::Filled) };
+            let case = match device {
+                "pm9a3-1920g" => case.set("nand.blocks=128").set("nand.pages_per_block=96"),
+                _ => case,
+            };
+            let case = case.set("limits.read_rate=0").set("limits.read_iops=0");
+            let case = case.set(&format!("queues.in_flight={in_flight}")).set("device.cache=none");
+            let (rate, derived) = run(case, 40_000);
+            best = best.max(rate);
+            peak = derived.random_read.iops();
+            let told = derived.random_read_at.last().unwrap();
+            assert_eq!(told.depth, in_flight, "no host gives it more");
+            assert_eq!(derived.random_read.least().name, "commands in flight", "{device}");
+        }
+        println!("{device}, {in_flight} in flight: {best:.0} of {peak:.0} IOPS");
+        assert!((best / peak - 1.0).abs() < 0.04, "{device}, {in_flight}: {best:.0} of {peak:.0}");
+    }
+}
+
+/// Reads that share drives out among themselves, with few tags a drive.
+#[test]
+fn random_reads_of_a_bridge_are_between_the_rates_that_are_derived() {
+    let three = "bridge.drives=[\"bssd-controller\",\"bssd-controller\",\"bssd-controller\"]";
+    let sets: [(&[&str], u64); 6] = [
+        (&[], 1),
+        (&[], 2),
+        (&["bridge.drive_tags=8"], 3),
+        (&[three], 4),
+        (&["nand.channel_order=commands-first"], 5),
+        (&["nand.channels=6", "nand.blocks=64"], 6),
+    ];
+    for (sets, seed) in sets {
+        let (mut best, mut peak): (f64, f64) = (0.0, 0.0);
+        for depth in [1, 8, 32, 128] {
+            let job = reads(depth, 30_000);
+            let case =
+                Case { seed, ..Case::new("bssd-small", &job).stack("none").age(Age::Filled) };
+            let (rate, derived) = run(sets.iter().fold(case, |case, set| case.set(set)), 30_000);
+            let at = derived.random_read_at.iter().find(|at| at.depth == depth).unwrap();
+            println!("{sets:?} at {depth}: {rate:.0} of {at:?}");
+            assert!(
+                (0.97 * at.least..1.03 * at.most).contains(&rate),
+                "{sets:?}: {rate:.0} of {at:?}"
+            );
+            (best, peak) = (best.max(rate), derived.random_read.iops());
+        }
+        println!("{sets:?}: {best:.0} of {peak:.0} IOPS");
+        assert!((0.94..1.06).contains(&(best / peak)), "{sets:?}: {best:.0} of {peak:.0} IOPS");
+    }
+}
+
 /// Drives of other shapes, whose flash bounds reads and programs: the rate of the channels, LUNs of a channel, a cache
 /// register and the order of the channels.
 fn shapes() -> impl Iterator<Item = (u64, u32, bool, &'static str)> {

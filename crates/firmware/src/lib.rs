@@ -34,8 +34,8 @@ use std::collections::VecDeque;
 use wordline_base::{BadValue, BitMap, Ctx, IdVec, Kind, Lpn, PageData, Slab, Stamps, Time};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
-    Action, AgeError, BlockState, Breach, Capacity, ClosedLine, Commands, Counters, Digest,
-    MapHeld, Memory, Newest, Order, Piece, SlcUse, Source, Translation, split,
+    Action, AgeError, BlockState, Breach, Capacity, ClosedLine, Command, Commands, Counters,
+    Digest, MapHeld, Memory, Newest, Order, Piece, SlcUse, Source, Translation, split,
 };
 use write::{Slot, Stream};
 
@@ -575,6 +575,10 @@ impl Translation for Firmware {
         let sectors = self.g.sectors();
         let pages = if stamps > 0 { sectors } else { 0 };
         Memory { mapping, stamps, pages, parity: 0, sectors }
+    }
+    fn collector_holds(&self) -> bool {
+        matches!(self.waiting.first(), Some(Command::Write { .. }))
+            && (self.gc_lags() || self.is_scarce())
     }
     fn is_collecting(&self) -> bool {
         self.gc.is_at_work()

@@ -22,6 +22,8 @@ pub(crate) struct Gc {
     pub debt: i64,
     /// No victim is begun unless users wait for space.
     pub held: bool,
+    /// Operations take no time, as in ageing.
+    pub at_once: bool,
     /// Sectors in use, and all, of the victims as they were begun; while there are none, of the last.
     pub share: (u32, u32),
     /// Orders of a collector on the host.
@@ -123,7 +125,7 @@ impl Fssd {
         (made / i128::from(used)) as i64
     }
     /// Users can open no segment, and have none that is open.
-    fn users_are_out(&self) -> bool {
+    pub(crate) fn users_are_out(&self) -> bool {
         let open = self.points[USER].segments.iter().flatten().next().is_some();
         !open && self.space.free_segments() <= self.plan.reserve
     }
@@ -182,9 +184,11 @@ impl Fssd {
         }
         progress | self.read_units()
     }
-    /// Fewer victims are being emptied than may be.
+    /// Fewer victims are being emptied than may be. Where that takes no time it is one: several that are begun for what
+    /// the first makes would leave a drive whose collector is ahead of users by all of them.
     fn may_be_one_more(&self) -> bool {
-        self.gc.victims.len() < self.plan.victims as usize
+        let most = if self.gc.at_once { 1 } else { self.plan.victims as usize };
+        self.gc.victims.len() < most
     }
     /// Space is to be made, by itself.
     fn is_due(&self) -> bool {
@@ -486,7 +490,7 @@ impl Fssd {
             GcOrder::Counts { .. } => {
                 let all = self.space.segments.count();
                 let of = |s| self.in_use(s).filter(|&valid| self.gains(s, valid));
-                match self.may_begin() && self.takes_one_more() {
+                match self.can_begin_one_more() {
                     true => (0..all).map(of).collect(),
                     false => vec![None; all as usize],
                 }
@@ -496,11 +500,17 @@ impl Fssd {
         let victim = self.gc.victims.first().map(|v| v.segment);
         let used = if victims > 0 { self.gc.share.0 } else { 0 };
         let free = self.parts_free() as u32;
+        let more = self.can_begin_one_more() && self.choose().is_some();
         if let Some(orders) = &mut self.gc.orders {
-            orders.report = Some(GcReport { free, taken, victim, victims, used, ended, counts });
+            let report = GcReport { free, taken, victim, victims, used, ended, more, counts };
+            orders.report = Some(report);
             (orders.open, orders.taken, orders.ended) = (None, 0, 0);
         }
         self.actions.push_back(Action::Complete { tag, ok: true });
+    }
+    /// Nobody holds it, and an order may begin a victim.
+    fn can_begin_one_more(&self) -> bool {
+        self.may_begin() && self.takes_one_more()
     }
     /// An order may begin a victim. The first it always may: nothing else makes space.
     fn takes_one_more(&self) -> bool {

@@ -39,9 +39,9 @@ use units::{Slot, Units};
 use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Slab, Stamps};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{
-    Action, AgeError, BlockState, Breach, ClosedLine, Commands, Counters, Digest, End, GcFloor,
-    GcShape, HostMemory, MOVE, MapWork, Memory, Newest, Order, Ordered, PLACE, Piece, Source,
-    Translation, split,
+    Action, AgeError, BlockState, Breach, ClosedLine, Command, Commands, Counters, Digest, End,
+    GcFloor, GcShape, HostMemory, MOVE, MapWork, Memory, Newest, Order, Ordered, PLACE, Piece,
+    Source, Translation, split,
 };
 use write::{Point, Taken};
 
@@ -239,6 +239,16 @@ impl Fssd {
         if stamps.is_on() {
             self.adopt_stamps(stamps);
         }
+        self.gc.at_once = true;
+        let done = self.write_at_once(stamps, runs);
+        self.gc.at_once = false;
+        done
+    }
+    fn write_at_once(
+        &mut self,
+        stamps: &mut Stamps,
+        runs: impl IntoIterator<Item = (u32, u32)>,
+    ) -> Result<(), AgeError> {
         for (lpn, sectors) in runs {
             if u64::from(lpn) + u64::from(sectors) > self.plan.sectors {
                 let sector = lpn.max(self.plan.sectors as u32);
@@ -528,6 +538,11 @@ impl Translation for Fssd {
     }
     fn is_collecting(&self) -> bool {
         !self.gc.under_way().0.is_empty()
+    }
+    fn collector_holds(&self) -> bool {
+        matches!(self.waiting.first(), Some(Command::Write { .. }))
+            && self.points[USER].unit.is_none()
+            && (self.gc_lags() || self.users_are_out())
     }
     fn hold_collection(&mut self, ctx: &mut Ctx, hold: bool) {
         self.gc.held = hold;

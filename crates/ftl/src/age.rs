@@ -19,7 +19,9 @@ use crate::line::LineState;
 use crate::map::Where;
 use wordline_base::{Lpn, Stamps};
 use wordline_nand::LineId;
-use wordline_translation::{AgeError, Choose, Pace, Steady, Trim, between, beyond, trims_beyond};
+use wordline_translation::{
+    AgeError, Choose, Pace, Steady, Trim, Unmet, between, beyond, trims_beyond,
+};
 
 pub(crate) const BATCH: usize = 256;
 /// Credit is counted in this part of a sector.
@@ -160,7 +162,8 @@ impl Ftl {
         /// collector's units go in steps.
         const WINDOWS: usize = Steady::PACED_WINDOWS;
         const WITHIN: f64 = 0.03;
-        let mut report = Steady { windows: Vec::new(), steady: false, sectors: 0 };
+        let mut report =
+            Steady { windows: Vec::new(), steady: false, unmet: Vec::new(), sectors: 0 };
         let mut free = vec![self.scarce_blocks()];
         let (mut lpns, mut ahead, mut bumped) = ([0u32; BATCH], [0u32; BATCH], [0u32; BATCH]);
         let sectors = self.sectors;
@@ -205,10 +208,14 @@ impl Ftl {
             // Lines come and go as wholes.
             let last = &free[free.len().saturating_sub(LEVEL + 1)..];
             let moved = last[0].abs_diff(last[last.len() - 1]);
-            report.steady = last.len() > LEVEL
-                && moved <= self.g.luns
-                && report.windows.len() >= 2 * WINDOWS
-                && report.is_level(WINDOWS, WITHIN);
+            report.unmet = Unmet::of(&[
+                (Unmet::Free, last.len() > LEVEL && moved <= self.g.luns),
+                (
+                    Unmet::Level,
+                    report.windows.len() >= 2 * WINDOWS && report.is_level(WINDOWS, WITHIN),
+                ),
+            ]);
+            report.steady = report.unmet.is_empty();
         }
         Ok(report)
     }

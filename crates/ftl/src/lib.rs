@@ -63,10 +63,10 @@ pub use wordline_firmware::{held_in_use, slc_buffer};
 pub use wordline_fssd::{KeptVersions, Side, log_in_use, victims_at_a_time};
 pub use wordline_translation::{
     Action, AgeError, BlockState, Breach, Brings, Choose, Chooses, ClosedLine, Counters, End,
-    FlashOp, FlashRead, GcFloor, GcOrder, GcPolicy, GcReport, GcShape, HostMemory, MOVE, MapHeld,
-    MapWork, Memory, Ordered, Pace, Piece, Place, ReadEnd, Rebuilt, SlcUse, Source, Stage, Steady,
-    StrideUse, Touch, Translation, Trim, Turns, Wear, WindowLimits, Work, check_own_read,
-    overwrite_between, read_ended, send_data, steady_by_overwriting,
+    FlashOp, FlashRead, GcFloor, GcOrder, GcPolicy, GcReport, GcShape, HeldUp, HostMemory, MOVE,
+    MapHeld, MapWork, Memory, Ordered, Pace, Piece, Place, ReadEnd, Rebuilt, SlcUse, Source, Stage,
+    Steady, StrideUse, Touch, Translation, Trim, Turns, Unmet, Wear, WindowLimits, Work,
+    check_own_read, mark_write, overwrite_between, read_ended, send_data, steady_by_overwriting,
 };
 pub use wordline_translation::{LoadError, SavedIn, SavedOut};
 
@@ -83,7 +83,7 @@ use std::collections::VecDeque;
 use stride::Strides;
 use wordline_base::{BadValue, Ctx, Kind, Lpn, Rng, Seed, Slab, Time};
 use wordline_nand::{Geometry, LineId, LunId, Outcome, Ppa};
-use wordline_translation::{Capacity, Commands};
+use wordline_translation::{Capacity, Command, Commands};
 use write::{Done, Writer};
 
 /// An operation on its way.
@@ -367,6 +367,11 @@ impl Ftl {
     /// A victim's sectors are being moved.
     pub fn is_collecting(&self) -> bool {
         self.gc.is_moving()
+    }
+    /// A write waits for what the rate limiter leaves of the buffer to the collector, or for space.
+    pub fn collector_holds(&self) -> bool {
+        matches!(self.waiting.first(), Some(Command::Write { .. }))
+            && (self.rate.holds_users() || self.user_space() == 0)
     }
     /// No victim is begun but for want of space, or again for any reason.
     pub fn hold_collection(&mut self, ctx: &mut Ctx, hold: bool) {

@@ -722,7 +722,8 @@ impl Translation for InPlace {
         _: Pace,
     ) -> Result<Steady, AgeError> {
         let window = u64::from(self.sectors / 25).max(BATCH as u64).next_multiple_of(BATCH as u64);
-        let report = Steady { windows: vec![1.0; 4], steady: true, sectors: 4 * window };
+        let report =
+            Steady { windows: vec![1.0; 4], steady: true, unmet: Vec::new(), sectors: 4 * window };
         let (mut lpns, mut trims) = ([0; BATCH], Vec::new());
         for _ in 0..report.sectors / BATCH as u64 {
             trims.clear();

@@ -61,6 +61,10 @@ impl Rate {
     pub fn user_room(&self) -> u32 {
         self.user_max.saturating_sub(self.user)
     }
+    /// Users have all of their share, and the collector has one.
+    pub fn holds_users(&self) -> bool {
+        self.user_room() == 0 && self.gc_max > 0
+    }
     pub fn gc_room(&self) -> u32 {
         if self.user_active { self.gc_max.saturating_sub(self.gc) } else { u32::MAX }
     }

@@ -266,6 +266,7 @@ hand_on! {
     fn closed_lines(&) -> Box<dyn Iterator<Item = ClosedLine> + '_>;
     fn collects(&) -> bool;
     fn is_collecting(&) -> bool;
+    fn collector_holds(&) -> bool;
     fn hold_collection(&mut, ctx: &mut Ctx, hold: bool);
     fn ordered(&mut) -> Option<&mut dyn Ordered>;
     fn gc_shape(&) -> Option<GcShape>;

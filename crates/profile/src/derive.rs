@@ -10,11 +10,13 @@ use wordline_ftl::{
 use wordline_nand::{ChannelOrder, Geometry};
 
 mod collector;
+mod depths;
 mod power;
 mod strides;
 mod victims;
 
 use collector::{Moves, UNITS, VICTIMS};
+use depths::bridged;
 use power::Drawn;
 pub use strides::Throttled;
 use strides::lines_in_parts;
@@ -197,7 +199,7 @@ pub struct Derived {
     pub map_misses: f64,
     /// Random reads of 4 KiB.
     pub random_read: Peak,
-    /// The same with no more than so many at a time; of a bridge none.
+    /// The same with no more than so many at a time.
     pub random_read_at: Vec<AtDepth>,
     /// The rate of random reads, in commands a second, to which channels that serve in order of arrival come down
     /// when their LUNs are never idle: all read at one time, and all data wait for each other.
@@ -347,6 +349,15 @@ const WAITING: &str = "LUNs that wait for channels";
 /// The bound of programs that wait for their strides.
 const STRIDES: &str = "strides";
 
+/// The bound of what is behind a bridge.
+const DRIVES: &str = "drives";
+
+/// The bound of commands that the drive has at a time.
+const IN_FLIGHT: &str = "commands in flight";
+
+/// Runs come within so much of a form: rates that are nearer to each other are told as one.
+pub(crate) const AS_ONE: f64 = 0.94;
+
 /// The bound of LUNs that all read at one time, after which all of their data wait for each other.
 const IN_PHASE: &str = "LUNs in phase";
 
@@ -361,8 +372,8 @@ pub fn derive(config: &Config) -> Derived {
 
 /// The same of a drive or bridge that is behind a bridge, with this link.
 fn derive_behind(config: &Config, sas: Option<&SasConfig>) -> Derived {
-    match &config.device.bridge {
-        Some(bridge) if !config.members.is_empty() => derive_bridge(config, bridge, sas),
+    match (&config.device.bridge, drives_behind(config)) {
+        (Some(bridge), Some(inside)) => derive_bridge(config, bridge, &inside, sas),
         _ => derive_drive(config, sas),
     }
 }
@@ -382,13 +393,21 @@ fn link_rate(config: &Config, sas: Option<&SasConfig>) -> f64 {
     }
 }
 
+/// The figures of the drives behind a bridge; none if it is a drive.
+fn drives_behind(config: &Config) -> Option<Vec<Derived>> {
+    let bridge = config.device.bridge.as_ref()?;
+    let drive = |inside| derive_behind(&config.of_member(inside), Some(&bridge.link));
+    let drives: Vec<Derived> = config.members.iter().map(drive).collect();
+    (!drives.is_empty()).then_some(drives)
+}
+
 /// A bridge: what its drives come to together, its engine and its own link.
-fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>) -> Derived {
-    let inside: Vec<Derived> = config
-        .members
-        .iter()
-        .map(|inside| derive_behind(&config.of_member(inside), Some(&bridge.link)))
-        .collect();
+fn derive_bridge(
+    config: &Config,
+    bridge: &BridgeConfig,
+    inside: &[Derived],
+    sas: Option<&SasConfig>,
+) -> Derived {
     let (count, first) = (inside.len() as f64, &inside[0]);
     let link_rate = link_rate(config, sas);
     let user_sectors = first.capacity.user_sectors;
@@ -408,7 +427,7 @@ fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>
             + bridge.t_part * (bytes.div_ceil(stripe) - 1)
             + firmware.t_complete;
         let engine = f64::from(firmware.cores) * bytes as f64 / work.as_secs_f64();
-        let bounds = vec![("drives", drives), ("engine", engine), ("link", link_rate)];
+        let bounds = vec![(DRIVES, drives), ("engine", engine), ("link", link_rate)];
         let own = rates.controller_joules(work.as_secs_f64() / bytes as f64);
         rates.peak(name, bytes, bounds, joules + own)
     };
@@ -438,6 +457,18 @@ fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>
         capacity.user_sectors / sectors * sectors
     };
     let least = inside.iter().map(|d| whole(&d.capacity)).min().unwrap_or(0);
+    let read_latency = stages(false, &first.read_latency);
+    let mut random_read = peak(false, &|d| d.random_read.clone());
+    let (bridged, drives) = bridged(config, inside, &random_read, &read_latency);
+    // With all their tags in use, and with all commands of the bridge in flight.
+    let slowest = drives.iter().map(|drive| drive.likely(bridge.drive_tags));
+    let slowest = count * slowest.fold(f64::INFINITY, f64::min) * SECTOR as f64;
+    for bound in random_read.bounds.iter_mut().filter(|bound| bound.name == DRIVES) {
+        bound.bytes_per_s = bound.bytes_per_s.min(slowest);
+    }
+    if let Some(iops) = bridged.held_by_in_flight(&drives, random_read.iops()) {
+        random_read.bounds.push(Bound { name: IN_FLIGHT, bytes_per_s: iops * SECTOR as f64 });
+    }
     Derived {
         geometry: first.geometry,
         capacity: Capacity {
@@ -453,8 +484,8 @@ fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>
         uniform_wa: inside.iter().filter_map(|d| d.uniform_wa).reduce(f64::max),
         parity_factor: inside.iter().map(|d| d.parity_factor).fold(1.0, f64::max),
         throttled: None,
-        random_read: peak(false, &|d| d.random_read.clone()),
-        random_read_at: Vec::new(),
+        random_read,
+        random_read_at: bridged.told(&drives),
         random_read_in_phase: None,
         sequential_read: peak(false, &|d| d.sequential_read.clone()),
         sequential_write: peak(true, &|d| d.sequential_write.clone()),
@@ -462,7 +493,7 @@ fn derive_bridge(config: &Config, bridge: &BridgeConfig, sas: Option<&SasConfig>
         random_write: (0..first.random_write.len())
             .map(|i| peak(true, &|d| d.random_write[i.min(d.random_write.len() - 1)].clone()))
             .collect(),
-        read_latency: stages(false, &first.read_latency),
+        read_latency,
         read_again: None,
         cached_read_latency: first.cached_read_latency.as_deref().map(|of| stages(false, of)),
         write_latency: stages(true, &first.write_latency),
@@ -537,27 +568,6 @@ struct Written {
     /// Bytes a second that FSSD's collector keeps up with: where its victims are, and with so many units at a time. 0:
     /// there is nothing to collect.
     collector: [f64; 2],
-}
-
-/// Times of a read, in seconds.
-struct Visit<'a> {
-    /// Of its LUN, where its data wait so long for the channel.
-    held: &'a dyn Fn(f64) -> f64,
-    /// Of its channel, of the link, and where it waits for nobody.
-    data: f64,
-    link: f64,
-    elsewhere: f64,
-}
-
-/// How long data wait for those of others of their channel.
-#[derive(Clone, Copy, PartialEq)]
-enum Waits {
-    /// They do not: who is always at work has found its place in the round.
-    Never,
-    /// As what comes at random does.
-    AtRandom,
-    /// For the data of all others that are at work: these are in phase.
-    ForAll,
 }
 
 struct Rates<'a> {
@@ -743,110 +753,26 @@ impl Rates<'_> {
             channel: transfer + map_channel * share,
             core: core * share,
         };
-        self.limited(
-            name.into(),
-            bytes,
-            vec![
-                (reader, readers * piece as f64 / (held * of_piece + map_held * share)),
-                ("channels", channels / (command + transfer + map_channel * share)),
-                (IN_PHASE, in_phase.unwrap_or(0.0)),
-                ("decoders", self.decoding().map_or(0.0, |(_, rate)| rate / reads)),
-                ("firmware", cores / core),
-                ("commands in flight", in_flight / latency),
-                ("link", self.link_rate),
-                ("limit read_rate", l.read_rate as f64),
-                ("limit read_iops", l.read_iops as f64 * bytes as f64),
-            ],
-            drawn,
-        )
-    }
-
-    /// Random reads with so many at a time. Some LUNs, or planes, have several to read, then, and others none. Data
-    /// wait for those of others on the channel, where they hold their LUN or plane, and for all others on the link.
-    fn read_at_depths(&self, peak: &Peak) -> Vec<AtDepth> {
-        let n = &self.config.nand;
-        let reads = 1.0 + self.map_misses(1, true);
-        let (array, transfer) = (n.t_read.mean().as_secs_f64(), self.transfer(SECTOR));
-        let held = |wait: f64| reads * self.held(array, transfer + wait / reads);
-        let link = match self.sas {
-            Some(_) => self.link(SECTOR) + self.entry(),
-            None => self.link(SECTOR + CQE_BYTES),
+        let mut bounds = vec![
+            (reader, readers * piece as f64 / (held * of_piece + map_held * share)),
+            ("channels", channels / (command + transfer + map_channel * share)),
+            (IN_PHASE, in_phase.unwrap_or(0.0)),
+            ("decoders", self.decoding().map_or(0.0, |(_, rate)| rate / reads)),
+            ("firmware", cores / core),
+            ("link", self.link_rate),
+            ("limit read_rate", l.read_rate as f64),
+            ("limit read_iops", l.read_iops as f64 * bytes as f64),
+        ];
+        // In order all LUNs have their share of what is in flight. At random some have several, and others none.
+        let in_flight = match in_order {
+            true => in_flight / latency,
+            false => {
+                let peak = self.peak(name.into(), bytes, bounds.clone(), 0.0).iops();
+                self.held_by_in_flight(peak).map_or(0.0, |iops| iops * bytes as f64)
+            }
         };
-        let link = link.as_secs_f64();
-        let elsewhere = total(&self.read_stages(false)).as_secs_f64() - held(0.0) - link;
-        let visit = Visit { held: &held, data: reads * transfer, link, elsewhere };
-        let most = self.config.device.queues.in_flight;
-        let depths = [1, 8, 32, 128, 512, 1024].into_iter().filter(|&depth| depth <= most);
-        depths
-            .map(|depth| {
-                let peak = peak.iops();
-                let most = self.rate_with_waits(depth, &visit, Waits::Never, peak);
-                let waits = match self.config.nand.cache_register || self.comes_in_phase() {
-                    true => Waits::ForAll,
-                    false => Waits::AtRandom,
-                };
-                let least = self.rate_with_waits(depth, &visit, waits, peak).min(most);
-                let iops = self.rate_of_reads(depth, &visit).min(peak).clamp(least, most);
-                AtDepth { depth, iops, least, most }
-            })
-            .collect()
-    }
-
-    /// Reads a second with `depth` of them always under way: a closed network as [`rate_at_depth`], in which a LUN, or
-    /// a plane, that waits for its channel is held.
-    fn rate_of_reads(&self, depth: u32, visit: &Visit<'_>) -> f64 {
-        let ((_, luns, _), channels) = (self.readers(SECTOR), f64::from(self.g.channels));
-        let &Visit { held, data, link, elsewhere } = visit;
-        // With a cache register a LUN does not wait for the channel, and its data do.
-        let beside = if self.config.nand.cache_register { 1.0 } else { 0.0 };
-        let (mut rate, [mut at_lun, mut at_channel, mut at_link]) = (0.0, [0.0; 3]);
-        let wait = |there: f64, held: f64, busy: f64| held * (there - busy / 2.0).max(0.0);
-        for n in 1..=depth {
-            let channel = wait(at_channel, data, rate * data / channels);
-            let lun = held(channel);
-            let lun_stay = lun + wait(at_lun, lun, rate * lun / luns);
-            let link_stay = link + wait(at_link, link, rate * link);
-            rate = f64::from(n) / (elsewhere.max(0.0) + lun_stay + beside * channel + link_stay);
-            at_lun = rate * lun_stay / luns;
-            at_channel = rate * (data + channel) / channels;
-            at_link = rate * link_stay;
-        }
-        rate
-    }
-
-    /// The same where data wait as is said, and where no LUN reads faster than the peak allows.
-    ///
-    /// Of the others of its channel as many have data as are at work. With a cache register a LUN reads on while its
-    /// data wait, and is held only by data that wait for longer than it reads.
-    ///
-    /// A read that comes has just followed one that ended. Where that was at the same LUN, one of all, the next read
-    /// there has just begun, and all of its time is left, not half.
-    fn rate_with_waits(&self, depth: u32, visit: &Visit<'_>, waits: Waits, peak: f64) -> f64 {
-        let ((_, luns, _), channels) = (self.readers(SECTOR), f64::from(self.g.channels));
-        let &Visit { held, data, link, elsewhere } = visit;
-        let others = luns / channels - 1.0;
-        let alone = held(0.0);
-        let (mut rate, mut last) = (0.0, alone);
-        let [mut at_lun, mut at_channel, mut at_link] = [0.0; 3];
-        let queue = |there: f64, held: f64, busy: f64| held * (there - busy / 2.0).max(0.0);
-        for n in 1..=depth {
-            let all = others * data * (rate * last / luns).min(1.0);
-            let wait = match waits {
-                Waits::Never => 0.0,
-                Waits::AtRandom => all.min(data * at_channel * others / (others + 1.0)),
-                Waits::ForAll => all,
-            };
-            last = held(wait);
-            let begun = if waits == Waits::Never { 1.0 } else { 1.0 - 1.0 / luns };
-            let lun_wait = queue(at_lun, last, begun * (rate * last / luns).min(1.0));
-            let link_stay = link + queue(at_link, link, rate * link);
-            rate = f64::from(n) / (elsewhere.max(0.0) + alone + wait + lun_wait + link_stay);
-            rate = rate.min(peak);
-            at_lun = rate * (last + lun_wait) / luns;
-            at_channel = rate * (data + wait) / channels;
-            at_link = rate * link_stay;
-        }
-        rate
+        bounds.push((IN_FLIGHT, in_flight));
+        self.limited(name.into(), bytes, bounds, drawn)
     }
 
     /// LUNs of a channel that always have reads to do come in phase: a command waits for the data of all others.
@@ -876,7 +802,7 @@ impl Rates<'_> {
         let misses = self.map_misses(1, true);
         let [map, ..] = self.map_read();
         let rate = self.in_phase(SECTOR, held, misses * map, 1.0 + misses)?;
-        Some(rate / SECTOR as f64).filter(|&iops| iops < peak.iops())
+        Some(rate / SECTOR as f64).filter(|&iops| iops < peak.iops_of_parts())
     }
 
     /// `wa`: without pages of the map, and without parity. `throttled`: programs wait for their strides.

@@ -1,14 +1,11 @@
 //! The figures of [`crate::derive`] as text, for people.
 
 use crate::config::Config;
-use crate::derive::{Capacity, Chosen, Derived, Peak, Stage, derive, total};
+use crate::derive::{AS_ONE, AtDepth, Capacity, Chosen, Derived, Peak, Stage, derive, total};
 use std::fmt::Write;
 use wordline_base::Span;
 use wordline_device::BridgeConfig;
 use wordline_ftl::{FtlConfig, Placement, Throttle, VictimPolicy};
-
-/// Runs come within so much of a form: rates that are nearer to each other are told as one.
-const AS_ONE: f64 = 0.94;
 
 /// Three significant digits and a prefix: `2.29 TB`.
 fn si(value: f64, unit: &str) -> String {
@@ -107,6 +104,25 @@ impl Lines {
                 least.trim(),
                 most.trim()
             );
+            self.row("", text);
+        }
+    }
+    /// Random reads with so many at a time.
+    fn at_depths(&mut self, rates: &[AtDepth]) {
+        let depths: Vec<_> = rates
+            .iter()
+            .map(|at| {
+                let [iops, least, most] =
+                    [at.iops, at.least, at.most].map(|iops| si(iops, "").trim_end().to_string());
+                match at.least < AS_ONE * at.most {
+                    true => format!("{}: {least} to {most}", at.depth),
+                    false => format!("{}: {iops}", at.depth),
+                }
+            })
+            .collect();
+        self.row("... with so many at a time", format!("{} IOPS", depths.join(", ")));
+        if rates.iter().any(|at| at.least < AS_ONE * at.most) {
+            let text = "least: data wait for those of other LUNs of their channel; most: only for a channel that is full";
             self.row("", text);
         }
     }
@@ -242,6 +258,7 @@ fn explain_bridge(config: &Config, bridge: &BridgeConfig, d: &Derived) -> String
 
     out.head("Peak rates, and what bounds them");
     out.peak(&d.random_read);
+    out.at_depths(&d.random_read_at);
     out.peak(&d.sequential_read);
     out.peak(&d.sequential_write);
     d.random_write.iter().for_each(|peak| out.peak(peak));
@@ -337,23 +354,7 @@ pub fn explain(config: &Config) -> String {
 
     out.head("Peak rates, and what bounds them");
     out.peak(&d.random_read);
-    let depths: Vec<_> = d
-        .random_read_at
-        .iter()
-        .map(|at| {
-            let [iops, least, most] =
-                [at.iops, at.least, at.most].map(|iops| si(iops, "").trim_end().to_string());
-            match at.least < AS_ONE * at.most {
-                true => format!("{}: {least} to {most}", at.depth),
-                false => format!("{}: {iops}", at.depth),
-            }
-        })
-        .collect();
-    out.row("... with so many at a time", format!("{} IOPS", depths.join(", ")));
-    if d.random_read_at.iter().any(|at| at.least < AS_ONE * at.most) {
-        let text = "least: data wait for those of other LUNs of their channel; most: only for a channel that is full";
-        out.row("", text);
-    }
+    out.at_depths(&d.random_read_at);
     if let Some(iops) = d.random_read_in_phase {
         let text =
             "where LUNs are never idle: a command waits for the data of its channel's others";
@@ -389,6 +390,14 @@ pub fn explain(config: &Config) -> String {
         out.throttled(peak, other, &config.ftl);
     }
     if !g.in_place {
+        let units = (config.ftl.max_request_sectors / g.sectors_per_unit).min(g.luns);
+        let is_pblk = config.ftl.firmware.is_none() && config.ftl.fssd.is_none();
+        if is_pblk && units > 1 {
+            let text = format!(
+                "bounds: a request of {units} units (ftl.max_request_sectors) holds LUNs that are free until its last one is"
+            );
+            out.row("", text);
+        }
         out.amplification(config, &d);
         if d.map_misses > 0.0 {
             let text = "bounds: what is moved waits for pages of the map while LUNs are idle";

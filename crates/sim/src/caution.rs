@@ -7,7 +7,7 @@ use crate::replay::{Replayed, TraceSource};
 use crate::result::{ArrayResult, Cause, Trend};
 use wordline_base::Span;
 use wordline_device::{PowerStats, Starved};
-use wordline_ftl::{SlcUse, Steady};
+use wordline_ftl::{SlcUse, Steady, Unmet, WindowLimits};
 use wordline_md::Collect;
 
 /// What a run shows of this.
@@ -18,6 +18,10 @@ pub(crate) struct Seen<'a> {
     /// Write amplification while ageing, window by window.
     pub ageing: &'a [f64],
     pub unsteady: bool,
+    /// Then: what was not steady; empty also where that was not kept.
+    pub unmet: &'a [Unmet],
+    /// It was to be aged at the workload's pace, and nothing writes.
+    pub rested: bool,
     /// It was aged by uniform writes alone.
     pub uniform: bool,
     /// Bytes of the drive.
@@ -152,6 +156,7 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     } else if seen.written == 0 && seen.read > 0 && seen.gc > 0 {
         let rest = match seen.prepared {
             Some(Precondition::Random) => "",
+            Some(Precondition::Paced) if seen.rested => "",
             _ => ". --precondition random lets the collector rest first",
         };
         all.push(format!(
@@ -287,21 +292,44 @@ fn of_cause(cause: Cause) -> &'static str {
     }
 }
 
-/// Ageing came to its limit. Which rule was not met is not known here: the means may be close, and no line was freed,
-/// or longer spans differed.
+/// Ageing came to its limit: what was not steady, in its order of the rules.
 fn unsettled(seen: &Seen) -> String {
     let windows = seen.ageing.len();
+    let mean = |to: usize, n: usize| drive::aged_at(&seen.ageing[..to], n).unwrap_or_default();
+    let apart = |n: usize| match windows > n {
+        true => format!(
+            "was {:.2} in the last {n} of them and {:.2} in those before",
+            mean(windows, n),
+            mean(windows - n, n)
+        ),
+        false => format!("was {:.2}", mean(windows, n)),
+    };
     let last = match seen.prepared {
-        Some(Precondition::Paced) => Steady::PACED_WINDOWS,
+        Some(Precondition::Paced) if !seen.rested => Steady::PACED_WINDOWS,
         _ => LAST_WINDOWS,
     };
-    let mean = |to: usize| drive::aged_at(&seen.ageing[..to], last);
-    let (now, before) = (mean(windows), mean(windows.saturating_sub(last)));
-    let why = match (now, before) {
-        (Some(now), Some(before)) => format!(
-            " (write amplification was {now:.2} in the last {last} of them and {before:.2} in those before)"
-        ),
-        _ => String::new(),
+    let span = WindowLimits::default().span_of(windows);
+    let told = |rule: &Unmet| {
+        match rule {
+        Unmet::Freed => {
+            format!("no line was freed in some of the last {} windows", 2 * span.max(last))
+        }
+        Unmet::Level => format!("write amplification {}", apart(last)),
+        Unmet::Spans if seen.prepared == Some(Precondition::Steady) => {
+            format!("write amplification {}, spans that have to be level, too", apart(span))
+        }
+        Unmet::Spans => "write amplification still went on over longer spans".into(),
+        Unmet::Kept => "lines that were full before it began hold sectors that became stale, more with each window and \
+                        not collected yet"
+            .into(),
+        Unmet::Free => "the number of free lines still changed".into(),
+    }
+    };
+    let why: Vec<String> = seen.unmet.iter().map(told).collect();
+    let why = match why.is_empty() {
+        // A state of which that was not kept.
+        true => format!(" (write amplification {})", apart(last)),
+        false => format!(": {}", why.join("; ")),
     };
     let remedy = match seen.replay {
         Some(_) => "The trace goes on from there: a longer one shows where it is level",
@@ -579,6 +607,8 @@ mod tests {
             prepared: Some(Precondition::Steady),
             ageing: &[4.0, 4.1],
             unsteady: false,
+            unmet: &[],
+            rested: false,
             uniform: false,
             bytes: 4_096_000_000,
             written: 4_096_000,
@@ -728,7 +758,7 @@ mod tests {
         assert!(told.contains("was 3.30 in the last 6 of them and 3.00 in those before"), "{told}");
         assert!(told.contains("a ramp_time leaves out the way to it"), "{told}");
         let told = of(&[3.0; 12], Some(Replayed::ByTime));
-        // Many rules may have failed where the means are equal: none is named.
+        // A state in which it was not kept which rule failed.
         assert!(
             told.contains("was 3.00 in the last 6 of them and 3.00 in those before)."),
             "{told}"
@@ -739,6 +769,33 @@ mod tests {
         climbs[8..].fill(3.3);
         let told = paced(&climbs);
         assert!(told.contains("was 3.30 in the last 8 of them and 3.00 in those before"), "{told}");
+    }
+
+    #[test]
+    fn the_rule_that_ageing_did_not_meet_is_told() {
+        let ageing: Vec<f64> = (0..40).map(|i| 3.0 + f64::from(i) / 50.0).collect();
+        let of = |unmet: &[Unmet], prepared| {
+            let seen = Seen { unsteady: true, unmet, ageing: &ageing, prepared, ..seen() };
+            warnings(&Seen { collected: None, ..seen }).join(" ")
+        };
+        let steady = Some(Precondition::Steady);
+        for (rule, told) in [
+            (Unmet::Freed, "steady: no line was freed in some of the last 20 windows. The run"),
+            (
+                Unmet::Level,
+                "steady: write amplification was 3.73 in the last 6 of them and 3.61 in",
+            ),
+            (Unmet::Spans, "was 3.69 in the last 10 of them and 3.49 in those before, spans that"),
+            (Unmet::Kept, "hold sectors that became stale, more with each window"),
+            (Unmet::Free, "the number of free lines still changed"),
+        ] {
+            assert!(of(&[rule], steady).contains(told), "{rule:?}: {}", of(&[rule], steady));
+        }
+        let two = of(&[Unmet::Level, Unmet::Kept], steady);
+        assert!(two.contains("in those before; lines that were full"), "{two}");
+        // Windows of two ageings: no span is known.
+        let paced = of(&[Unmet::Spans], Some(Precondition::Paced));
+        assert!(paced.contains("write amplification still went on over longer spans"), "{paced}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use wordline_base::{Seed, Stamps, StateSource};
 use wordline_device::DriveConfig;
 use wordline_ftl::{
     AgeError, Chooses, FtlKind, MapHeld, Pace, SavedIn, SavedOut, Steady, Translation, Translator,
-    Trim, WindowLimits, overwrite_between, steady_by_overwriting,
+    Trim, Unmet, WindowLimits, overwrite_between, steady_by_overwriting,
 };
 use wordline_nand::Nand;
 
@@ -91,6 +91,7 @@ pub(crate) fn described(
     ageing: &[f64],
     unsteady: bool,
     uniform: bool,
+    rested: bool,
 ) -> String {
     let Some(state) = prepared else { return "as it was served".into() };
     let how = match state {
@@ -109,13 +110,17 @@ pub(crate) fn described(
         Precondition::Random => {
             "filled, overwritten at random, then left alone until the collector rested"
         }
+        Precondition::Paced if rested => {
+            "filled, overwritten at random until lines were collected, then left alone until the collector rested, as \
+             nothing writes"
+        }
         Precondition::Paced => {
             "filled, then overwritten until the collector kept pace with the job"
         }
     };
     let windows = match state {
         Precondition::Steady if !unsteady => LAST_WINDOWS,
-        Precondition::Paced => Steady::PACED_WINDOWS,
+        Precondition::Paced if !rested => Steady::PACED_WINDOWS,
         _ => 1,
     };
     let last = aged_at(ageing, windows).map_or(String::new(), |wa| {
@@ -143,6 +148,10 @@ pub struct About {
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit.
     pub unsteady: bool,
+    /// Then: what was not steady.
+    pub unmet: Vec<Unmet>,
+    /// The collector was left alone until it rested, as nothing writes.
+    pub rested: bool,
     /// It was aged by uniform writes alone.
     pub uniform: bool,
     /// All that the state depends on, as text; empty where nobody is to find it by that.
@@ -180,7 +189,10 @@ impl About {
             head.extend((end as u32).to_le_bytes());
             head.extend(&text.as_bytes()[..end]);
         }
-        head.push(u8::from(self.unsteady) | u8::from(self.uniform) << 1);
+        let flags = [self.unsteady, self.uniform, self.rested].into_iter();
+        let unmet = Unmet::ALL.into_iter().map(|rule| self.unmet.contains(&rule));
+        let flags = flags.chain(unmet).enumerate();
+        head.push(flags.fold(0, |all, (i, flag)| all | u8::from(flag) << i));
         let ageing = &self.ageing[self.ageing.len().saturating_sub(About::WINDOWS)..];
         head.extend((ageing.len() as u32).to_le_bytes());
         head.extend(ageing.iter().flat_map(|wa| wa.to_le_bytes()));
@@ -215,7 +227,10 @@ impl About {
             *text = read.map_err(|_| LoadError::Damaged("a text in its head is none"))?;
         }
         let flags = bytes(1)?[0];
-        let (unsteady, uniform) = (flags & 1 != 0, flags & 2 != 0);
+        let flag = |i: usize| flags >> i & 1 != 0;
+        let [unsteady, uniform, rested] = [0, 1, 2].map(flag);
+        let unmet = Unmet::ALL.into_iter().enumerate().filter(|(i, _)| flag(3 + i));
+        let unmet = unmet.map(|(_, rule)| rule).collect();
         let n = count(About::WINDOWS, &mut bytes)?;
         let ageing = bytes(8 * n)?;
         let end = read.get() + 8;
@@ -236,7 +251,7 @@ impl About {
                     .ok_or(LoadError::Damaged("its preparation has no such name"))?,
             ),
         };
-        Ok(About { device, ftl, prepared, ageing, unsteady, uniform, key })
+        Ok(About { device, ftl, prepared, ageing, unsteady, unmet, rested, uniform, key })
     }
 }
 
@@ -299,6 +314,10 @@ pub struct Drive {
     pub ageing: Vec<f64>,
     /// Ageing ended at its limit, before write amplification was steady.
     pub unsteady: bool,
+    /// Then: what was not steady.
+    pub unmet: Vec<Unmet>,
+    /// It was to be aged at the workload's pace, and nothing writes: the collector was left alone until it rested.
+    pub rested: bool,
     /// It was aged by uniform writes, as the workload has none, or none that are known.
     pub uniform: bool,
     /// Sectors a second that the device lets be programmed.
@@ -327,7 +346,8 @@ impl Drive {
             0 => u64::MAX,
             bytes => geometry.sector.of(bytes),
         };
-        let (ageing, unsteady, uniform) = (Vec::new(), false, false);
+        let (ageing, unmet) = (Vec::new(), Vec::new());
+        let [unsteady, rested, uniform] = [false; 3];
         let prepared = Some(Precondition::None);
         let config = Arc::new(config.clone());
         Ok(Drive {
@@ -339,6 +359,8 @@ impl Drive {
             prepared,
             ageing,
             unsteady,
+            unmet,
+            rested,
             uniform,
             program_rate,
         })
@@ -399,7 +421,7 @@ impl Drive {
     ) -> Result<(), AgeError> {
         let next = &mut Sampled { sampler, look };
         let report = steady_by_overwriting(&mut self.ftl, &mut self.stamps, next, limits)?;
-        self.unsteady = !report.steady;
+        (self.unsteady, self.unmet) = (!report.steady, report.unmet);
         self.ageing = report.windows;
         self.settle();
         Ok(())
@@ -460,13 +482,16 @@ impl Drive {
     pub fn paced(&mut self, job: &mut WriteSampler, look: &mut Look<'_>) -> Result<(), AgeError> {
         let unit = self.nand.program_time();
         match job.rate() {
-            Some(0) => self.ftl.rest(&mut self.stamps)?,
+            Some(0) => {
+                self.ftl.rest(&mut self.stamps)?;
+                self.rested = true;
+            }
             users => {
                 let users = users.unwrap_or(u64::from(u32::MAX));
                 let pace = Pace { users, unit, most: self.program_rate };
                 let next = &mut Sampled { sampler: job, look };
                 let report = self.ftl.paced(&mut self.stamps, next, pace)?;
-                self.unsteady = !report.steady;
+                (self.unsteady, self.unmet) = (!report.steady, report.unmet);
                 self.ageing.extend(report.windows);
             }
         }
@@ -507,6 +532,8 @@ impl Drive {
             prepared: self.prepared,
             ageing: self.ageing.clone(),
             unsteady: self.unsteady,
+            unmet: self.unmet.clone(),
+            rested: self.rested,
             uniform: self.uniform,
             key: key.into(),
         };
@@ -548,7 +575,8 @@ impl Drive {
         }
         self.ftl = ftl;
         (self.prepared, self.ageing) = (about.prepared, about.ageing);
-        (self.unsteady, self.uniform) = (about.unsteady, about.uniform);
+        (self.unsteady, self.unmet) = (about.unsteady, about.unmet);
+        (self.rested, self.uniform) = (about.rested, about.uniform);
         if self.stamps.is_on() {
             let known = stamps.is_some();
             self.stamps = stamps.unwrap_or_else(|| Stamps::new(capacity));

@@ -10,7 +10,7 @@ use crate::result::{
 use std::collections::BTreeMap;
 use wordline_base::{Stamps, Time};
 use wordline_device::{Bridge, CachePartition, CacheStats, CachedClass, Controller, ENERGY_STATES};
-use wordline_ftl::{Counters, MapHeld, Translation, Translator};
+use wordline_ftl::{Counters, MapHeld, Translation, Translator, Unmet};
 use wordline_host::sched::LunStats;
 use wordline_host::stats::{GcStats, PblkStats};
 use wordline_nand::machine::{CLASSES, Class, HOLDERS};
@@ -37,6 +37,10 @@ pub(crate) struct DriveSeat {
     pub ageing: Vec<f64>,
     /// Ageing ended before a steady state.
     pub unsteady: bool,
+    /// Then: what was not steady.
+    pub unmet: Vec<Unmet>,
+    /// The collector was left alone until it rested, as nothing writes.
+    pub rested: bool,
     /// It was aged by uniform writes alone.
     pub uniform: bool,
     /// Of a part of the map in memory, what the run found there, if any of it had changed.
@@ -73,7 +77,8 @@ impl DriveSeat {
     }
 
     pub fn described(&self) -> String {
-        let told = drive::described(self.prepared, &self.ageing, self.unsteady, self.uniform);
+        let told =
+            drive::described(self.prepared, &self.ageing, self.unsteady, self.uniform, self.rested);
         match self.map_held {
             Some(held) => format!("{told}; of its map {}", drive::in_memory_alone(held)),
             None => told,

@@ -193,6 +193,13 @@ pub struct WindowLimits {
     pub most: f64,
 }
 
+impl WindowLimits {
+    /// The span that is compared with the one before it, after so many windows.
+    pub fn span_of(&self, windows: usize) -> usize {
+        ((windows as f64 * self.span) as usize).max(self.windows)
+    }
+}
+
 impl Default for WindowLimits {
     fn default() -> Self {
         WindowLimits {
@@ -224,6 +231,32 @@ impl<F: FnMut(&mut [u32]) -> Result<(), AgeError>> Chooses for F {
 /// Chooses the sectors that ageing overwrites next, and what is trimmed meanwhile.
 pub type Choose<'a> = dyn Chooses + 'a;
 
+/// What of a steady state was not there when ageing came to its limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unmet {
+    /// In some of the last windows no line was freed.
+    Freed,
+    /// The means of the last windows and of as many before them are too far apart.
+    Level,
+    /// The same of spans that grow with what was written.
+    Spans,
+    /// Too much of what is stale lies in lines that were closed before ageing began, and that changes.
+    Kept,
+    /// Free lines became more, or fewer, over the last windows of ageing at a pace.
+    Free,
+}
+
+impl Unmet {
+    /// All of them.
+    pub const ALL: [Unmet; 5] =
+        [Unmet::Freed, Unmet::Level, Unmet::Spans, Unmet::Kept, Unmet::Free];
+
+    /// Those whose rule does not hold.
+    pub fn of(rules: &[(Unmet, bool)]) -> Vec<Unmet> {
+        rules.iter().filter(|(_, holds)| !holds).map(|(rule, _)| *rule).collect()
+    }
+}
+
 /// What ageing to a steady state found.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Steady {
@@ -231,6 +264,8 @@ pub struct Steady {
     pub windows: Vec<f64>,
     /// False: the cap came first.
     pub steady: bool,
+    /// Then: what was not there at the end.
+    pub unmet: Vec<Unmet>,
     /// User sectors written.
     pub sectors: u64,
 }
@@ -273,7 +308,7 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
 ) -> Result<Steady, AgeError> {
     let capacity = ftl.sectors() as f64;
     let window = ((capacity * limits.window) as u64).max(1);
-    let mut report = Steady { windows: Vec::new(), steady: false, sectors: 0 };
+    let mut report = Steady { windows: Vec::new(), steady: false, unmet: Vec::new(), sectors: 0 };
     let mut drawn = Default::default();
     let begun = ftl.closed_lines().map(|line| line.opened).max();
     // Windows in a row in which space had to be made, and in which nothing more became stale where it was before.
@@ -288,6 +323,7 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
         // Where nothing is collected nothing ever depends on what was written before.
         if !ftl.collects() && enough {
             report.steady = true;
+            report.unmet.clear();
             break;
         }
         let freed = ftl.counters().lines_freed > before.lines_freed;
@@ -297,14 +333,16 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
         old = now;
         let settled = now as f64 <= limits.kept * all.max(1) as f64;
         let n = limits.windows;
-        let span = ((report.windows.len() as f64 * limits.span) as usize).max(n);
-        let level = |n, within| collecting >= 2 * n && report.is_level(n, within);
-        if enough
-            && level(n, limits.within)
-            && (span == n || level(span, limits.span_within))
-            && (settled || unchanged >= 2 * n)
-        {
-            report.steady = true;
+        let span = limits.span_of(report.windows.len());
+        let unmet = Unmet::of(&[
+            (Unmet::Freed, collecting >= 2 * span),
+            (Unmet::Level, report.is_level(n, limits.within)),
+            (Unmet::Spans, span == n || report.is_level(span, limits.span_within)),
+            (Unmet::Kept, settled || unchanged >= 2 * n),
+        ]);
+        report.steady = enough && unmet.is_empty();
+        report.unmet = unmet;
+        if report.steady {
             break;
         }
     }

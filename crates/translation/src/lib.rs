@@ -31,6 +31,7 @@ mod counters;
 mod digest;
 mod error;
 mod executor;
+mod held;
 mod log;
 mod order;
 mod orders;
@@ -40,7 +41,7 @@ mod turns;
 mod untimed;
 
 pub use age::{
-    Choose, Chooses, Pace, Steady, Trim, WindowLimits, between, beyond, overwrite_between,
+    Choose, Chooses, Pace, Steady, Trim, Unmet, WindowLimits, between, beyond, overwrite_between,
     steady_by_overwriting, trims_beyond,
 };
 pub use buffer::{Filled, MappedBuffer};
@@ -52,6 +53,7 @@ pub use executor::{
     Brings, End, FlashOp, FlashRead, FtlCost, IssueCost, MapCost, ReadEnd, Stage, Work,
     check_own_read, read_ended, send_data,
 };
+pub use held::{HeldUp, mark_write};
 pub use log::{BlockLog, BlockUse, LogFtl, LogPolicy};
 pub use order::Order;
 pub use orders::{
@@ -551,6 +553,10 @@ pub trait Translation: Send {
     }
     /// Space is being made: valid sectors are being moved.
     fn is_collecting(&self) -> bool {
+        false
+    }
+    /// The first write that waits does so for the collector: with all of the buffer free it would wait as well.
+    fn collector_holds(&self) -> bool {
         false
     }
     /// No victim is begun from here on, or they are again. Where users would have to wait for space they

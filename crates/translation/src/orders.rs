@@ -72,6 +72,8 @@ pub struct GcReport {
     pub used: u32,
     /// Victims that ended since the report before.
     pub ended: u32,
+    /// Another segment can be a victim beside them now.
+    pub more: bool,
     /// Sectors in use by segment, if they were asked for; none of what cannot be a victim beside those under way.
     pub counts: Vec<Option<u32>>,
 }
@@ -182,12 +184,12 @@ impl GcPolicy {
         if free >= u64::from(start) * PARTS {
             self.debt = 0;
         }
-        let may_begin = report.victims < victims;
-        let chosen = if may_begin { self.choose(&report.counts) } else { None };
         let looked = !report.counts.is_empty();
+        let may_begin = report.victims < victims && (looked || report.more);
+        let chosen = if may_begin { self.choose(&report.counts) } else { None };
         let segment = match (chosen, report.victim) {
             (Some(segment), _) => segment,
-            // They are as many as can be.
+            // They are as many as can be now.
             (None, Some(segment)) if looked || !may_begin => segment,
             _ => return GcOrder::Counts { waits: looked },
         };
@@ -227,6 +229,28 @@ mod tests {
         }
         let order = GcOrder::Collect { segment: u32::MAX, sectors: 77 };
         assert_eq!((GcOrder::collect(order.encode()), order.bytes(1000)), (order, 20));
+    }
+
+    #[test]
+    fn counts_are_asked_for_when_one_more_can_begin() {
+        let mut policy = GcPolicy::new(GcShape { victims: 2, ..SHAPE });
+        let beside = |more, counts: &[Option<u32>]| GcReport {
+            victim: Some(1),
+            victims: 1,
+            used: 50,
+            more,
+            ..report(6, counts)
+        };
+        for _ in 0..3 {
+            let next = policy.next(&beside(false, &[]));
+            assert!(matches!(next, GcOrder::Collect { segment: 1, .. }), "{next:?}");
+        }
+        assert_eq!(policy.next(&beside(true, &[])), GcOrder::Counts { waits: false });
+        // Meanwhile that has changed.
+        let next = policy.next(&beside(false, &[None; 4]));
+        assert!(matches!(next, GcOrder::Collect { segment: 1, .. }), "{next:?}");
+        let next = policy.next(&beside(true, &[Some(3), None, None, Some(2)]));
+        assert!(matches!(next, GcOrder::Collect { segment: 3, .. }), "{next:?}");
     }
 
     #[test]
@@ -271,7 +295,14 @@ mod tests {
         let all = [Some(50), Some(30), None, Some(70)];
         let first = policy.next(&report(6, &all));
         assert_eq!(first, GcOrder::Collect { segment: 1, sectors: 0 });
-        let one = GcReport { taken: 7, victim: Some(1), victims: 1, used: 30, ..report(6, &[]) };
+        let one = GcReport {
+            taken: 7,
+            victim: Some(1),
+            victims: 1,
+            used: 30,
+            more: true,
+            ..report(6, &[])
+        };
         assert_eq!(policy.next(&one), GcOrder::Counts { waits: false });
         // Three sevenths of what users took have to be moved, at once with the second.
         let others = GcReport { counts: vec![Some(50), None, None, None], taken: 0, ..one.clone() };

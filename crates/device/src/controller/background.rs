@@ -84,6 +84,9 @@ impl Controller {
         {
             self.settle_all(ctx);
         }
+        if let Some(ftl) = &self.ftl {
+            self.held_up.see(ctx.now, ftl.collector_holds());
+        }
         // Work of the map that leads to nothing yet: a core does it all the same.
         if self.cost.map.is_some() {
             let work = self.map_time();

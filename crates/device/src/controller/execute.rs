@@ -11,7 +11,7 @@ use crate::cache::{Fill, Wait, bits};
 use crate::controller::{Command, Controller, Stage, touch_of};
 use std::ops::Range;
 use wordline_base::{Ctx, IoId, Layer, Lpn, Why};
-use wordline_ftl::{End, GcOrder, Ordered, Translation, check_own_read};
+use wordline_ftl::{End, GcOrder, Ordered, Translation, check_own_read, mark_write};
 use wordline_nand::{Class, Op, OpKind, Outcome, Ppa, Record};
 use wordline_nvme::{Opcode, Sqe, Status};
 
@@ -358,7 +358,10 @@ impl Controller {
         let why = match command.sqe.opcode {
             Opcode::Flush => Why::Flush,
             Opcode::Write if command.sqe.fua => Why::Flush,
-            Opcode::Write => Why::WriteBuffer,
+            Opcode::Write => {
+                self.waited_for_room(ctx, cmd);
+                return self.finish(ctx, cmd);
+            }
             Opcode::Deallocate if self.looks_up => Why::MapRead,
             _ => Why::Work,
         };
@@ -368,6 +371,13 @@ impl Controller {
         }
         ctx.mark(io, Layer::Ftl, why, 0, ctx.now);
         self.finish(ctx, cmd);
+    }
+
+    /// A write waits no more until the FTL takes it.
+    pub(super) fn waited_for_room(&mut self, ctx: &mut Ctx, cmd: u32) {
+        let Command { sqe, held_before, .. } = self.commands[cmd];
+        let held = self.held_up.until(ctx.now) - held_before;
+        mark_write(ctx, sqe.io, 0, held);
     }
 
     /// A command that was to be on the medium waited for the program that ended now, if one did: until that went to its

@@ -54,7 +54,7 @@ use wordline_base::{
     BadValue, Contents, Ctx, Event, IoId, Kind, Layer, Lpn, SectorSize, Slab, Span, Time, Why,
 };
 use wordline_ftl::config::FtlCost;
-use wordline_ftl::{Ftl, GcReport, Piece, Touch, Translation, Translator, Turns};
+use wordline_ftl::{Ftl, GcReport, HeldUp, Piece, Touch, Translation, Translator, Turns};
 use wordline_nand::{Class, Geometry, Nand, Record};
 use wordline_nvme::{Opcode, QueuePriority, Sqe, Status};
 
@@ -116,6 +116,8 @@ pub(crate) struct Command {
     pub copied: Time,
     /// What the sectors of a vector read hold.
     pub held: Option<u32>,
+    /// Of a write: how long the collector had held writes up before it came to the FTL.
+    pub held_before: Span,
     /// Its data that take turns, or `NONE`.
     pub stream: u32,
     /// What to read ahead of it: the first sector, and how many.
@@ -130,6 +132,8 @@ pub struct Controller {
     geometry: Geometry,
     nand: Nand,
     ftl: Option<Translator>,
+    /// For how long the collector held writes up.
+    held_up: HeldUp,
     front: Front,
     link: Link,
     firmware: Firmware,
@@ -292,6 +296,7 @@ impl Controller {
             background: Background::new(geometry.luns),
             nand,
             ftl,
+            held_up: HeldUp::default(),
             front: Front::new(device)?,
             link: Link::new(&device.link)?,
             firmware: Firmware::new(device.firmware.cores),
@@ -547,6 +552,7 @@ impl Controller {
                 waited_for: Why::Work,
                 copied: Time::ZERO,
                 held: None,
+                held_before: Span::ZERO,
                 stream: NONE,
                 ahead: (0, 0),
             });

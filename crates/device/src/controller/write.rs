@@ -19,6 +19,7 @@ impl Controller {
     pub(super) fn write_found(&mut self, ctx: &mut Ctx, cmd: u32) {
         let Command { sqe, lpn, sectors, .. } = self.commands[cmd];
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
+        self.commands[cmd].held_before = self.held_up.until(ctx.now);
         ftl.write(ctx, cmd, Lpn(lpn), sectors, sqe.fua, Source::Host);
     }
 
@@ -175,7 +176,9 @@ impl Controller {
                 line.fua |= fua;
                 let position = line.position;
                 cache.wait(id, cmd, Wait::Retired(position));
-                self.commands[cmd].pending += 1;
+                let command = &mut self.commands[cmd];
+                command.pending += 1;
+                command.held_before = self.held_up.until(ctx.now);
                 self.write_back(ctx, id);
             }
             self.commands[cmd].cursor += n;
@@ -213,8 +216,10 @@ impl Controller {
                     if fua {
                         self.waited_for_program(ctx, io);
                     }
-                    let why = if fua { Why::Flush } else { Why::WriteBuffer };
-                    ctx.mark(io, Layer::Ftl, why, 0, now);
+                    match fua {
+                        true => ctx.mark(io, Layer::Ftl, Why::Flush, 0, now),
+                        false => self.waited_for_room(ctx, cmd),
+                    }
                 }
                 self.part_done(ctx, cmd, None);
             }

@@ -33,8 +33,8 @@ use std::ops::Range;
 use wordline_base::{Ctx, Ddir, Layer, Lpn, SectorSize, Why};
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{
-    Action, Brings, FlashOp, FlashRead, Piece, Place, ReadEnd, Stage, Touch, Translation,
-    Translator, Turns, Work, check_own_read, read_ended, send_data,
+    Action, Brings, FlashOp, FlashRead, HeldUp, Piece, Place, ReadEnd, Stage, Touch, Translation,
+    Translator, Turns, Work, check_own_read, mark_write, read_ended, send_data,
 };
 use wordline_nand::{Class, OpKind, Outcome, Ppa, UnitId};
 use wordline_nvme::Opcode;
@@ -51,6 +51,8 @@ pub(crate) struct Pblk {
     /// The lock of a map that is a tree.
     pub(super) lock: Option<MapLock>,
     staging: Staging,
+    /// For how long the collector held writes up.
+    held_up: HeldUp,
     /// Reads to repair one that failed, while they are issued.
     repairs: Vec<Piece>,
     /// With logical blocks smaller than a sector.
@@ -92,6 +94,7 @@ impl Pblk {
             kernel: kernel.into_iter().map(thread).collect(),
             lock: cost.map.as_ref().map(|_| MapLock::default()),
             staging: Staging::new(info.staging_bytes, info.sector.bytes(), info.unit_sectors),
+            held_up: HeldUp::default(),
             repairs: Vec::new(),
             merges: None,
             stats: PblkStats::default(),
@@ -307,6 +310,7 @@ impl<S: Source> Host<S> {
         let (lpn, sectors) = (Lpn(touch.sectors.start), touch.sectors.len() as u32);
         if node.ddir == Ddir::Write {
             pblk.stats.write_waits += 1;
+            self.block.nodes[part].held_before = pblk.held_up.until(ctx.now);
             // Of bios with REQ_PREFLUSH alone: see `is_on_pblk`.
             pblk.ftl.write(ctx, part, lpn, sectors, node.fua, wordline_ftl::Source::Host);
         } else {
@@ -704,6 +708,8 @@ impl<S: Source> Host<S> {
                 Action::Complete { tag, ok } => (tag, ok),
                 Action::Refuse { tag } => (tag, false),
                 Action::Stage { op, tag, ppa, sectors } => {
+                    let node = &mut self.block.nodes[tag];
+                    node.held = pblk.held_up.until(ctx.now) - node.held_before;
                     let stage = Stage { op, tag, ppa, sectors };
                     if !pblk.staging.admit(stage) {
                         pblk.stats.staging_waits += 1;
@@ -725,6 +731,7 @@ impl<S: Source> Host<S> {
             }
         }
         let Some(pblk) = &mut self.block.disks[d].paths.pblk else { return };
+        pblk.held_up.see(ctx.now, pblk.ftl.collector_holds());
         while let Some(Stage { op, tag, ppa, sectors }) = pblk.staging.next() {
             pblk.later(Todo::Act(Action::Stage { op, tag, ppa, sectors }));
         }
@@ -744,7 +751,6 @@ impl<S: Source> Host<S> {
         let Some(pblk) = &mut disk.paths.pblk else { return };
         let why = match node.ddir {
             Ddir::Sync | Ddir::DataSync => Why::Flush,
-            Ddir::Write => Why::WriteBuffer,
             _ => Why::Work,
         };
         // Of what was staged the last part tells more.
@@ -752,7 +758,13 @@ impl<S: Source> Host<S> {
             if node.ddir == Ddir::Write && ctx.now == ctx.lives.get(node.life).end {
                 pblk.stats.write_waits -= 1;
             }
-            ctx.mark(node.life, Layer::Ftl, why, 0, ctx.now);
+            match node.ddir {
+                Ddir::Write => {
+                    let held = pblk.held_up.until(ctx.now) - node.held_before;
+                    mark_write(ctx, node.life, 0, held);
+                }
+                _ => ctx.mark(node.life, Layer::Ftl, why, 0, ctx.now),
+            }
         }
         // Failed programs are written elsewhere: a write fails for want of room alone.
         self.block.nodes[tag].no_space |= !ok && matches!(node.ddir, Ddir::Write | Ddir::Trim);
@@ -850,13 +862,13 @@ impl<S: Source> Host<S> {
         let n = *node;
         let bytes = self.block.disks[n.disk].info().sector.bytes_of(stage.sectors);
         if bytes == u64::from(n.len) {
-            ctx.mark(n.life, Layer::Ftl, Why::WriteBuffer, core, ctx.now);
+            mark_write(ctx, n.life, core, n.held);
             return stage.tag;
         }
         let node = self.child(stage.tag, n.offset, bytes as u32);
         let begin = ctx.lives.get(n.life).end;
         let life = ctx.lives.begin(n.thread, n.ddir, n.offset, n.len, begin);
-        ctx.mark(life, Layer::Ftl, Why::WriteBuffer, core, ctx.now);
+        mark_write(ctx, life, core, n.held);
         self.block.nodes[node].life = life;
         node
     }

@@ -1,6 +1,6 @@
 //! Lines with parity: what they have room for, and what programs that wait for their strides come to.
 
-use super::{LARGE, LUNS, Peak, Rates};
+use super::{IN_FLIGHT, LARGE, LUNS, Peak, Rates};
 use crate::config::Config;
 use wordline_base::SECTOR;
 use wordline_ftl::{LineRoom, OperationTimes, Throttle, line_room, throttled_units};
@@ -78,7 +78,7 @@ impl Rates<'_> {
         }
         let reads = 1.0 + busy * (members - 1.0);
         let mut peak = self.read("... beside throttled writes", SECTOR);
-        peak.bounds.retain(|bound| bound.name != "commands in flight" && bound.name != "firmware");
+        peak.bounds.retain(|bound| bound.name != IN_FLIGHT && bound.name != "firmware");
         for bound in &mut peak.bounds {
             let all = match bound.name {
                 LUNS | "planes" => reads / (1.0 - busy),

@@ -101,7 +101,8 @@ impl World {
         let mut on_host = Vec::with_capacity(drives.len());
         let (mut most, mut versions) = (0, true);
         for (number, (drive, node)) in drives.into_iter().zip(&config.drives).enumerate() {
-            let Drive { nand, mut ftl, stamps, prepared, ageing, unsteady, uniform, .. } = drive;
+            let Drive { nand, mut ftl, stamps, prepared, ageing, .. } = drive;
+            let Drive { unsteady, unmet, rested, uniform, .. } = drive;
             if config.orders_collection(number)
                 && let Some(ftl) = ftl.ordered()
             {
@@ -148,6 +149,8 @@ impl World {
                 prepared,
                 ageing,
                 unsteady,
+                unmet,
+                rested,
                 uniform,
                 map_held: map_held.filter(|held| held.changed > 0),
                 course: Vec::new(),

@@ -60,6 +60,8 @@ impl World {
                 prepared: drive.prepared,
                 ageing: &drive.ageing,
                 unsteady: drive.unsteady,
+                unmet: &drive.unmet,
+                rested: drive.rested,
                 uniform: drive.uniform,
                 bytes: {
                     let sector = drive.controller.nand().geometry.sector;
