@@ -73,7 +73,7 @@ fn part_of(part: u64, whole: u64) -> String {
 /// A trace was not read to its end, or may have been cut there.
 pub(crate) fn trace_ended(trace: &TraceSource) -> Option<String> {
     if let Some(error) = trace.error() {
-        let before = trace.reader().summary().requests;
+        let before = trace.issued();
         return Some(format!(
             "{error}. The numbers are those of the {before} requests before that"
         ));
@@ -83,6 +83,19 @@ pub(crate) fn trace_ended(trace: &TraceSource) -> Option<String> {
         "{}:{line}: this last line has no line feed: if the file was cut there, what came after it is missing, and \
          its own last number may be short. Fetch the file again, or end the line if it is whole",
         trace.reader().name()
+    ))
+}
+
+/// Requests of a trace that were left out because they end beyond the drive.
+pub(crate) fn left_out(trace: &TraceSource) -> Option<String> {
+    let (requests, first) = trace.skipped()?;
+    let (name, unit) = (trace.reader().name(), trace.reader().format().unit());
+    let share = 100.0 * requests as f64 / (requests + trace.issued()).max(1) as f64;
+    let (were, they) =
+        if requests == 1 { ("request was", "it ends") } else { ("requests were", "they end") };
+    Some(format!(
+        "{name}: {requests} {were} left out, {share:.1}% of all, as {they} beyond the drive (--skip-beyond); the first \
+         is {unit} {first}. --wrap replays what a smaller drive has no room for, and a larger drive has room for it"
     ))
 }
 
