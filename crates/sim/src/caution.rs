@@ -162,14 +162,20 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
              may have waited for it (see reads waited; ftl.firmware.read_limit, refresh_days)",
             seen.refreshed, seen.gc
         ));
-    } else if seen.written == 0 && seen.read > 0 && seen.gc > 0 {
+    } else if seen.written == 0 && seen.gc > 0 {
         let rest = match seen.prepared {
             Some(Precondition::Random) => "",
             _ => ". --precondition random lets the collector rest first",
         };
+        let (nothing, effect) = match seen.read {
+            0 => (
+                "nothing was read or written",
+                "what it programmed, its energy and the time of its LUNs and cores are in the numbers of the run",
+            ),
+            _ => ("nothing was written", "reads may have waited for it (see reads waited)"),
+        };
         all.push(format!(
-            "nothing was written, and yet the collector moved {} sectors that an earlier writer left \
-             it: reads may have waited for it (see reads waited){rest}",
+            "{nothing}, and yet the collector moved {} sectors that an earlier writer left it: {effect}{rest}",
             seen.gc
         ));
     }
@@ -451,6 +457,20 @@ pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
              has something to coordinate, as --ftl pblk",
             array.name,
             100.0 * array.met_share
+        )
+    })
+}
+
+/// Trims of an array that cleared nothing; a row of its chunks has so many bytes of data.
+pub(crate) fn short_trims(array: &ArrayResult, row: u64) -> Option<String> {
+    let count = |name: &str| array.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+    let (short, all) = (count("short_trims"), count("trims"));
+    (short > 0).then(|| {
+        format!(
+            "{}: {short} of {all} trims cleared nothing, as in md: it drops what of a trim is not whole rows of chunks, \
+             of {} KiB here, and these have none. Trims of whole rows reach the drives",
+            array.name,
+            row >> 10
         )
     })
 }

@@ -401,6 +401,8 @@ impl World {
                 self.arrays.iter().map(|(_, node)| node).find(|node| node.name == array.name);
             let told = node.and_then(|node| caution::no_turns(array, node.config.gc));
             warnings.extend(told);
+            let row = node.map(|node| node.config.chunk * (array.members - 1));
+            warnings.extend(row.and_then(|row| caution::short_trims(array, row)));
         }
         // Who only reads opens no hole.
         let wrote = machine.totals.write_amplification.host_bytes > 0;
