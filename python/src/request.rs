@@ -91,6 +91,8 @@ struct ReplayWords {
     volume: Option<String>,
     #[serde(default)]
     wrap: bool,
+    #[serde(default)]
+    skip_beyond: bool,
 }
 
 /// Jobs with what stands for files and variables, or a trace.
@@ -279,6 +281,7 @@ impl ReplayWords {
             closed_loop: self.closed_loop,
             volume: self.volume,
             wrap: self.wrap,
+            skip_beyond: self.skip_beyond,
         })
     }
 }

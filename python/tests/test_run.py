@@ -200,6 +200,7 @@ def test_bad_replays_are_named(tmp_path):
         ({"trace": 3}, "trace: 3 is an int"),
         ({"trace": bad, "bs": 4096}, "bs='4k'"),
         ({"trace": bad, "wrap": 1}, "wrap: 1 is an int"),
+        ({"trace": bad, "wrap": True, "skip_beyond": True}, "skip_beyond: with wrap"),
         ({"trace": bad, "time_scale": [2]}, "time_scale"),
     ]:
         with pytest.raises(wl.InputError, match=part):

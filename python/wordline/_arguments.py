@@ -43,7 +43,7 @@ _WHOLE = {
     "closed_loop": (1, 65_536),
     "rwmixread": (0, 100),
 }
-_YES_OR_NO = {"integrity", "over_time", "share", "cache", "wrap", "strict"}
+_YES_OR_NO = {"integrity", "over_time", "share", "cache", "wrap", "skip_beyond", "strict"}
 _PATHS = {"topology", "load_state", "save_state"}
 _NAMES = {"with_": "pagerank", "sections": "readers"}
 _TABLES = {"set": "{'nand.t_read': '3us'}", "variables": "{'depth': 8}"}

@@ -336,6 +336,7 @@ def replay_request(
     closed_loop: int | None = None,
     volume: str | None = None,
     wrap: bool = False,
+    skip_beyond: bool = False,
     device: str | os.PathLike[str] | Device | Sequence[str] | None = None,
     ftl: str | None = None,
     stack: str | None = None,
@@ -372,6 +373,8 @@ def replay_request(
         raise InputError("trace: standard input is not read: name a file")
     if time_scale is not None and closed_loop is not None:
         raise InputError("time_scale: a closed loop has no times: leave out one of the two")
+    if wrap and skip_beyond:
+        raise InputError("skip_beyond: with wrap no request is beyond the drive: leave out one of the two")
     if format is not None and columns is not None:
         raise InputError("columns: they are a format of their own: leave out format")
     if load_state is not None and precondition != "auto":
@@ -391,6 +394,7 @@ def replay_request(
         "closed_loop": closed_loop,
         "volume": volume,
         "wrap": wrap,
+        "skip_beyond": skip_beyond,
     }
     return {
         "machine": machine_request(
@@ -439,6 +443,7 @@ def replay(
     closed_loop: int | None = None,
     volume: str | None = None,
     wrap: bool = False,
+    skip_beyond: bool = False,
     device: str | os.PathLike[str] | Device | Sequence[str] | None = None,
     ftl: str | None = None,
     stack: str | None = None,
@@ -484,6 +489,7 @@ def replay(
         closed_loop=closed_loop,
         volume=volume,
         wrap=wrap,
+        skip_beyond=skip_beyond,
         device=device,
         ftl=ftl,
         stack=stack,

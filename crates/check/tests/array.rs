@@ -130,6 +130,28 @@ fn flushes_and_trims_go_to_all_members_concerned() {
     assert_eq!((trims(0), trims(1)), (256, 256));
 }
 
+/// md drops what of a trim is not whole rows of chunks, and a warning says where that is all of it.
+#[test]
+fn trims_of_less_than_a_row_do_nothing_and_are_told() {
+    // A row has two chunks of 64 KiB.
+    let of_raid5 = |job: &str| {
+        let set = [SMALL[0], SMALL[1], "stack.md.chunk=65536"];
+        let result = run(of("raid5", 3, "z-ssd-small", "", &set), job);
+        let array = &result.machine.arrays[0];
+        let counts = ["trims", "short_trims", "trimmed_rows"].map(|n| counter(&array.counters, n));
+        let trimmed = (0..3).map(|d| of_drive(&result, d, "ftl.trimmed_sectors")).sum::<u64>();
+        (counts, trimmed, result.warnings.into_iter().find(|text| text.contains("trims")))
+    };
+    let (counts, trimmed, told) =
+        of_raid5("[t]\nrw=trim\nbs=64k\nnumber_ios=8\n[w]\nrw=trim\nbs=256k\nnumber_ios=2\n");
+    assert_eq!((counts, trimmed), ([10, 8, 64], 192));
+    let told = told.expect("a warning");
+    assert!(told.starts_with("md0: 8 of 10 trims cleared nothing, as in md: "), "{told}");
+    assert!(told.contains("of 128 KiB here"), "{told}");
+    let (counts, _, told) = of_raid5("[w]\nrw=trim\nbs=256k\nnumber_ios=2\n");
+    assert_eq!((counts, told), ([2, 0, 64], None));
+}
+
 #[test]
 fn an_array_has_files_and_programs() {
     let topology = drives("z-ssd-small", 3) + &array("raid0", 3, "");

@@ -297,6 +297,38 @@ fn more_threads_that_look_than_cores_are_told() {
         let words = told(stack, 3, "").1.unwrap_or_else(|| panic!("{stack}: three on two cores"));
         assert!(words.contains("3 threads look") && words.contains(remedy), "{words}");
     }
+    // The kernel's thread for a ring, beside a job that sleeps.
+    let beside = "[a]\nrw=randread\nbs=4k\nnorandommap\ntime_based\nruntime=50ms\nioengine=io_uring\n\
+                  sqthread_poll=1\nsqthread_poll_cpu=0\ncpus_allowed=1\niodepth=4\n\
+                  [b]\nrw=randread\nbs=4k\nnorandommap\ntime_based\nruntime=50ms\nioengine=libaio\niodepth=8\n\
+                  cpus_allowed=0\n";
+    let outcome = run("z-ssd-small", "linux-libaio", beside, &[]);
+    let words = outcome.result.warnings.join("\n");
+    for part in [
+        "the kernel's thread that submits for the ring of job 'a' looks for work on core 0, where another job runs",
+        "sqthread_poll_cpu gives it a core of its own",
+    ] {
+        assert!(words.contains(part), "no '{part}' in: {words}");
+    }
+    assert!(!words.contains("by interrupt"), "{words}");
+    // SPDK beside a job that computes: it has no interrupts to wait for.
+    let beside = |core: u32| {
+        let job = format!(
+            "[a]\nrw=randread\nbs=4k\nnorandommap\ntime_based\nruntime=50ms\ncpus_allowed=0\n\
+             [b]\nioengine=cpuio\ncpuload=100\nruntime=50ms\ncpus_allowed={core}\n"
+        );
+        let outcome = run("z-ssd-small", "spdk", &job, &[]);
+        outcome.result.warnings.into_iter().find(|text| text.contains("looks for its completions"))
+    };
+    let words = beside(0).expect("it waits for its core");
+    for part in [
+        "job 'a' looks for its completions with SPDK on core 0, where another job runs, too",
+        "cpus_allowed gives it a core of its own, and with an engine of the kernel's it sleeps",
+    ] {
+        assert!(words.contains(part), "no '{part}' in: {words}");
+    }
+    assert!(!words.contains("interrupt"), "{words}");
+    assert_eq!(beside(1), None, "a core of its own");
     let (_, words) = told("spdk", 2, "cpus_allowed=0\n");
     let words = words.expect("two on one core");
     assert!(words.contains("cpus_allowed gives each a core of its own"), "{words}");

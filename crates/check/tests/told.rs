@@ -692,6 +692,17 @@ fn a_latency_above_the_bound_is_told_as_in_fio() {
     assert!(told.contains("err= 5 (func=check_min_rate, error=Input/output error)"), "{told}");
 }
 
+/// The first error is of an I/O, and stays so when an option of the job's ends it afterwards.
+#[test]
+fn an_error_of_an_io_is_told_as_one() {
+    let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nioengine=libaio\niodepth=8\nnumber_ios=50\n\
+               continue_on_error=all\nmax_latency=1us\n";
+    let case = Case::new("z-ssd-small", job).age(Age::Filled);
+    let failed = case.set("nand.faults.read_fail_ppb=500000000").run().unwrap();
+    let told = line(&failed, "a: (groupid=0");
+    assert!(told.contains("err= 5 (func=io_u error, error=Input/output error)"), "{told}");
+}
+
 /// fio 3.33: no file of a latency that is not measured; a log of bandwidth with a line of each I/O is empty with
 /// `disable_bw_measurement`, and so is one of I/Os a second with `gtod_reduce`. What is averaged has neither offset
 /// nor class.

@@ -46,6 +46,35 @@ fn moved(result: &RunResult, drive: usize) -> u64 {
 
 const TWO: &str = "[[drive]]\ndevice = \"z-ssd-small\"\n[[drive]]\ndevice = \"cnex-small\"\n";
 
+/// A drive that no job uses, and that collects what its ageing left: its work is in the sums of the run.
+#[test]
+fn a_drive_without_io_that_collects_is_told() {
+    let set = vec!["nand.blocks=64".into(), "nand.pages_per_block=8".into()];
+    let topology = "[[drive]]\ndevice = \"cnex-small\"\n".repeat(2);
+    let warnings = |state| {
+        let system = system(&topology, &Common { set: set.clone(), ..common("linux-libaio") });
+        let job = "[r]\nrw=randread\nbs=4k\niodepth=4\nnumber_ios=2000\nfilename=/dev/nvme0n1\n";
+        let mut plan = plan(system.unwrap(), job);
+        plan.state = state;
+        let result = plan.prepare().unwrap().start().unwrap().to_end();
+        let of = |d: usize| result.machine.drives[d].totals.write_amplification.gc_sectors;
+        let told = ["nvme0n1: ", "nvme1n1: "].map(|name| {
+            let of = result.warnings.iter().filter(|text| text.starts_with(name)).cloned();
+            of.collect::<Vec<_>>().join("\n")
+        });
+        ((of(0), of(1)), told)
+    };
+    let (moved, [reads, idle]) = warnings(Precondition::Steady);
+    assert!(moved.0 > 0 && moved.1 > 0, "{moved:?}");
+    assert!(reads.contains("nothing was written, and yet the collector moved"), "{reads}");
+    let words = format!(
+        "nvme1n1: nothing was read or written, and yet the collector moved {} sectors that an earlier writer left it",
+        moved.1
+    );
+    assert!(idle.contains(&words) && idle.contains("in the numbers of the run"), "{idle}");
+    assert_eq!(warnings(Precondition::Fill), ((0, 0), [String::new(), String::new()]));
+}
+
 /// Without a host nothing couples drives: a job has the latencies that it has on its drive alone, whatever
 /// goes on beside it. Jobs are told apart by their place in the file, so a pause stands in for the other.
 #[test]

@@ -64,16 +64,21 @@ fn command() -> Result<(), Failure> {
     }
 }
 
+/// Tells what came of a command: its exit status.
+fn status(result: Result<(), Failure>) -> u8 {
+    match result {
+        Ok(()) => 0,
+        Err(failure) => {
+            remark(&format!("wordline: {failure}"));
+            failure.status.code()
+        }
+    }
+}
+
 /// The program: its words are those of the command line, and it tells what came of them.
 pub fn program() -> ExitCode {
     signals::survive_file_limits();
     let result =
         std::panic::catch_unwind(command).unwrap_or_else(|_| Err(WorkError::Defect.into()));
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            remark(&format!("wordline: {failure}"));
-            ExitCode::from(failure.status.code())
-        }
-    }
+    ExitCode::from(status(result))
 }

@@ -2,7 +2,9 @@
 
 use crate::args::{CommonArgs, Format, ReplayArgs, RunArgs};
 use crate::error::{self, WordError, WorkError};
-use crate::{Failure, files, finish, output, prepare, remark, report, signals};
+use crate::report::write_page;
+use crate::{Failure, files, finish, output, prepare, remark, signals, status};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wordline::{Plan, RunError};
 use wordline_frontend::{Outside, Settings, Status};
 use wordline_page::Outcome;
@@ -46,11 +48,25 @@ fn under_seeds(
         return Err(WordError::TerseRepeats.into());
     }
     signals::install();
-    let mut runs = Vec::new();
-    let mut failures: Vec<Failure> = Vec::new();
-    let cut = |seed: u64, complete: usize| WorkError::RepeatsCut { seed, complete, times };
+    let runs = Arc::new(Mutex::new(Vec::new()));
+    let complete = || locked(&runs).len();
     let mut ended = None;
     for seed in (0..u64::from(times)).map(|k| common.seed.wrapping_add(k)) {
+        let cut = move |complete: usize| WorkError::RepeatsCut { seed, complete, times };
+        // To prepare the drive may take long, and there is something to report.
+        let meanwhile = (complete() > 0).then(|| {
+            let (runs, common) = (Arc::clone(&runs), common.clone());
+            signals::ends_by(move || {
+                let runs = std::mem::take(&mut *locked(&runs));
+                let ended = cut(runs.len());
+                status(report(&runs, &common, Some(ended)))
+            })
+        });
+        // Asked before that, when the last run was over.
+        if signals::stop_asked() {
+            ended = Some(cut(complete()));
+            break;
+        }
         let settings = Settings { seed, ..common.settings() };
         let checked = prepare::check(planned(&settings)?, common, &settings)?;
         finish::check_writable(common, &checked)?;
@@ -58,15 +74,16 @@ fn under_seeds(
             return Err(WordError::LogsOfRepeats.into());
         }
         let prepared = prepare::prepare(checked, common)?;
-        // Asked while the drive was prepared: there is no run to drain.
+        drop(meanwhile);
+        // Asked since then: there is no run to drain.
         if signals::stop_asked() {
-            ended = Some(cut(seed, runs.len()));
+            ended = Some(cut(complete()));
             break;
         }
         let result = finish::measure(prepared, common, &settings, None)?;
         // The runs before it are whole. Numbers of a part of a run would not compare with theirs.
         if let Err(RunError::Interrupted { .. }) = result.verdict() {
-            ended = Some(cut(seed, runs.len()));
+            ended = Some(cut(complete()));
             break;
         }
         finish::verdict(&result).map_err(|failure| match failure {
@@ -74,8 +91,20 @@ fn under_seeds(
             failure => WorkError::UnderSeed { seed, failure }.into(),
         })?;
         let plus = formats.contains(&Format::JsonPlus);
-        runs.push(wordline_report::fio_json(&result, plus, &Default::default()));
+        locked(&runs).push(wordline_report::fio_json(&result, plus, &Default::default()));
     }
+    let runs = std::mem::take(&mut *locked(&runs));
+    report(&runs, common, ended)
+}
+
+fn locked(runs: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
+    runs.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells what came of the repeats that are complete.
+fn report(runs: &[String], common: &CommonArgs, ended: Option<WorkError>) -> Result<(), Failure> {
+    let formats = &common.output_format;
+    let mut failures: Vec<Failure> = Vec::new();
     let told = ended.as_ref().map(ToString::to_string);
     if let Some(ended) = ended {
         if runs.is_empty() {
@@ -83,11 +112,11 @@ fn under_seeds(
         }
         failures.push(ended.into());
     }
-    let bare = wordline_page::repeats(&runs, told.as_deref());
+    let bare = wordline_page::repeats(runs, told.as_deref());
     let outcome = wordline_page::read("", &bare).map_err(WorkError::DefectOf)?;
     let text = text(&bare, &outcome, formats);
     if let Some(path) = &common.report {
-        output::note(&mut failures, report::write_page(path, std::slice::from_ref(&outcome)));
+        output::note(&mut failures, write_page(path, std::slice::from_ref(&outcome)));
     }
     match &common.output {
         Some(path) => {

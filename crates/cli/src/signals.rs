@@ -2,11 +2,30 @@
 
 use crate::{files, remark};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Times the user has asked to stop.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 /// There is a run that can be stopped and reported.
 static RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// What the first Ctrl-C does in place of stopping a run: an exit status comes of it.
+type End = Box<dyn FnOnce() -> u8 + Send>;
+
+/// Whether something goes on that no run can be stopped in.
+enum Meanwhile {
+    Nothing,
+    /// This ends the program meanwhile.
+    EndsBy(End),
+    /// It does so.
+    Ends,
+}
+
+static MEANWHILE: Mutex<Meanwhile> = Mutex::new(Meanwhile::Nothing);
+
+fn meanwhile() -> MutexGuard<'static, Meanwhile> {
+    MEANWHILE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Exit status of a run that was ended at once, as shells have it for Ctrl-C.
 const AT_ONCE: i32 = 130;
@@ -18,6 +37,13 @@ pub fn install() {
     let _ = ctrlc::set_handler(|| {
         let first = ASKED.fetch_add(1, Ordering::SeqCst) == 0;
         if first && RUNNING.load(Ordering::SeqCst) {
+            let mut now = meanwhile();
+            if let Meanwhile::EndsBy(end) = std::mem::replace(&mut *now, Meanwhile::Nothing) {
+                *now = Meanwhile::Ends;
+                drop(now);
+                // Beside this thread, which the second Ctrl-C comes to.
+                std::thread::spawn(|| std::process::exit(end().into()));
+            }
             return;
         }
         files::remove_unfinished();
@@ -39,6 +65,33 @@ pub fn survive_file_limits() {
 
 pub fn run_begins() {
     RUNNING.store(true, Ordering::SeqCst);
+}
+
+/// While this is held the first Ctrl-C ends the program, in good order.
+pub struct EndsMeanwhile;
+
+/// The first Ctrl-C from here on, until what is had is dropped, ends the program by `end` and its status at once,
+/// whatever this thread is at.
+pub fn ends_by(end: impl FnOnce() -> u8 + Send + 'static) -> EndsMeanwhile {
+    let mut now = meanwhile();
+    // Asked before: there is nothing to wait for.
+    if !stop_asked() {
+        *now = Meanwhile::EndsBy(Box::new(end));
+    }
+    EndsMeanwhile
+}
+
+impl Drop for EndsMeanwhile {
+    fn drop(&mut self) {
+        let mut now = meanwhile();
+        while matches!(*now, Meanwhile::Ends) {
+            // The program is about to end, and nothing is to come between.
+            drop(now);
+            std::thread::park();
+            now = meanwhile();
+        }
+        *now = Meanwhile::Nothing;
+    }
 }
 
 /// Whether the run is to stop.

@@ -56,6 +56,7 @@ pub(crate) struct Line {
     pub ahead: u64,
     /// Position of the oldest data not yet with the FTL; 0 when none.
     pub position: u64,
+    /// The last of them, whose next is the first.
     waiters: u32,
     newer: u32,
     older: u32,
@@ -836,19 +837,20 @@ impl Cache {
         self.barriers.iter().filter(move |b| position < b.before).map(|b| b.cmd)
     }
 
-    /// Puts a command on a line's list of waiters, at its end.
+    /// Puts a command behind all that wait for a line.
     pub fn wait(&mut self, id: LineId, cmd: u32, wait: Wait) {
         let node = self.nodes.insert(Node { cmd, wait, next: NONE });
-        let head = self.line(id).waiters;
-        if head == NONE {
-            self.line_mut(id).waiters = node;
-            return;
+        let waiters = self.line(id).waiters;
+        self.line_mut(id).waiters = self.behind(waiters, node);
+    }
+    /// Puts a node behind the last one of a ring, whose next is the first. It is the last one then.
+    fn behind(&mut self, last: u32, node: u32) -> u32 {
+        let first = if last == NONE { node } else { self.nodes[last].next };
+        self.nodes[node].next = first;
+        if last != NONE {
+            self.nodes[last].next = node;
         }
-        let mut at = head;
-        while self.nodes[at].next != NONE {
-            at = self.nodes[at].next;
-        }
-        self.nodes[at].next = node;
+        node
     }
 
     /// Takes the waiters that a change of the line concerns, in order: those for any change, and
@@ -860,26 +862,24 @@ impl Cache {
         }
     }
     fn wake_some(&mut self, id: LineId, retired: u64, woken: &mut VecDeque<Woken>) {
-        let mut at = self.line(id).waiters;
+        let last = self.line(id).waiters;
         let number = self.first_sector(id) / self.line_sectors;
-        let (mut kept_first, mut kept_last) = (NONE, NONE);
-        while at != NONE {
+        let (mut at, mut kept) = (self.nodes[last].next, NONE);
+        loop {
             let node = self.nodes[at];
             let stays = matches!(node.wait, Wait::Retired(position) if position > retired);
             if stays {
-                self.nodes[at].next = NONE;
-                match kept_last {
-                    NONE => kept_first = at,
-                    last => self.nodes[last].next = at,
-                }
-                kept_last = at;
+                kept = self.behind(kept, at);
             } else {
                 woken.push_back(Woken { cmd: node.cmd, wait: node.wait, number });
                 self.nodes.remove(at);
             }
+            if at == last {
+                break;
+            }
             at = node.next;
         }
-        self.line_mut(id).waiters = kept_first;
+        self.line_mut(id).waiters = kept;
     }
 
     /// Lines that hold something, for a trim that is longer than the cache.
@@ -927,6 +927,9 @@ impl Cache {
                 assert!(line.is_busy(), "a waiter has something to wait for");
                 waiters += 1;
                 at = self.nodes[at].next;
+                if at == line.waiters {
+                    break;
+                }
             }
         }
         assert_eq!(dirty, self.dirty);

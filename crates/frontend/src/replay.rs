@@ -36,6 +36,8 @@ pub struct TraceReplay {
     pub volume: Option<String>,
     /// Addresses beyond the drive's end are taken modulo its size.
     pub wrap: bool,
+    /// Requests that end beyond the drive are left out.
+    pub skip_beyond: bool,
 }
 
 impl Default for TraceReplay {
@@ -53,6 +55,7 @@ impl Default for TraceReplay {
             closed_loop: None,
             volume: None,
             wrap: false,
+            skip_beyond: false,
         }
     }
 }
@@ -77,7 +80,11 @@ impl TraceReplay {
         settings.options()?;
         // A trace that cannot be read shows before a drive is built.
         let first = Some(files::open_trace(&self.files, options.clone())?);
-        let wrap = if self.wrap { Wrap::Wrap } else { Wrap::Error };
+        let wrap = match (self.wrap, self.skip_beyond) {
+            (true, _) => Wrap::Wrap,
+            (_, true) => Wrap::Skip,
+            _ => Wrap::Error,
+        };
         let depth = self.closed_loop.unwrap_or(Replay::DEPTH);
         let reading = Reading::default();
         let traces =
@@ -104,6 +111,7 @@ impl TraceReplay {
             length: self.bs.as_ref().map(bs).transpose()?,
             address_unit: said("address-unit", self.address_unit.as_ref(), address_unit)?,
             seed,
+            skip_beyond: self.skip_beyond,
             ..OpenOptions::default()
         })
     }
@@ -129,6 +137,9 @@ impl TraceReplay {
         add("volume", self.volume.clone());
         if self.wrap {
             text += " --wrap";
+        }
+        if self.skip_beyond {
+            text += " --skip-beyond";
         }
         text
     }

@@ -67,7 +67,7 @@ impl Conn {
         true
     }
     fn output_waits(&self) -> usize {
-        self.session.output().len()
+        self.session.output_len()
     }
     pub fn wants_read(&self) -> bool {
         !self.gone && !self.session.is_closed() && !self.session.is_full() && !self.is_held()

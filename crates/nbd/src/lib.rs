@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod client;
+mod output;
 mod session;
 mod tap;
 mod wire;

@@ -9,6 +9,7 @@
 //! What a client sends is held only as far as it has arrived, and never more than the largest
 //! request; an option or a payload that is longer is counted down and thrown away as it comes.
 
+use crate::output::Output;
 use crate::wire::*;
 use std::sync::Arc;
 
@@ -159,7 +160,7 @@ pub struct Session {
     /// Bytes of the last write's data; they end at `from`.
     payload: usize,
     /// Bytes to be sent.
-    out: Vec<u8>,
+    out: Output,
     /// Options taken so far.
     options: u32,
     /// The client wants no padding in a reply (NBD_FLAG_C_NO_ZEROES).
@@ -187,10 +188,10 @@ struct Asked<'a> {
 impl Session {
     /// Begins with a greeting to be sent.
     pub fn new(exports: Arc<[Export]>, limits: Limits, tls: Tls) -> Session {
-        let mut out = Vec::with_capacity(CHUNK_IN);
-        out.extend(GREETING.to_be_bytes());
-        out.extend(OPTION.to_be_bytes());
-        out.extend((FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes());
+        let mut out = Output::new();
+        out.put(&GREETING.to_be_bytes());
+        out.put(&OPTION.to_be_bytes());
+        out.put(&(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes());
         Session {
             exports,
             limits,
@@ -268,20 +269,18 @@ impl Session {
     pub fn payload(&self) -> &[u8] {
         &self.input[self.from - self.payload..self.from]
     }
-    /// Bytes to send; what was sent is to be taken out by [`Session::sent`].
+    /// Bytes to send next, if there are any: not all there are. What was sent is to be taken out by
+    /// [`Session::sent`].
     pub fn output(&self) -> &[u8] {
-        &self.out
+        self.out.next()
+    }
+    /// All bytes to send.
+    pub fn output_len(&self) -> usize {
+        self.out.len()
     }
     /// So many bytes of the output went out.
     pub fn sent(&mut self, bytes: usize) {
-        if bytes == self.out.len() {
-            self.out.clear();
-            if self.out.capacity() > 8 * CHUNK_IN {
-                self.out.shrink_to(CHUNK_IN);
-            }
-        } else {
-            self.out.drain(..bytes);
-        }
+        self.out.sent(bytes);
     }
     /// Requests without an answer.
     pub fn in_flight(&self) -> u32 {
@@ -309,7 +308,7 @@ impl Session {
     }
     /// Memory held for the client.
     pub fn memory(&self) -> usize {
-        self.input.capacity() + self.out.capacity()
+        self.input.capacity() + self.out.memory()
     }
     /// The tunnel stands: nothing that was said before it counts (doc/proto.md, STARTTLS).
     pub fn tls_begun(&mut self) {
@@ -469,11 +468,11 @@ impl Session {
         }
     }
     fn option_reply(&mut self, option: u32, reply: u32, data: &[u8]) {
-        self.out.extend(OPTION_REPLY.to_be_bytes());
-        self.out.extend(option.to_be_bytes());
-        self.out.extend(reply.to_be_bytes());
-        self.out.extend((data.len() as u32).to_be_bytes());
-        self.out.extend(data);
+        self.out.put(&OPTION_REPLY.to_be_bytes());
+        self.out.put(&option.to_be_bytes());
+        self.out.put(&reply.to_be_bytes());
+        self.out.put(&(data.len() as u32).to_be_bytes());
+        self.out.put(data);
     }
     fn start_tls(&mut self, data: &[u8]) -> Step {
         let refusal: (u32, &[u8]) = match self.tls {
@@ -525,10 +524,10 @@ impl Session {
         let Some(index) = self.find(name) else { return Step::Close("unknown export") };
         let export = &self.exports[index];
         let (size, flags) = (export.size, self.flags_of(export));
-        self.out.extend(size.to_be_bytes());
-        self.out.extend(flags.to_be_bytes());
+        self.out.put(&size.to_be_bytes());
+        self.out.put(&flags.to_be_bytes());
         if !self.no_zeroes {
-            self.out.extend([0; 124]);
+            self.out.put(&[0; 124]);
         }
         self.begin(index)
     }
@@ -738,16 +737,16 @@ impl Session {
         self.structured && matches!(kind, Kind::Read | Kind::BlockStatus)
     }
     fn simple(&mut self, cookie: u64, error: u32) {
-        self.out.extend(SIMPLE_REPLY.to_be_bytes());
-        self.out.extend(error.to_be_bytes());
-        self.out.extend(cookie.to_be_bytes());
+        self.out.put(&SIMPLE_REPLY.to_be_bytes());
+        self.out.put(&error.to_be_bytes());
+        self.out.put(&cookie.to_be_bytes());
     }
     fn chunk(&mut self, kind: u16, cookie: u64, len: usize) {
-        self.out.extend(CHUNK.to_be_bytes());
-        self.out.extend(chunk::DONE.to_be_bytes());
-        self.out.extend(kind.to_be_bytes());
-        self.out.extend(cookie.to_be_bytes());
-        self.out.extend((len as u32).to_be_bytes());
+        self.out.put(&CHUNK.to_be_bytes());
+        self.out.put(&chunk::DONE.to_be_bytes());
+        self.out.put(&kind.to_be_bytes());
+        self.out.put(&cookie.to_be_bytes());
+        self.out.put(&(len as u32).to_be_bytes());
     }
     /// Answers a request that has no data to bring. Call one of these once for each request.
     pub fn reply_done(&mut self, cookie: u64) {
@@ -757,25 +756,22 @@ impl Session {
     /// Answers a read with what stands at `offset`.
     pub fn reply_data(&mut self, cookie: u64, offset: u64, data: &[u8]) {
         self.in_flight -= 1;
-        if data.len() > CHUNK_IN {
-            self.out.reserve_exact(data.len() + 64);
-        }
         if self.structured {
             self.chunk(chunk::OFFSET_DATA, cookie, 8 + data.len());
-            self.out.extend(offset.to_be_bytes());
+            self.out.put(&offset.to_be_bytes());
         } else {
             self.simple(cookie, 0);
         }
-        self.out.extend_from_slice(data);
+        self.out.put(data);
     }
     /// Lengths and states of `base:allocation`.
     pub fn reply_status(&mut self, cookie: u64, extents: &[(u32, u32)]) {
         self.in_flight -= 1;
         self.chunk(chunk::BLOCK_STATUS, cookie, 4 + 8 * extents.len());
-        self.out.extend(ALLOCATION_ID.to_be_bytes());
+        self.out.put(&ALLOCATION_ID.to_be_bytes());
         for (len, state) in extents {
-            self.out.extend(len.to_be_bytes());
-            self.out.extend(state.to_be_bytes());
+            self.out.put(&len.to_be_bytes());
+            self.out.put(&state.to_be_bytes());
         }
     }
     /// Answers a request with an error, a number of [`errno`]; the message goes along where the client can take it.
@@ -785,9 +781,9 @@ impl Session {
             return self.simple(cookie, error);
         }
         self.chunk(chunk::ERROR, cookie, 6 + message.len());
-        self.out.extend(error.to_be_bytes());
-        self.out.extend((message.len() as u16).to_be_bytes());
-        self.out.extend(message.as_bytes());
+        self.out.put(&error.to_be_bytes());
+        self.out.put(&(message.len() as u16).to_be_bytes());
+        self.out.put(message.as_bytes());
     }
 }
 

@@ -299,6 +299,30 @@ fn mutated_messages_do_no_harm() {
     }
 }
 
+/// Answers that nobody takes have the memory that they need, and no more.
+#[test]
+fn answers_take_no_more_memory_than_they_have() {
+    for len in [512, 4096, 1 << 16] {
+        let mut s = ready(true);
+        let before = s.memory();
+        let (mut answered, data) = (0, vec![7; len]);
+        while answered < 9 << 20 {
+            let cookie = answered as u64;
+            let asked = feed(&mut s, &request(cmd::READ, 0, cookie, 0, len as u32));
+            assert!(matches!(&asked[..], [Event::Request(r)] if r.cookie == cookie));
+            s.reply_data(cookie, 0, &data);
+            answered += 28 + len;
+            assert_eq!(s.output_len(), answered);
+            let more = s.memory() - before;
+            assert!(more <= answered + (128 << 10), "{answered} of {len}: {more} bytes");
+        }
+        while s.output_len() > 0 {
+            s.sent(s.output().len());
+        }
+        assert!(s.memory() <= before + (1 << 20), "{} bytes are kept", s.memory());
+    }
+}
+
 /// What a session says that it will take is what it takes: its buffer grows by no more.
 #[test]
 fn memory_grows_by_what_was_announced() {

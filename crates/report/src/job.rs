@@ -4,7 +4,9 @@
 use crate::number::{finite, millis_up, per_second, percentile_list, share};
 use wordline_base::hist::midpoint;
 use wordline_base::{Histogram, IoClass, Span};
-use wordline_sim::{DepthSearch, DirResult, RunResult, SampleStats, SteadyResult, ThreadResult};
+use wordline_sim::{
+    DepthSearch, DirResult, ErrorOf, RunResult, SampleStats, SteadyResult, ThreadResult,
+};
 
 /// Upper bounds of fio's latency shares, exclusive, in each of the three units.
 pub const LATENCY_BOUNDS: [u64; 11] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000];
@@ -446,10 +448,10 @@ const IO_ERROR: &str = "io_u error";
 
 /// Where fio says that a job's error was: td_verror of lat_fatal, of the least rate, and of all I/O.
 fn func_of(thread: &ThreadResult) -> &'static str {
-    match (thread.error, &thread.failure) {
-        (110, _) => "max latency exceeded",
-        (5, Some(_)) => "check_min_rate",
-        _ => IO_ERROR,
+    match thread.error_of {
+        ErrorOf::Latency => "max latency exceeded",
+        ErrorOf::Rate => "check_min_rate",
+        ErrorOf::Io => IO_ERROR,
     }
 }
 

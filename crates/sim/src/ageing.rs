@@ -3,13 +3,13 @@
 use crate::disks::{JobDisk, JobDisks};
 use crate::error::JobError;
 use crate::recorded::{Recorded, Replays};
-use crate::shares::{self, Claim, Part, Shares, Speeds, write_rate};
+use crate::shares::{self, Claim, Part, Shares, Speeds, Stop, write_rate};
 use crate::topology::Route;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use wordline_base::{Ddir, Rng, SectorSize, Seed};
-use wordline_fio::job::{Distribution, RandomGenerator};
-use wordline_fio::{Generator, Job, Plan, ZetanCache};
+use wordline_fio::job::{Distribution, Engine, ExitWhat, RandomGenerator};
+use wordline_fio::{Generator, Job, Plan, Thread, ZetanCache};
 use wordline_ftl::Trim;
 use wordline_host::DISK_SHIFT;
 use wordline_md::Layout;
@@ -20,9 +20,13 @@ use wordline_md::Layout;
 /// name, which is made of the job's, or by the seed.
 pub fn writes(plan: &Plan) -> (String, bool) {
     let mut text = String::new();
-    let (mut claims, mut traces) = (Vec::new(), false);
+    let (mut claims, mut stops, mut traces) = (Vec::new(), Vec::new(), false);
     for thread in plan.threads() {
         let job = plan.job_of(&thread);
+        if is_stop(plan, &thread) {
+            let (reads, places) = (reads_a_drive(job), places(job));
+            stops.push((Stop::of(job, None), format!("{} {reads} {places:?}", thread.subjob)));
+        }
         if job.read_iolog.is_some() {
             claims.push(Claim::of(job));
             traces = true;
@@ -32,73 +36,91 @@ pub fn writes(plan: &Plan) -> (String, bool) {
             continue;
         }
         claims.push(Claim::of(job));
-        let skewed = matches!(
-            job.distribution,
-            Distribution::Zipf { .. } | Distribution::Pareto { .. } | Distribution::Normal { .. }
-        );
-        // The seed also draws the sizes of files.
-        let seeded = skewed || job.filesize.is_some_and(|(low, high)| low != high);
-        let none = Job::new("", Default::default());
-        let lfsr = job.random_generator == RandomGenerator::Lfsr;
-        let places = Job {
-            name: if skewed { job.name.clone() } else { String::new() },
-            randrepeat: if seeded { job.randrepeat } else { none.randrepeat },
-            randseed: if seeded { job.randseed } else { none.randseed },
-            randseed_given: if seeded { job.randseed_given } else { none.randseed_given },
-            allrandrepeat: if seeded { job.allrandrepeat } else { none.allrandrepeat },
-            random_generator: if lfsr { none.random_generator } else { job.random_generator },
-            norandommap: true,
-            softrandommap: none.softrandommap,
-            time_based: none.time_based,
-            number_ios: none.number_ios,
-            loops: none.loops,
-            verify: none.verify,
-            verify_given: none.verify_given,
-            do_verify: none.do_verify,
-            verify_only: none.verify_only,
-            verify_backlog: none.verify_backlog,
-            verify_backlog_batch: none.verify_backlog_batch,
-            experimental_verify: none.experimental_verify,
-            trim_percentage: none.trim_percentage,
-            trim_verify_zero: none.trim_verify_zero,
-            trim_backlog: none.trim_backlog,
-            trim_backlog_batch: none.trim_backlog_batch,
-            place: none.place,
-            options: none.options,
-            description: none.description,
-            stonewall: none.stonewall,
-            wait_for: none.wait_for,
-            new_group: none.new_group,
-            group_reporting: none.group_reporting,
-            runtime: none.runtime,
-            ramp_time: none.ramp_time,
-            startdelay: none.startdelay,
-            ioengine: none.ioengine,
-            iodepth: none.iodepth,
-            iodepth_batch: none.iodepth_batch,
-            iodepth_batch_complete_min: none.iodepth_batch_complete_min,
-            iodepth_batch_complete_max: none.iodepth_batch_complete_max,
-            iodepth_low: none.iodepth_low,
-            cpus_allowed: none.cpus_allowed,
-            rate: none.rate,
-            rate_iops: none.rate_iops,
-            rate_process: none.rate_process,
-            thinktime: none.thinktime,
-            thinktime_spin: none.thinktime_spin,
-            thinktime_blocks: none.thinktime_blocks,
-            exitall: none.exitall,
-            exit_what: none.exit_what,
-            logs: none.logs,
-            percentile_list: none.percentile_list,
-            clat_percentiles: none.clat_percentiles,
-            lat_percentiles: none.lat_percentiles,
-            slat_percentiles: none.slat_percentiles,
-            ..job.clone()
-        };
-        text += &format!("{} {} {places:?}\n", thread.thread_number, thread.subjob);
+        text += &format!("{} {} {:?}\n", thread.thread_number, thread.subjob, places(job));
     }
-    let (key, by_speed) = shares::key(&claims, traces);
+    let (key, by_speed) = shares::key(&claims, &stops, traces);
     (text + &key, by_speed)
+}
+
+/// A thread that reads and ends all that write with itself.
+fn is_stop(plan: &Plan, thread: &Thread) -> bool {
+    let writes = |job: &Job| job.rw.writes() || job.rw.trims() || job.read_iolog.is_some();
+    let job = plan.job_of(thread);
+    let of_others = |t: &Thread| !writes(plan.job_of(t)) || t.group == thread.group;
+    let all = job.exit_what != ExitWhat::Group || plan.threads().iter().all(of_others);
+    job.exitall && !writes(job) && all
+}
+
+/// What it reads is on a drive: it takes time for that.
+fn reads_a_drive(job: &Job) -> bool {
+    !job.ioengine.is_by_name() && !matches!(job.ioengine, Engine::Null | Engine::Cpuio)
+}
+
+/// What of a job decides which sectors it writes.
+fn places(job: &Job) -> Job {
+    let skewed = matches!(
+        job.distribution,
+        Distribution::Zipf { .. } | Distribution::Pareto { .. } | Distribution::Normal { .. }
+    );
+    // The seed also draws the sizes of files.
+    let seeded = skewed || job.filesize.is_some_and(|(low, high)| low != high);
+    let none = Job::new("", Default::default());
+    let lfsr = job.random_generator == RandomGenerator::Lfsr;
+    Job {
+        name: if skewed { job.name.clone() } else { String::new() },
+        randrepeat: if seeded { job.randrepeat } else { none.randrepeat },
+        randseed: if seeded { job.randseed } else { none.randseed },
+        randseed_given: if seeded { job.randseed_given } else { none.randseed_given },
+        allrandrepeat: if seeded { job.allrandrepeat } else { none.allrandrepeat },
+        random_generator: if lfsr { none.random_generator } else { job.random_generator },
+        norandommap: true,
+        softrandommap: none.softrandommap,
+        time_based: none.time_based,
+        number_ios: none.number_ios,
+        loops: none.loops,
+        verify: none.verify,
+        verify_given: none.verify_given,
+        do_verify: none.do_verify,
+        verify_only: none.verify_only,
+        verify_backlog: none.verify_backlog,
+        verify_backlog_batch: none.verify_backlog_batch,
+        experimental_verify: none.experimental_verify,
+        trim_percentage: none.trim_percentage,
+        trim_verify_zero: none.trim_verify_zero,
+        trim_backlog: none.trim_backlog,
+        trim_backlog_batch: none.trim_backlog_batch,
+        place: none.place,
+        options: none.options,
+        description: none.description,
+        stonewall: none.stonewall,
+        wait_for: none.wait_for,
+        new_group: none.new_group,
+        group_reporting: none.group_reporting,
+        runtime: none.runtime,
+        ramp_time: none.ramp_time,
+        startdelay: none.startdelay,
+        ioengine: none.ioengine,
+        iodepth: none.iodepth,
+        iodepth_batch: none.iodepth_batch,
+        iodepth_batch_complete_min: none.iodepth_batch_complete_min,
+        iodepth_batch_complete_max: none.iodepth_batch_complete_max,
+        iodepth_low: none.iodepth_low,
+        cpus_allowed: none.cpus_allowed,
+        rate: none.rate,
+        rate_iops: none.rate_iops,
+        rate_process: none.rate_process,
+        thinktime: none.thinktime,
+        thinktime_spin: none.thinktime_spin,
+        thinktime_blocks: none.thinktime_blocks,
+        exitall: none.exitall,
+        exit_what: none.exit_what,
+        logs: none.logs,
+        percentile_list: none.percentile_list,
+        clat_percentiles: none.clat_percentiles,
+        lat_percentiles: none.lat_percentiles,
+        slat_percentiles: none.slat_percentiles,
+        ..job.clone()
+    }
 }
 
 /// I/Os in a row without a write or trim after which a job counts as one that does neither.
@@ -324,10 +346,22 @@ impl WriteSampler {
         let draws = seed.stream("age/jobs").next_u64();
         let mut sampler = WriteSampler { rate: Some(0), ..uniform };
         let mut bytes = Some(0u64);
-        let mut parts = Vec::new();
+        let (mut parts, mut stops) = (Vec::new(), Vec::new());
         for thread in plan.threads() {
             let job = plan.job_of(&thread);
             let placed = disks.place(job)?;
+            let failed = |error| JobError::Generator { place: job.place.clone(), error };
+            if is_stop(plan, &thread) {
+                let pass = match reads_a_drive(job) {
+                    true => {
+                        let (space, at) = (placed.space(), &thread);
+                        let generator = Generator::ageing(job, at, &space, entropy, draws, cache);
+                        Some(generator.map_err(failed)?.amount())
+                    }
+                    false => None,
+                };
+                stops.push(Stop::of(job, pass));
+            }
             let of = |d: &JobDisk| d.member(drive).map(|member| (d.clone(), member));
             let here: Vec<(JobDisk, usize)> = placed.disks.iter().filter_map(of).collect();
             let Some((disk, member)) = here.first().cloned() else { continue };
@@ -358,7 +392,6 @@ impl WriteSampler {
             }
             let space = placed.space();
             let generator = Generator::ageing(job, &thread, &space, entropy, draws, cache);
-            let failed = |error| JobError::Generator { place: job.place.clone(), error };
             let array = disk.array.as_ref().map(|(_, layout)| (layout.clone(), member as u32));
             let generator = generator.map_err(failed)?;
             parts.push(Part { total: claim.total(generator.amount()), claim, part });
@@ -373,7 +406,7 @@ impl WriteSampler {
             bytes =
                 bytes.zip(write_rate(job).map(share)).map(|(sum, rate)| sum.saturating_add(rate));
         }
-        sampler.share_out(shares::shares(&parts, speeds));
+        sampler.share_out(shares::shares(&parts, &stops, speeds));
         sampler.drop_trims_alone();
         let rate = bytes.map(|bytes| sampler.sector.holding(bytes / sampler.drives()));
         sampler.rate = sampler.rate.zip(rate).map(|(traces, jobs)| traces.saturating_add(jobs));

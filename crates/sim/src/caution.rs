@@ -77,7 +77,7 @@ fn part_of(part: u64, whole: u64) -> String {
 /// A trace was not read to its end, or may have been cut there.
 pub(crate) fn trace_ended(trace: &TraceSource) -> Option<String> {
     if let Some(error) = trace.error() {
-        let before = trace.reader().summary().requests;
+        let before = trace.issued();
         return Some(format!(
             "{error}. The numbers are those of the {before} requests before that"
         ));
@@ -87,6 +87,19 @@ pub(crate) fn trace_ended(trace: &TraceSource) -> Option<String> {
         "{}:{line}: this last line has no line feed: if the file was cut there, what came after it is missing, and \
          its own last number may be short. Fetch the file again, or end the line if it is whole",
         trace.reader().name()
+    ))
+}
+
+/// Requests of a trace that were left out because they end beyond the drive.
+pub(crate) fn left_out(trace: &TraceSource) -> Option<String> {
+    let (requests, first) = trace.skipped()?;
+    let (name, unit) = (trace.reader().name(), trace.reader().format().unit());
+    let share = 100.0 * requests as f64 / (requests + trace.issued()).max(1) as f64;
+    let (were, they) =
+        if requests == 1 { ("request was", "it ends") } else { ("requests were", "they end") };
+    Some(format!(
+        "{name}: {requests} {were} left out, {share:.1}% of all, as {they} beyond the drive (--skip-beyond); the first \
+         is {unit} {first}. --wrap replays what a smaller drive has no room for, and a larger drive has room for it"
     ))
 }
 
@@ -153,15 +166,21 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
              may have waited for it (see reads waited; ftl.firmware.read_limit, refresh_days)",
             seen.refreshed, seen.gc
         ));
-    } else if seen.written == 0 && seen.read > 0 && seen.gc > 0 {
+    } else if seen.written == 0 && seen.gc > 0 {
         let rest = match seen.prepared {
             Some(Precondition::Random) => "",
             Some(Precondition::Paced) if seen.rested => "",
             _ => ". --precondition random lets the collector rest first",
         };
+        let (nothing, effect) = match seen.read {
+            0 => (
+                "nothing was read or written",
+                "what it programmed, its energy and the time of its LUNs and cores are in the numbers of the run",
+            ),
+            _ => ("nothing was written", "reads may have waited for it (see reads waited)"),
+        };
         all.push(format!(
-            "nothing was written, and yet the collector moved {} sectors that an earlier writer left \
-             it: reads may have waited for it (see reads waited){rest}",
+            "{nothing}, and yet the collector moved {} sectors that an earlier writer left it: {effect}{rest}",
             seen.gc
         ));
     }
@@ -466,6 +485,20 @@ pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
              has something to coordinate, as --ftl pblk",
             array.name,
             100.0 * array.met_share
+        )
+    })
+}
+
+/// Trims of an array that cleared nothing; a row of its chunks has so many bytes of data.
+pub(crate) fn short_trims(array: &ArrayResult, row: u64) -> Option<String> {
+    let count = |name: &str| array.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n);
+    let (short, all) = (count("short_trims"), count("trims"));
+    (short > 0).then(|| {
+        format!(
+            "{}: {short} of {all} trims cleared nothing, as in md: it drops what of a trim is not whole rows of chunks, \
+             of {} KiB here, and these have none. Trims of whole rows reach the drives",
+            array.name,
+            row >> 10
         )
     })
 }

@@ -2,6 +2,7 @@
 //! pacer, and when to end.
 
 use crate::files::{self, Files};
+use crate::result::ErrorOf;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -94,6 +95,7 @@ pub struct JobSource {
     /// The class of I/Os that have the job's own priority.
     class: IoClass,
     error: i32,
+    error_of: ErrorOf,
     /// Why it ended early, where its own options ended it.
     failure: Option<String>,
     /// The statistics restart here: `latency_target` runs its last window alone.
@@ -134,6 +136,7 @@ impl JobSource {
             easy_until: Time::ZERO,
             class: job.prio.io_class().with_workload(job.workload()),
             error: 0,
+            error_of: ErrorOf::Io,
             failure: None,
             restart_stats: false,
         }
@@ -166,6 +169,10 @@ impl JobSource {
     /// Why the job failed, as a Unix error number; 0 if it did not.
     pub fn error(&self) -> i32 {
         self.error
+    }
+    /// What that error was of.
+    pub fn error_of(&self) -> ErrorOf {
+        self.error_of
     }
     /// Why it ended early, where its own options ended it.
     pub fn failure(&self) -> Option<&str> {
@@ -233,12 +240,13 @@ impl JobSource {
         self.ended = true;
     }
     /// One of its own options ends it.
-    fn is_too_slow(&mut self, error: i32, why: String) {
+    fn is_too_slow(&mut self, of: ErrorOf, why: String) {
         // What it failed with before is the reason, and one that has ended already ends by nothing else.
-        if self.error == 0 && !self.ended {
-            self.failure = Some(why);
+        if self.error == 0 {
+            self.error_of = of;
+            self.failure = Some(why).filter(|_| !self.ended);
         }
-        self.fail(error);
+        self.fail(if of == ErrorOf::Latency { ETIMEDOUT } else { EIO });
     }
 
     fn begin(&mut self, now: Time) {
@@ -256,7 +264,7 @@ impl JobSource {
             Verdict::Failed => {
                 let target = self.job.latency_target;
                 let why = format!("latency_target={target} is not kept by one I/O in flight");
-                self.is_too_slow(ETIMEDOUT, why);
+                self.is_too_slow(ErrorOf::Latency, why);
             }
         }
     }
@@ -568,7 +576,7 @@ impl Source for JobSource {
             self.pacer.completed(&io);
             let at_pace = !self.ramping && !self.generator.is_reading_back();
             if at_pace && let Err(low) = self.pacer.check_min_rate(now) {
-                self.is_too_slow(EIO, low.to_string());
+                self.is_too_slow(ErrorOf::Rate, low.to_string());
             }
         }
         if !ddir.is_sync() {
@@ -577,7 +585,7 @@ impl Source for JobSource {
             if bound > Span::ZERO && latency > bound && !self.job.disable_lat {
                 let what = ["read", "write", "trim"][ddir as usize];
                 let why = format!("a {what} took {latency}, and max_latency is {bound}");
-                self.is_too_slow(ETIMEDOUT, why);
+                self.is_too_slow(ErrorOf::Latency, why);
             }
         }
         if let Some(target) = &mut self.target {

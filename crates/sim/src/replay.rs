@@ -117,8 +117,9 @@ impl TraceSource {
             if let Some(request) = self.shift.apply(request) {
                 let at = self.disk_of(request.volume);
                 let fit = &mut self.fits[at].1;
-                let request = fit.place(request, &self.reader).ok()?;
-                if let Err(error) = fit.in_blocks(request, &self.reader) {
+                if let Some(request) = fit.place(request, &self.reader).ok()?
+                    && let Err(error) = fit.in_blocks(request, &self.reader)
+                {
                     return Some(error);
                 }
             }
@@ -164,6 +165,16 @@ impl TraceSource {
     pub fn wrapped(&self) -> u64 {
         self.fits.iter().map(|(_, fit)| fit.wrapped).sum()
     }
+    /// Requests left out because they end beyond the disk, and the line or record of the first.
+    pub fn skipped(&self) -> Option<(u64, u64)> {
+        let beyond = self.reader.beyond_all().map(|tally| (tally.count, tally.first_line));
+        let of_disk = self.fits.iter().filter_map(|(_, fit)| {
+            let (requests, place) = fit.skipped?;
+            Some((requests, place.line().unwrap_or_default()))
+        });
+        let of_all = beyond.into_iter().chain(of_disk);
+        of_all.reduce(|(n, first), (more, line)| (n + more, first.min(line)))
+    }
     /// What was made whole blocks.
     pub fn rounded(&self) -> Rounded {
         let mut sum = Rounded::default();
@@ -202,7 +213,7 @@ impl TraceSource {
             let Some(request) = self.shift.apply(request) else { continue };
             let at = self.disk_of(request.volume);
             let (disk, fit) = &mut self.fits[at];
-            let request = fit.place(request, &self.reader)?;
+            let Some(request) = fit.place(request, &self.reader)? else { continue };
             if let Some(request) = fit.in_blocks(request, &self.reader)? {
                 break Request { offset: address(*disk, request.offset), ..request };
             }

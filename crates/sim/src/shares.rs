@@ -108,10 +108,13 @@ impl Claim {
             (true, ..) => [percent(READ), percent(WRITE), 0.0],
             (_, true, true) => [0.0, 0.5, 0.5],
             (_, _, true) => [0.0, 0.0, 1.0],
-            _ => [0.0, 1.0, 0.0],
+            (_, true, _) => [0.0, 1.0, 0.0],
+            _ => [1.0, 0.0, 0.0],
         };
         let bytes = [READ, WRITE, TRIM].map(|ddir| mean_bytes(job, ddir));
-        let rates = [None, write_rate(job), rate_of(job, TRIM)];
+        // Of a mix the writes' is the rate of both.
+        let reads = rate_of(job, READ).filter(|_| mix[READ] == 1.0 && !job.rw.is_mixed());
+        let rates = [reads, write_rate(job), rate_of(job, TRIM)];
         let limits = (0..3).filter(|&d| mix[d] > 0.0).filter_map(|d| {
             let ios = rates[d]? as f64 / bytes[d].max(1.0);
             Some(ios / mix[d])
@@ -158,6 +161,10 @@ impl Claim {
     }
     /// Bytes that it writes and trims in all, where a pass has so many.
     pub fn total(&self, pass: u64) -> f64 {
+        self.all(pass) * self.each(&[WRITE, TRIM]) / self.each(&[READ, WRITE, TRIM]).max(1.0)
+    }
+    /// The same with what it reads.
+    fn all(&self, pass: u64) -> f64 {
         let each = self.each(&[READ, WRITE, TRIM]);
         let (loops, most) = self.times.amount.map_or((1, 0), |a| (a.loops, a.number_ios));
         let passes = f64::from(loops.max(1));
@@ -165,7 +172,7 @@ impl Claim {
             0 => pass as f64,
             most => (pass as f64).min(most as f64 * each),
         };
-        passes * all * self.each(&[WRITE, TRIM]) / each.max(1.0)
+        passes * all
     }
     /// Seconds of all its I/Os in flight for one of them, where a write takes so long.
     fn cycle(&self, speeds: &Speeds, write: f64) -> f64 {
@@ -200,6 +207,29 @@ pub(crate) struct Part {
     pub total: f64,
 }
 
+/// A job that writes nothing to the drive, and whose end is that of all others (`exitall`).
+pub(crate) struct Stop {
+    claim: Claim,
+    /// Bytes that it reads in all, where it does nothing else.
+    reads: Option<f64>,
+}
+
+impl Stop {
+    /// Of a job that reads, where a pass has so many bytes, or of one that writes elsewhere.
+    pub fn of(job: &Job, pass: Option<u64>) -> Stop {
+        let claim = Claim::of(job);
+        let reads = pass.filter(|_| claim.times.amount.is_some()).map(|pass| claim.all(pass));
+        Stop { claim, reads }
+    }
+    /// Seconds from the begin of the run to its end.
+    fn end(&self, speeds: &Speeds) -> f64 {
+        let Times { start, length, .. } = self.claim.times;
+        let a_second = self.claim.rate(speeds, 0.0) * self.claim.bytes[READ];
+        let reads = self.reads.map_or(f64::INFINITY, |bytes| bytes / a_second.max(1e-9));
+        start + length.unwrap_or(f64::INFINITY).min(reads)
+    }
+}
+
 /// Whose writes a drive is aged with, and how many of them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shares {
@@ -223,9 +253,14 @@ fn are_together<'a>(claims: impl Iterator<Item = &'a Claim>) -> bool {
     spans.all(|span| Some(span) == first)
 }
 
-/// The share of each, which sum up to 1.
-pub(crate) fn shares(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> Shares {
-    let Rates { rates, estimated, apart } = rates(parts, speeds);
+/// Whether one of them may be over by its amount, before its time or where it has none.
+fn may_end<'a>(mut claims: impl Iterator<Item = &'a Claim>) -> bool {
+    claims.any(|claim| claim.times.amount.is_some())
+}
+
+/// The share of each, which sum up to 1. The `stops` write nothing here.
+pub(crate) fn shares(parts: &[Part], stops: &[Stop], speeds: &dyn Fn() -> Speeds) -> Shares {
+    let Rates { rates, estimated, apart } = rates(parts, stops, speeds);
     let sum: f64 = rates.iter().sum();
     let alike = 1.0 / parts.len().max(1) as f64;
     let share = |rate: &f64| if sum > 0.0 { rate / sum } else { alike };
@@ -239,40 +274,54 @@ struct Rates {
     apart: bool,
 }
 
-fn rates(parts: &[Part], speeds: &dyn Fn() -> Speeds) -> Rates {
+fn rates(parts: &[Part], stops: &[Stop], speeds: &dyn Fn() -> Speeds) -> Rates {
     let known = |of: &dyn Fn(&Part) -> f64, estimated| Rates {
         rates: parts.iter().map(of).collect(),
         estimated,
         apart: false,
     };
     let claims = || parts.iter().map(|p| &p.claim);
-    if claims().all(Claim::ends_by_amount) {
+    // When one that waits for others ends is not known.
+    let mut stops = stops.iter().filter(|stop| !stop.claim.waits).peekable();
+    if stops.peek().is_none() && claims().all(Claim::ends_by_amount) {
         return known(&|p| p.part * p.total, false);
     }
     let together = are_together(claims());
-    if parts.len() < 2 || together && are_equal(claims()) {
+    let always = together && !may_end(claims());
+    if parts.len() < 2 || always && are_equal(claims()) {
         return known(&|p| p.part, false);
     }
     // They do not share the drive, and how long each goes on is not known.
     if claims().any(|claim| claim.waits) {
         return known(&|p| p.part, true);
     }
-    if together && claims().all(Claim::is_greedy) {
+    if !always {
+        let speeds = speeds();
+        let stop = stops.map(|stop| stop.end(&speeds)).fold(f64::INFINITY, f64::min);
+        let run = in_a_run(parts, stop, &speeds);
+        if !together || run.apart {
+            return Rates { apart: true, ..run };
+        }
+    }
+    if are_equal(claims()) {
+        return known(&|p| p.part, false);
+    }
+    if claims().all(Claim::is_greedy) {
         return known(&|p| p.part * p.claim.slots * p.claim.bytes[WRITE], true);
     }
     let speeds = speeds();
-    if !together {
-        return in_a_run(parts, &speeds);
-    }
     let (rates, estimated) = at_once(&parts.iter().collect::<Vec<_>>(), &speeds);
     Rates { rates, estimated, apart: false }
 }
 
 /// What each writes and trims in a whole run: stretch by stretch, from one to the next at which a job begins or ends.
-fn in_a_run(parts: &[Part], speeds: &Speeds) -> Rates {
+/// At `stop` seconds all end.
+fn in_a_run(parts: &[Part], stop: f64, speeds: &Speeds) -> Rates {
     let mut done = vec![0.0; parts.len()];
     let mut over = vec![false; parts.len()];
     let (mut now, mut estimated) = (0.0, false);
+    // All of them run from the first stretch to the last.
+    let mut always = true;
     let end = |p: &Part| p.claim.times.start + p.claim.times.length.unwrap_or(f64::INFINITY);
     let amount = |p: &Part| match p.claim.times.amount {
         Some(_) => p.part * p.total,
@@ -292,12 +341,13 @@ fn in_a_run(parts: &[Part], speeds: &Speeds) -> Rates {
             false => at_once(&running, speeds),
         };
         estimated |= guessed;
+        always &= here.len() == parts.len();
         let ends = |(&i, rate): (&usize, &f64)| {
             let by_amount = now + (amount(&parts[i]) - done[i]) / rate.max(1e-9);
             end(&parts[i]).min(by_amount)
         };
         let ends: Vec<f64> = here.iter().zip(&rates).map(ends).collect();
-        let until = ends.iter().copied().fold(next, f64::min);
+        let until = ends.iter().copied().fold(next, f64::min).min(stop);
         if until == f64::INFINITY {
             // It goes on like this: what was before counts for nothing.
             here.iter().zip(&rates).for_each(|(&i, rate)| done[i] = *rate);
@@ -312,11 +362,11 @@ fn in_a_run(parts: &[Part], speeds: &Speeds) -> Rates {
             all_end |= over[i] && parts[i].claim.times.exitall;
         }
         now = until;
-        if all_end {
+        if all_end || now >= stop {
             break;
         }
     }
-    Rates { rates: done, estimated, apart: true }
+    Rates { rates: done, estimated, apart: !always }
 }
 
 /// Bytes a second that each writes and trims while all of them run, and whether that is estimated.
@@ -359,9 +409,13 @@ fn at_once(parts: &[&Part], speeds: &Speeds) -> (Vec<f64>, bool) {
 
 /// What decides the shares of the jobs' threads beside what they write, as text; and whether the speeds of the
 /// drive have a part in it. Nothing where it is the same for all.
-pub(crate) fn key(claims: &[Claim], traces: bool) -> (String, bool) {
-    let by_amount = claims.iter().filter(|claim| claim.ends_by_amount()).count();
-    let together = are_together(claims.iter());
+/// Each stop comes with what decides how much it reads.
+pub(crate) fn key(claims: &[Claim], stops: &[(Stop, String)], traces: bool) -> (String, bool) {
+    let by_amount = match stops.is_empty() {
+        true => claims.iter().filter(|claim| claim.ends_by_amount()).count(),
+        false => 0,
+    };
+    let together = are_together(claims.iter()) && (by_amount > 0 || !may_end(claims.iter()));
     if claims.len() < 2 || by_amount == 0 && together && are_equal(claims.iter()) && !traces {
         return (String::new(), false);
     }
@@ -380,11 +434,12 @@ pub(crate) fn key(claims: &[Claim], traces: bool) -> (String, bool) {
         return (format!("by slots {parts:?} {amounts:?}\n"), false);
     }
     // How long they run together has no part in it.
-    let alike: Vec<Claim> = match together {
-        true => claims.iter().map(Claim::at_any_time).collect(),
-        false => claims.to_vec(),
-    };
-    (format!("by speed {alike:?}\n"), true)
+    if together && stops.is_empty() {
+        let alike: Vec<Claim> = claims.iter().map(Claim::at_any_time).collect();
+        return (format!("by speed {alike:?}\n"), true);
+    }
+    let stops: Vec<_> = stops.iter().map(|(stop, reads)| (&stop.claim, reads)).collect();
+    (format!("by speed {claims:?} until {stops:?}\n"), true)
 }
 
 /// Bytes a second that a job's own option lets it do of a kind.
@@ -440,7 +495,68 @@ mod tests {
             let claim = Claim::of(job);
             Part { total: claim.total(40 << 20), claim, part: 1.0 }
         };
-        shares(&plan.jobs.iter().map(part).collect::<Vec<_>>(), &speeds)
+        let writes = |job: &&Job| job.rw.writes() || job.rw.trims();
+        let stops = plan.jobs.iter().filter(|job| !writes(job) && job.exitall);
+        let stops: Vec<Stop> = stops.map(|job| Stop::of(job, Some(40 << 20))).collect();
+        let parts: Vec<Part> = plan.jobs.iter().filter(writes).map(part).collect();
+        shares(&parts, &stops, &speeds)
+    }
+
+    /// What reads alone writes nothing, and ends the others with itself.
+    #[test]
+    fn a_job_that_reads_ends_the_others() {
+        // The second begins after two of the nine seconds.
+        let jobs = "[a]\nrw=randwrite\n[b]\nrw=randwrite\nstartdelay=2\nruntime=7\n";
+        for (reads, first) in [
+            // Two seconds alone and 7 in halves.
+            ("", 5.5 / 9.0),
+            ("[r]\nrw=randread\nruntime=3\nexitall\n", 2.5 / 3.0),
+            ("[r]\nrw=randread\nstartdelay=1\nruntime=2\nexitall\n", 2.5 / 3.0),
+            ("[r]\nrw=randread\nruntime=3\n", 5.5 / 9.0),
+            // Before the second begins.
+            ("[r]\nrw=randread\nruntime=1\nexitall\n", 1.0),
+            // 6000 reads of 500 us, and 4000 at 1000 a second.
+            ("[r]\nrw=randread\ntime_based=0\nruntime=0\nnumber_ios=6000\nexitall\n", 2.5 / 3.0),
+            (
+                "[r]\nrw=randread\ntime_based=0\nruntime=0\nnumber_ios=4000\nrate_iops=1000\nexitall\n",
+                3.0 / 4.0,
+            ),
+        ] {
+            let shares = of(&format!("{jobs}{reads}"));
+            assert!((shares.parts[0] - first).abs() < 1e-3, "{reads}: {shares:?}");
+        }
+        // Amounts that are not come to.
+        let rated = "rw=randwrite\nrate_iops=1000\n";
+        let amounts = format!("[a]\n{rated}number_ios=1000\n[b]\n{rated}number_ios=4000\n");
+        for (reads, first) in
+            [("", 0.2), ("[r]\nrw=read\ntime_based\nruntime=2\nexitall\n", 1.0 / 3.0)]
+        {
+            let shares = of_passes(&format!("{amounts}{reads}"));
+            assert!((shares.parts[0] - first).abs() < 1e-3, "{reads}: {shares:?}");
+        }
+    }
+    /// Without time_based a job is over when it has written all, though it has a time.
+    #[test]
+    fn a_job_with_a_time_may_be_over_before() {
+        let rated = "rw=randwrite\nrate_iops=1000\n";
+        // 1,000 and 9,000 in nine seconds.
+        let some = of_passes(&format!("runtime=9\n[a]\n{rated}number_ios=1000\n[b]\n{rated}\n"));
+        assert!((some.parts[0] - 0.1).abs() < 1e-3 && some.apart, "{some:?}");
+        // Greedy ones of equal depth: 1,000 of both, and then the other's alone.
+        let greedy = of_passes(
+            "runtime=9\n[a]\nrw=randwrite\nnumber_ios=1000\n[b]\nrw=randwrite\nnumber_ios=9000\n",
+        );
+        assert!((greedy.parts[0] - 0.1).abs() < 1e-3 && greedy.apart, "{greedy:?}");
+        // Neither comes to its end in time: all run all the time.
+        for (jobs, first, estimated) in [
+            ("[a]\nrw=randwrite\n[b]\nrw=randwrite\n", 0.5, false),
+            ("[a]\nrw=randwrite\niodepth=3\n[b]\nrw=randwrite\n", 0.75, true),
+            ("[a]\nrw=randwrite\nrate_iops=300\n[b]\nrw=randwrite\nrate_iops=900\n", 0.25, false),
+        ] {
+            let long = of_passes(&format!("runtime=100ms\n{jobs}"));
+            assert!((long.parts[0] - first).abs() < 1e-3, "{jobs}: {long:?}");
+            assert_eq!((long.estimated, long.apart), (estimated, false), "{jobs}");
+        }
     }
 
     #[test]
@@ -536,7 +652,11 @@ mod tests {
         let of = |text: &str| {
             let text = format!("[global]\nbs=4k\nioengine=libaio\nrw=randwrite\n{text}");
             let plan = parse_file("job", &text, &ParseOptions::default(), &mut NoEnv).unwrap();
-            key(&plan.jobs.iter().map(Claim::of).collect::<Vec<_>>(), false).0
+            let (stops, claims): (Vec<&Job>, Vec<&Job>) =
+                plan.jobs.iter().partition(|job| !job.rw.writes());
+            let stop = |job: &&Job| (Stop::of(job, None), format!("{:?}", job.size));
+            let stops: Vec<(Stop, String)> = stops.iter().map(stop).collect();
+            key(&claims.into_iter().map(Claim::of).collect::<Vec<_>>(), &stops, false).0
         };
         let by_time = "time_based\nruntime=9\n";
         // Their passes may differ, which counts where they end by them.
@@ -551,11 +671,16 @@ mod tests {
             of("[a]\ntime_based\nruntime=9\n[b]\nnumber_ios=900\n"),
             of(&format!("{by_time}[a]\n[b]\nstonewall\n")),
             of(&format!("{by_time}[a]\n[b]\nrate_iops=9\n")),
+            of(&format!("runtime=5\n{two}")),
+            of(&format!("runtime=6\n{two}")),
+            of(&format!("{two}[r]\nrw=read\nsize=1m\nexitall\n")),
+            of(&format!("{two}[r]\nrw=read\nsize=2m\nexitall\n")),
         ];
         for (i, one) in keys.iter().enumerate() {
             assert!(!keys[..i].contains(one), "{i}: {one}");
         }
-        assert_eq!(of(&format!("runtime=5\n{two}")), keys[0], "not by how long they run");
+        let longer = of(&format!("time_based\nruntime=5\n{two}"));
+        assert_eq!(longer, keys[0], "not by how long they run");
     }
 
     #[test]
@@ -573,7 +698,7 @@ mod tests {
             (part("number_ios=1000", 80 << 20), part("number_ios=3000", 80 << 20), 0.25),
             (part("rw=randrw\nrwmixread=75", 80 << 20), part("", 20 << 20), 0.5),
         ] {
-            let shares = shares(&[a, b], &|| unreachable!("amounts are known"));
+            let shares = shares(&[a, b], &[], &|| unreachable!("amounts are known"));
             assert!((shares.parts[0] - first).abs() < 1e-9 && !shares.estimated, "{shares:?}");
         }
     }

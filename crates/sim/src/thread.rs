@@ -3,7 +3,7 @@
 use crate::classes;
 use crate::collect::{HistLog, LatLog, Sampler};
 use crate::job::SyncOf;
-use crate::result::{Log, LogKind, LogLine, ThreadResult};
+use crate::result::{ErrorOf, Log, LogKind, LogLine, ThreadResult};
 use wordline_base::{Ddir, Histogram, IoClass, Span, Time};
 use wordline_fio::job::SteadyState;
 use wordline_host::ThreadStats as HostCounts;
@@ -187,6 +187,7 @@ impl ThreadStats {
                 classes: Vec::new(),
                 options: plan.options.clone(),
                 error: 0,
+                error_of: ErrorOf::Io,
                 failure: None,
                 total_errors: 0,
                 started: Time::ZERO,

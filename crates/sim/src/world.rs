@@ -688,10 +688,10 @@ impl World {
                 false
             }
             Some(AnySource::Job(job)) => {
-                let error = job.error();
+                let (error, of) = (job.error(), job.error_of());
                 let result = &mut self.threads[thread].result;
                 if result.error == 0 {
-                    result.error = error;
+                    (result.error, result.error_of) = (error, of);
                 }
                 result.error != 0
             }

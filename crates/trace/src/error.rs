@@ -23,6 +23,17 @@ pub enum Place {
     },
 }
 
+impl Place {
+    /// The number of the line or record, if it is one.
+    pub fn line(self) -> Option<u64> {
+        match self {
+            Place::File => None,
+            Place::Line { line, .. } => Some(line),
+            Place::Record { record, .. } => Some(record),
+        }
+    }
+}
+
 /// What sort of thing is wrong with a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -235,11 +246,7 @@ impl TraceError {
     }
     /// The line or record number, if the error has one.
     pub fn line(&self) -> Option<u64> {
-        match self.place {
-            Place::File => None,
-            Place::Line { line, .. } => Some(line),
-            Place::Record { record, .. } => Some(record),
-        }
+        self.place.line()
     }
     /// The column, counted in bytes from one, if the error has one.
     pub fn column(&self) -> Option<u64> {

@@ -142,6 +142,8 @@ pub struct OpenOptions {
     pub base: TimeBase,
     /// Requests held back to sort by time.
     pub window: usize,
+    /// Requests that end beyond 2^64 bytes are left out and counted, in place of an error.
+    pub skip_beyond: bool,
 }
 
 impl Default for OpenOptions {
@@ -160,6 +162,7 @@ impl Default for OpenOptions {
             seed: 0,
             base: TimeBase::default(),
             window: OpenOptions::WINDOW,
+            skip_beyond: false,
         }
     }
 }

@@ -13,10 +13,25 @@ pub struct Restarts {
     pub by: Span,
 }
 
+impl Restarts {
+    /// And one more.
+    fn and(self, line: u64, by: u64) -> Restarts {
+        let first = match self.count {
+            0 => Restarts { count: 0, line, by: Span(by) },
+            _ => self,
+        };
+        Restarts { count: self.count + 1, ..first }
+    }
+}
+
 /// Requests that come after a fall and before the time from which it fell: chosen. In a shuffled trace an eighth of
-/// all steps are as far back as a restart, so that so many without another are no chance. Fewer than these are no
-/// recording either: they stand ahead or behind because their times are wrong.
+/// all steps are as far back as a restart, so that so many without another are no chance. Fewer than these that
+/// stand ahead or behind have wrong times, but for [`FEW`].
 const GOES_ON: u64 = 128;
+
+/// Requests of a short recording, which is known by what it has in common with the one behind it: both begin at the
+/// same time. Chosen.
+const FEW: u64 = 32;
 
 /// A fall that may be a restart.
 #[derive(Clone, Copy)]
@@ -36,6 +51,8 @@ struct Ahead {
     /// The part before it.
     latest: u64,
     requests: u64,
+    /// The time that it went to.
+    to: u64,
     /// The fall that the step put an end to.
     fall: Option<Fall>,
 }
@@ -55,26 +72,52 @@ impl Part {
     fn reach(&mut self, time: u64, fall: Option<Fall>) {
         if time > self.latest {
             if time - self.latest >= self.latest - self.first {
-                self.step(fall);
+                self.step(time, fall);
             }
             self.latest = time;
         }
         self.requests += 1;
     }
-    fn step(&mut self, fall: Option<Fall>) {
+    fn step(&mut self, to: u64, fall: Option<Fall>) {
         // Of steps that nothing confirmed yet the first has the part before all of them.
         if self.ahead.as_ref().is_none_or(|ahead| self.is_confirmed(ahead)) {
-            self.ahead = Some(Ahead { latest: self.latest, requests: self.requests, fall });
+            self.ahead = Some(Ahead { latest: self.latest, requests: self.requests, to, fall });
         }
     }
+    /// The part went on from there: with many requests, or with some over as much time as the step took.
     fn is_confirmed(&self, ahead: &Ahead) -> bool {
-        self.requests - ahead.requests >= GOES_ON
+        let (requests, time) = (self.requests - ahead.requests, self.latest - ahead.to);
+        requests >= GOES_ON || requests >= FEW / 2 && time >= ahead.to - ahead.latest
+    }
+    /// The step ahead was a pause: time fell back behind what came before it, too.
+    fn is_pause(&self, ahead: &Ahead, time: u64) -> bool {
+        let before = ahead.latest - self.first;
+        let falls = time < ahead.latest && ahead.latest - time >= before / 2;
+        ahead.fall.is_none() && ahead.requests >= FEW && falls
+    }
+    /// The fall goes back to where the part began: what came before is a recording, and not a few requests that are
+    /// too late.
+    fn is_repeated(&self, fall: &Fall) -> bool {
+        let quarter = (self.latest - self.first) / 4;
+        self.requests >= FEW && quarter > 0 && self.first.abs_diff(fall.from) <= quarter
     }
     /// A step back over half the part, and over half of a fall where there is one.
     fn falls(&self, before: u64, time: u64, fall: Option<&Fall>) -> bool {
         let most = (self.latest - self.first).max(fall.map_or(0, |fall| fall.by));
         time < before && before - time >= most / 2
     }
+}
+
+/// A part that few requests followed before they came to its end: a short recording, or what another processor noted
+/// at the same time. Of such a processor there would be more.
+#[derive(Clone, Copy)]
+struct Short {
+    line: u64,
+    by: u64,
+    /// A quarter of the part: a step back by as much is to another processor's.
+    quarter: u64,
+    /// Requests up to here.
+    seen: u64,
 }
 
 /// Looks for restarts.
@@ -85,12 +128,17 @@ pub(crate) struct Order {
     part: Option<Part>,
     before: u64,
     fall: Option<Fall>,
+    /// May be a restart.
+    short: Option<Short>,
+    /// Requests so far.
+    seen: u64,
 }
 
 impl Order {
     #[inline]
     pub fn add(&mut self, time: u64, line: u64) {
         let before = std::mem::replace(&mut self.before, time);
+        self.seen += 1;
         match &mut self.part {
             Some(part) if self.fall.is_none() && time >= before => part.reach(time, None),
             _ => self.step_back(before, time, line),
@@ -98,6 +146,12 @@ impl Order {
     }
     /// A step back, and what follows it until that is understood.
     fn step_back(&mut self, mut before: u64, time: u64, line: u64) {
+        if let Some(short) = self.short
+            && before.saturating_sub(time) >= short.quarter
+        {
+            self.restarts = self.restarts();
+            self.short = None;
+        }
         let Some(part) = &mut self.part else {
             self.part = Some(Part { first: time, latest: time, requests: 1, ahead: None });
             return;
@@ -105,6 +159,7 @@ impl Order {
         if part.falls(before, time, self.fall.as_ref())
             && let Some(ahead) = part.ahead.take()
             && !part.is_confirmed(&ahead)
+            && !part.is_pause(&ahead, time)
         {
             // The few requests since the step ahead were too late: the part goes on from before them.
             (part.latest, part.requests, self.fall) = (ahead.latest, ahead.requests, ahead.fall);
@@ -117,6 +172,11 @@ impl Order {
         let Some(fall) = &mut self.fall else { return part.reach(time, None) };
         if time >= fall.before {
             // What stood apart is over.
+            if fall.requests + 1 >= FEW && part.is_repeated(fall) {
+                let quarter = (part.latest - part.first) / 4;
+                let Fall { line, by, .. } = *fall;
+                self.short.get_or_insert(Short { line, by, quarter, seen: self.seen });
+            }
             let fall = self.fall.take();
             return part.reach(time, fall);
         }
@@ -124,18 +184,20 @@ impl Order {
         fall.requests += 1;
         if fall.requests == GOES_ON {
             // What came before may be a few requests that are too late.
-            if part.requests >= GOES_ON {
-                if self.restarts.count == 0 {
-                    self.restarts = Restarts { count: 0, line: fall.line, by: Span(fall.by) };
-                }
-                self.restarts.count += 1;
+            if part.requests >= GOES_ON || part.is_repeated(fall) {
+                self.restarts = self.restarts.and(fall.line, fall.by);
             }
             let (first, latest, requests) = (fall.from, fall.latest, fall.requests);
             (*part, self.fall) = (Part { first, latest, requests, ahead: None }, None);
         }
     }
     pub fn restarts(&self) -> Restarts {
-        self.restarts
+        match self.short {
+            Some(short) if self.seen - short.seen >= GOES_ON => {
+                self.restarts.and(short.line, short.by)
+            }
+            _ => self.restarts,
+        }
     }
 }
 
@@ -224,6 +286,64 @@ mod tests {
             assert_eq!((two.count, two.line), (1, 5_001), "{by}");
             let three = of(part().chain(part()).chain(part()));
             assert_eq!((three.count, three.line), (2, 5_001), "{by}");
+        }
+    }
+
+    #[test]
+    fn a_short_recording_before_others_is_found() {
+        let part = |n: u64, step: u64| (0..n).map(move |i| 1_000 + i * step);
+        for n in [32, 50, 100, 127] {
+            // At the rate of what follows, and at a lower one.
+            for step in [10, 1_000] {
+                let found = of(part(n, step).chain(part(3_000, 10)));
+                let by = Span((n - 1) * step);
+                assert_eq!(found, Restarts { count: 1, line: n + 1, by }, "{n} {step}");
+            }
+            // The second of two such is the one that nothing else falls back behind.
+            let three = of(part(n, 10).chain(part(n, 10)).chain(part(3_000, 10)));
+            assert!(three.count >= 1 && three.line > n, "{n}: {three:?}");
+            // Before a longer one that is found as well.
+            let long = part(n, 10).chain(part(3_000, 10)).chain(part(3_000, 10));
+            assert_eq!((of(long.clone()).count, of(long).line), (2, n + 1), "{n}");
+        }
+        // A few are none.
+        assert_eq!(of(part(20, 10).chain(part(3_000, 10))).count, 0);
+        assert_eq!(of(part(100, 2).chain(part(3_000, 10))).count, 0, "few are beside it");
+    }
+    #[test]
+    fn a_recording_that_ends_soon_after_a_pause_is_found() {
+        let part = |first: u64, n: u64| (0..n).map(move |i| first + i * 10);
+        for (n, late) in [(1_000, 50), (100, 50), (60, 30), (1_000, 1)] {
+            let paused = || part(0, n).chain(part(1_000_000, late));
+            let found = of(paused().chain(part(0, 3_000)));
+            let by = Span(1_000_000 + (late - 1) * 10);
+            assert_eq!(found, Restarts { count: 1, line: n + late + 1, by }, "{n} {late}");
+        }
+    }
+    /// Each processor's records in blocks, beside each other's.
+    #[test]
+    fn blocks_of_several_processors_are_no_restart() {
+        for block in [10, 33, 50, 64, 100, 120] {
+            for processors in [2, 3] {
+                let of_block = |i: u64| {
+                    let (at, n) = (i % block, i / block);
+                    1_000 + ((n / processors) * block + at) * 10 + n % processors
+                };
+                assert_eq!(of((0..10_000).map(of_block)).count, 0, "{block} {processors}");
+            }
+        }
+    }
+    #[test]
+    fn no_jitter_and_no_order_is_a_restart() {
+        for seed in 0..200u64 {
+            let draw = |i: u64| splitmix64(seed << 32 ^ i);
+            for by in [20, 400, 9_000, 100_000] {
+                let times = (0..2_000).map(|i| 1_000 + i * 10 + draw(i) % by);
+                assert_eq!(of(times).count, 0, "{seed} {by}");
+                // Times of a coarse clock.
+                let coarse = (0..2_000).map(|i| (1_000 + i * 10 + draw(i) % by) / 500 * 500);
+                assert_eq!(of(coarse).count, 0, "{seed} {by} coarse");
+            }
         }
     }
 

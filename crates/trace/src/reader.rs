@@ -18,7 +18,7 @@ use crate::order::{Order, Restarts};
 use crate::records::{Fixed, Layout};
 use crate::request::{Item, Request};
 use crate::sink::Sink;
-use crate::summary::{Reason, Summary};
+use crate::summary::{Reason, Summary, Tally};
 use crate::text::{Fault, show_up_to};
 use crate::window::Window;
 use crate::{
@@ -427,8 +427,8 @@ impl Reader {
                 "its objects are no addresses: it is of a cache of objects, not of a disk"
             }
             _ => {
-                "the number is damaged, or of another unit or format: mend or delete the request, or say how the \
-                 trace is to be read"
+                "the number is damaged, or of another unit or format: mend or delete the request, leave such requests \
+                 out (wordline replay --skip-beyond), or say how the trace is to be read"
             }
         };
         let message = format!("a request that ends at byte {end}, beyond 2^64: {remedy}");
@@ -540,6 +540,11 @@ impl Reader {
     /// Requests that are held back to sort them.
     pub fn window(&self) -> usize {
         self.window_size
+    }
+    /// What is not replayed because it ends beyond 2^64 bytes.
+    pub fn beyond_all(&self) -> Option<Tally> {
+        let [dropped, _] = self.sink.tallies();
+        dropped.into_iter().find(|t| t.reason == Reason::BeyondAll)
     }
     /// The first line or record of a kind that is noted.
     pub fn first_noted(&self, reason: Reason) -> Option<u64> {

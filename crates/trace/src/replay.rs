@@ -1,6 +1,6 @@
 //! What a replay decides about a request: when it arrives, and where it lands on the drive.
 
-use crate::error::{ClockError, TraceError};
+use crate::error::{ClockError, Place, TraceError};
 use crate::reader::Reader;
 use crate::request::Request;
 use wordline_base::{Ddir, Time};
@@ -85,6 +85,8 @@ pub enum Wrap {
     Error,
     /// Its address is taken modulo the drive's size.
     Wrap,
+    /// It is left out.
+    Skip,
 }
 
 /// What to do with a request that is not whole logical blocks of the drive.
@@ -141,6 +143,8 @@ pub struct Fit {
     of_job: bool,
     /// Requests moved.
     pub wrapped: u64,
+    /// Requests left out, and where the first stands.
+    pub skipped: Option<(u64, Place)>,
     /// What was made whole blocks.
     pub rounded: Rounded,
 }
@@ -149,7 +153,8 @@ impl Fit {
     /// To a drive that takes any offset and length.
     pub fn new(wrap: Wrap, drive_bytes: u64) -> Fit {
         let (lba, align, of_job) = (1, Align::Error, false);
-        Fit { wrap, drive_bytes, lba, align, of_job, wrapped: 0, rounded: Rounded::default() }
+        let (skipped, rounded) = (None, Rounded::default());
+        Fit { wrap, drive_bytes, lba, align, of_job, wrapped: 0, skipped, rounded }
     }
     /// For a job that reads the trace.
     pub fn of_job(self) -> Fit {
@@ -194,13 +199,21 @@ impl Fit {
         Ok(Some(request))
     }
 
-    /// The request as it goes to the drive; `reader` is what just delivered it. An address beyond
-    /// the end is taken modulo the drive's size; a request that then crosses the end is moved
-    /// to end there, whole.
-    pub fn place(&mut self, mut request: Request, reader: &Reader) -> Result<Request, TraceError> {
+    /// The request as it goes to the drive, none if it is left out; `reader` is what just delivered it. An address
+    /// beyond the end is taken modulo the drive's size; a request that then crosses the end is moved to end there,
+    /// whole.
+    pub fn place(
+        &mut self,
+        mut request: Request,
+        reader: &Reader,
+    ) -> Result<Option<Request>, TraceError> {
         let (len, drive) = (u64::from(request.len), self.drive_bytes);
         if request.offset <= drive && len <= drive - request.offset {
-            return Ok(request);
+            return Ok(Some(request));
+        }
+        if self.wrap == Wrap::Skip {
+            self.skipped.get_or_insert((0, reader.place())).0 += 1;
+            return Ok(None);
         }
         let what = || {
             format!(
@@ -210,8 +223,15 @@ impl Fit {
                 reader.volume_name(request.volume)
             )
         };
+        let skip = match self.of_job {
+            true => "wordline replay --skip-beyond",
+            false => "--skip-beyond",
+        };
         if len > drive || drive == 0 {
-            let message = format!("{} is larger than the drive of {drive} bytes", what());
+            let message = format!(
+                "{} is larger than the drive of {drive} bytes: use {skip}, which leaves it out, or a larger drive",
+                what()
+            );
             return Err(reader.error_here(message));
         }
         if self.wrap == Wrap::Error {
@@ -220,13 +240,14 @@ impl Fit {
                 false => "--wrap,",
             };
             let message = format!(
-                "{} is beyond the end of the drive of {drive} bytes: use {remedy} or a larger drive",
+                "{} is beyond the end of the drive of {drive} bytes: use {remedy} a larger drive, or {skip}, which \
+                 leaves such requests out",
                 what()
             );
             return Err(reader.error_here(message));
         }
         request.offset = (request.offset % drive).min(drive - len);
         self.wrapped += 1;
-        Ok(request)
+        Ok(Some(request))
     }
 }

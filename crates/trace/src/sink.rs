@@ -30,6 +30,8 @@ pub(crate) struct Sink {
     items: VecDeque<Item>,
     /// The end of a request that no drive can have, and its column.
     pub beyond: Option<(u128, u64)>,
+    /// Such requests are left out.
+    skip_beyond: bool,
     /// What was left out.
     dropped: Tallies,
     /// What was remarkable.
@@ -67,6 +69,7 @@ impl Sink {
             line: 0,
             items: VecDeque::new(),
             beyond: None,
+            skip_beyond: options.skip_beyond,
             dropped: Tallies::new(),
             noted: Tallies::new(),
             volumes: Volumes::default(),
@@ -186,6 +189,9 @@ impl Sink {
         // it would be requests that nobody made.
         let Ok(len) = u32::try_from(len) else { return self.refuse(Reason::TooLong) };
         let Some(start) = u64::try_from(offset).ok().filter(|_| end <= u128::from(u64::MAX)) else {
+            if self.skip_beyond {
+                return self.refuse(Reason::BeyondAll);
+            }
             self.beyond.get_or_insert((end, at.column));
             return false;
         };

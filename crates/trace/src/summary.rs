@@ -27,6 +27,7 @@ reasons! {
     OtherVolume: "other volume",
     ZeroLength: "zero length",
     TooLong: "length of 4 GiB or more",
+    BeyondAll: "end beyond 2^64 bytes, which no drive has",
     NoType: "blank type (no reply was seen)",
     FileAction: "file add, open or close",
     Wait: "wait line",

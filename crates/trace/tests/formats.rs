@@ -930,23 +930,55 @@ fn addresses_are_checked_or_wrapped() {
     let mut reader = open_bytes(text, named("t")).unwrap();
     let mut fit = Fit::new(Wrap::Error, drive);
     let first = reader.next().unwrap().unwrap();
-    assert_eq!(fit.place(first, &reader).unwrap(), first);
+    assert_eq!(fit.place(first, &reader).unwrap(), Some(first));
     let second = reader.next().unwrap().unwrap();
     assert_eq!(
         fit.place(second, &reader).unwrap_err().to_string(),
         "t:2: write of 4096 bytes at offset 10240 (volume 0) is beyond the end of the drive of \
-         8192 bytes: use --wrap, or a larger drive"
+         8192 bytes: use --wrap, a larger drive, or --skip-beyond, which leaves such requests out"
     );
     let mut fit = Fit::new(Wrap::Wrap, drive);
-    assert_eq!(fit.place(second, &reader).unwrap().offset, 4 * 512);
+    let offset = |placed: Option<Request>| placed.expect("it stays").offset;
+    assert_eq!(offset(fit.place(second, &reader).unwrap()), 4 * 512);
     let third = reader.next().unwrap().unwrap();
-    assert_eq!(fit.place(third, &reader).unwrap().offset, 0);
+    assert_eq!(offset(fit.place(third, &reader).unwrap()), 0);
     let across = reader.next().unwrap().unwrap();
-    assert_eq!(fit.place(across, &reader).unwrap().offset, 13 * 512);
+    assert_eq!(offset(fit.place(across, &reader).unwrap()), 13 * 512);
     assert_eq!(fit.wrapped, 3);
     let huge = reader.next().unwrap().unwrap();
     let e = fit.place(huge, &reader).unwrap_err().to_string();
-    assert!(e.ends_with("is larger than the drive of 8192 bytes"), "{e}");
+    assert!(e.contains("is larger than the drive of 8192 bytes: use --skip-beyond"), "{e}");
+    let mut fit = Fit::new(Wrap::Skip, drive);
+    assert_eq!(fit.place(first, &reader).unwrap(), Some(first));
+    for beyond in [second, huge] {
+        assert_eq!(fit.place(beyond, &reader).unwrap(), None);
+    }
+    assert_eq!(fit.skipped.map(|(requests, place)| (requests, place.line())), Some((2, Some(5))));
+}
+
+/// No drive has such an address: an error, or left out and counted.
+#[test]
+fn addresses_beyond_all_drives_are_left_out_where_that_is_asked_for() {
+    let text =
+        "1 0 0 8 1\n2 0 36028797018963968 8 0\n3 0 16 1 1\n4 0 36028797018963967 2 0\n5 0 8 8 1\n";
+    let read = |skip_beyond| {
+        let mut reader = open_bytes(text, OpenOptions { skip_beyond, ..named("t") }).unwrap();
+        let mut offsets = Vec::new();
+        loop {
+            match reader.next() {
+                Ok(Some(request)) => offsets.push(request.offset),
+                Ok(None) => break (offsets, None, reader.beyond_all()),
+                Err(error) => break (offsets, Some(error.to_string()), reader.beyond_all()),
+            }
+        }
+    };
+    let (offsets, error, _) = read(false);
+    let error = error.expect("an error");
+    assert_eq!(offsets, [0]);
+    assert!(error.starts_with("t:2: ") && error.contains("--skip-beyond"), "{error}");
+    let (offsets, error, left_out) = read(true);
+    assert_eq!((offsets, error), (vec![0, 16 * 512, 8 * 512], None));
+    assert_eq!(left_out.map(|tally| (tally.count, tally.first_line)), Some((2, 2)));
 }
 
 proptest::proptest! {

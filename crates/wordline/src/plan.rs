@@ -704,10 +704,10 @@ fn shares_note(bays: &[Bay]) -> Option<String> {
     };
     if bays.iter().any(|bay| bay.sampler.is_apart()) {
         return Some(format!(
-            "jobs that write do not all run at the same time (startdelay, runtime): ageing wrote and trimmed with \
-             their shares of a whole run, all the time, as after runs one after the other: {shares}. The drive is in \
-             the state of no one stretch of the run: for that of the time in which all write give them the same \
-             startdelay and runtime"
+            "jobs that write do not all run at the same time (startdelay, runtime, and size without time_based): ageing \
+             wrote and trimmed with their shares of a whole run, all the time, as after runs one after the other: \
+             {shares}. The drive is in the state of no one stretch of the run: for that of the time in which all write \
+             give them the same startdelay and runtime, and time_based"
         ));
     }
     Some(format!(

@@ -187,6 +187,7 @@ impl ReplayArgs {
             closed_loop: self.closed_loop,
             volume: self.volume.first().cloned(),
             wrap: self.wrap,
+            skip_beyond: self.skip_beyond,
         })
     }
 }
@@ -457,6 +458,10 @@ pub struct ReplayArgs {
     /// Take addresses beyond the drive modulo its size instead of refusing them
     #[arg(long)]
     pub wrap: bool,
+    /// Leave out requests that end beyond the drive, as one with a damaged address does, instead of refusing them: a
+    /// warning above the numbers says how many
+    #[arg(long, conflicts_with = "wrap")]
+    pub skip_beyond: bool,
     /// Replay N times under as many seeds, from --seed on, the drive prepared anew each time, and tell means with
     /// their 95 % confidence intervals. Seeds draw the drive, its ageing, and what the trace does not say
     #[arg(long, value_name = "N", help_heading = "Results")]

@@ -498,8 +498,8 @@ fn requests_that_cannot_be_sorted_are_late() {
 fn a_clock_that_begins_again_is_told() {
     let place = Place::new();
     let part = |n: u64| (0..n).map(|i| i * 100);
-    for (n, displaced) in [(5_000, true), (1_000, false)] {
-        place.file("joined.csv", msr_at(part(n).chain(part(n))));
+    for (n, displaced) in [(5_000, true), (1_000, false), (50, false)] {
+        place.file("joined.csv", msr_at(part(n).chain(part(n.max(500)))));
         for clock in ["", "--closed-loop 4"] {
             let out =
                 place.run(&format!("replay joined.csv --device z-ssd-small {clock}")).ok().out;
@@ -536,4 +536,45 @@ fn addresses_beyond_any_drive_are_errors_with_their_line() {
     }
     let wrapped = place.run("replay far.csv --device z-ssd-small --wrap");
     wrapped.fails(2, &["far.csv:3: ", "mend or delete"]);
+}
+
+/// One damaged address ends no replay that leaves such requests out, and a warning says how many they are.
+#[test]
+fn requests_beyond_the_drive_are_left_out_where_that_is_asked_for() {
+    let place = Place::new();
+    let line = |us: u64, offset: &str, len: &str| {
+        format!("{},s,0,Write,{offset},{len},1\n", 128_166_372_003_061_629u64 + us * 10)
+    };
+    let damaged = [
+        line(5_950, "9223372036854775808", "4096"),
+        line(5_960, "18446744073709551615", "4096"),
+        // Longer than the drive.
+        line(5_970, "0", "4294963200"),
+    ];
+    let small = "--device cnex-small --scale 1/8";
+    let whole = msr_at((0..100).map(|i| i * 100));
+    let (first, rest) = whole.split_at(whole.lines().take(60).map(|l| l.len() + 1).sum());
+    place.file("far.csv", format!("{first}{}{rest}", damaged.concat()));
+    let refused = place.run(&format!("replay far.csv {small}"));
+    let told_of = told(&refused.err);
+    assert_eq!(refused.status, 2, "{told_of}");
+    assert!(told_of.contains("far.csv:61: ") && told_of.contains("--skip-beyond"), "{told_of}");
+    // As many are told in both places.
+    assert!(told_of.contains("the report covers the 60 requests before that"), "{told_of}");
+    assert!(told(&refused.out).contains("The numbers are those of the 60 requests before that"));
+    for precondition in ["fill", "steady"] {
+        let words = format!("replay far.csv {small} --skip-beyond --precondition {precondition}");
+        let done = place.run(&words).ok();
+        let out = told(&done.out);
+        let (above, _) = out.split_once("replay: (groupid=0").expect("a report");
+        let says = "warning: far.csv: 3 requests were left out, 2.9% of all, as they end beyond the drive \
+                    (--skip-beyond); the first is line 61.";
+        assert!(above.contains(says), "{above}");
+        assert!(out.contains("issued rwts: total=100,0,0,0"), "{out}");
+    }
+    place.file("whole.csv", whole);
+    let done = place.run(&format!("replay whole.csv {small} --skip-beyond")).ok();
+    assert!(!done.out.contains("left out"), "{}", done.out);
+    let both = place.run(&format!("replay far.csv {small} --skip-beyond --wrap"));
+    both.fails(2, &["cannot be used with"]);
 }

@@ -79,6 +79,31 @@ fn ctrl_c_reports_the_repeats_that_are_complete() {
     one.end().fails(1, &["interrupted under seed 1: none of 3 repeats is complete"]);
 }
 
+/// It waits for no drive that is prepared.
+#[test]
+fn ctrl_c_while_a_later_drive_is_prepared_reports_the_repeats_before() {
+    let place = Place::new();
+    let words = "run --name=a --rw=randread --number_ios=200 --device intel-750-400g --scale 1/8 --precondition steady \
+                 --repeat 3 --output-format json --output out.json";
+    let mut program = place.start(words);
+    let kept = |place: &Place, end: &str| {
+        let files = std::fs::read_dir(place.cache()).into_iter().flatten().flatten();
+        files.filter(|file| file.path().extension().is_some_and(|e| e == end)).count()
+    };
+    // The first drive is kept, and the second one's place is taken while it is aged.
+    program.wait_until("the second drive is aged", |_| {
+        kept(&place, "drive") == 1 && kept(&place, "part") == 1
+    });
+    program.send(Signal::INT);
+    let says = ["interrupted under seed 2: the report covers the 1 of 3 repeats that are complete"];
+    program.end().fails(1, &says);
+    assert_eq!(kept(&place, "drive"), 1, "it waited for the second drive");
+    let result: serde_json::Value = serde_json::from_str(&place.text("out.json")).expect("JSON");
+    assert_eq!(result["repeats"].as_array().map(Vec::len), Some(1));
+    assert!(result["ended"].as_str().is_some_and(|words| words.starts_with(says[0])), "{result}");
+    assert_eq!(place.files(), ["out.json"]);
+}
+
 #[test]
 fn ctrl_c_while_a_drive_is_prepared_reports_nothing() {
     let place = Place::new();

@@ -92,6 +92,15 @@ fn malice_costs_its_author_only() {
 /// and no more. Others go on, with small requests at once and with large ones when those are let go.
 #[test]
 fn memory_for_clients_has_one_limit_for_all() {
+    holds_no_more(32 << 20, 100);
+}
+/// The same of many answers that are small.
+#[test]
+fn memory_of_small_answers_has_the_same_limit() {
+    holds_no_more(64 << 10, 1000);
+}
+/// Half of the clients ask for so many reads of so many bytes.
+fn holds_no_more(bytes: u32, reads: u64) {
     const LIMIT: u64 = 128 << 20;
     let place = Place::new(&format!("{SMALL} --max-connections 48 --client-memory 128M"));
     let server = place.start();
@@ -113,8 +122,8 @@ fn memory_for_clients_has_one_limit_for_all() {
             head.extend((32u32 << 20).to_be_bytes());
             c.stream.write_all(&head).unwrap();
         } else {
-            for cookie in 0..100 {
-                if c.send(cmd::READ, 0, cookie, 0, 32 << 20, &[]).is_err() {
+            for cookie in 0..reads {
+                if c.send(cmd::READ, 0, cookie, 0, bytes, &[]).is_err() {
                     break;
                 }
             }

@@ -112,6 +112,8 @@ pub(crate) struct Command {
     pub pending: u32,
     /// What the last part waited for was called.
     pub waited_for: Why,
+    /// Parts that a flash read has just woken.
+    pub woken: u32,
     /// A copy into the cache's memory ends then.
     pub copied: Time,
     /// What the sectors of a vector read hold.
@@ -550,6 +552,7 @@ impl Controller {
                 cursor: lpn,
                 pending: 0,
                 waited_for: Why::Work,
+                woken: 0,
                 copied: Time::ZERO,
                 held: None,
                 held_before: Span::ZERO,

@@ -498,11 +498,14 @@ impl Controller {
     #[inline(never)]
     fn waited_for_read(&mut self, ctx: &mut Ctx, first: usize, key: u32) {
         let record = self.nand.record(key);
-        for i in first..self.woken.len() {
-            let cmd = self.woken[i].cmd;
-            let command = &self.commands[cmd];
-            let parts = self.woken.range(first..).filter(|woken| woken.cmd == cmd).count();
-            if command.stage == Stage::Flash && command.pending as usize == parts {
+        for woken in self.woken.range(first..) {
+            self.commands[woken.cmd].woken += 1;
+        }
+        for woken in self.woken.range(first..) {
+            let command = &mut self.commands[woken.cmd];
+            // The first of its parts stands for all.
+            let parts = std::mem::take(&mut command.woken);
+            if parts > 0 && command.stage == Stage::Flash && command.pending == parts {
                 let io = command.sqe.io;
                 ctx.mark(io, Layer::Cache, command.waited_for, 0, record.submitted);
                 record.mark(&mut ctx.lives, io);

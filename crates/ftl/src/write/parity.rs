@@ -89,7 +89,6 @@ impl Ftl {
         self.locks.take(self.now, lun, lock);
         self.lines.note_program(line, unit);
         let members = self.sum_buffered(side, line, page, lun);
-        self.note_covered(side, line, lun);
         let w = &mut self.writers[side];
         w.stripes.back_mut().expect("the open stripe").out += 1;
         if let Some(open) = &mut w.open {
@@ -150,19 +149,25 @@ impl Ftl {
     }
 
     /// Puts parity into the spare area of a parity unit: sums over the data units of its stride, which
-    /// are still in the buffer. Returns how many there are.
+    /// are still in the buffer, and counts whose sectors these are. Returns how many units there are.
     pub(super) fn sum_buffered(&mut self, side: usize, line: LineId, page: u32, lun: LunId) -> u32 {
         let strides = self.lines[line].strides.expect("a line with parity");
         let weighted = self.is_q(line, lun);
         let first = self.lines.ppa(line, page * self.g.luns + lun);
         let (w, ring) = (&self.writers[side], &self.rings[side]);
         let units = |stride| strides.members(stride).filter_map(|m| Some((m, w.p2b[m]?)));
+        let (mut sectors, mut moved) = (0, 0);
         for i in 0..self.g.sectors_per_unit {
             let (mut lpn, mut stamp) = (0, 0);
             for (member, (pos, n)) in units(strides.of(lun)) {
+                if i >= n {
+                    continue;
+                }
                 let at = pos + u64::from(i);
                 let e = ring.at(at);
-                if i >= n || e.flags & STALE != 0 {
+                sectors += 1;
+                moved += u64::from(e.flags & GC != 0);
+                if e.flags & STALE != 0 {
                     continue;
                 }
                 debug_assert!(ring.mem - at <= u64::from(ring.size()), "out of the buffer");
@@ -172,20 +177,11 @@ impl Ftl {
             }
             self.map.put_oob(first + i, lpn, stamp);
         }
-        units(strides.of(lun)).count() as u32
-    }
-
-    /// Counts whose sectors the parity at hand is of.
-    fn note_covered(&mut self, side: usize, line: LineId, lun: LunId) {
-        let strides = self.lines[line].strides.expect("a line with parity");
-        let (w, ring) = (&self.writers[side], &self.rings[side]);
-        for (pos, n) in strides.members(strides.of(lun)).filter_map(|m| w.p2b[m]) {
-            let of = (pos..pos + u64::from(n)).map(|at| ring.at(at).flags);
-            let moved = of.filter(|flags| flags & GC != 0).count() as u64;
-            self.counters.covered_sectors += u64::from(self.g.sectors_per_unit);
-            self.counters.covered_user_sectors += u64::from(n) - moved;
-            self.counters.covered_gc_sectors += moved;
-        }
+        let members = units(strides.of(lun)).count() as u32;
+        self.counters.covered_sectors += u64::from(members * self.g.sectors_per_unit);
+        self.counters.covered_user_sectors += sectors - moved;
+        self.counters.covered_gc_sectors += moved;
+        members
     }
 
     /// Puts parity into the spare area of a parity unit of a stripe that ageing wrote.

@@ -66,19 +66,27 @@ impl<S: Source> Host<S> {
             1 => "another job runs, too".into(),
             n => format!("{n} other jobs run, too"),
         };
-        let selects = t.driver.selects();
-        let (how, remedy) = match selects {
-            true => {
-                (" by Select-ISR", "flashshare.select_isr=false (--system kernelopt) lets it sleep")
-            }
-            false => ("", "completions by interrupt let it sleep"),
+        let name = &self.job_of(t).spec().name;
+        let looks = |how: &str| format!("job '{name}' looks for its completions{how}");
+        let own = "cpus_allowed gives it a core of its own";
+        let (who, remedy) = if t.engine.is_submitter() {
+            (
+                format!("the kernel's thread that submits for the ring of job '{name}' looks for work"),
+                "sqthread_poll_cpu gives it a core of its own, a ring without sqthread_poll has no such thread".into(),
+            )
+        } else if t.driver.selects() {
+            let asleep = "flashshare.select_isr=false (--system kernelopt) lets it sleep";
+            (looks(" by Select-ISR"), format!("{own}, {asleep}"))
+        } else if t.spec().engine == Engine::Spdk {
+            // SPDK has no interrupts to wait for.
+            (looks(" with SPDK"), format!("{own}, and with an engine of the kernel's it sleeps"))
+        } else {
+            (looks(""), format!("{own}, completions by interrupt let it sleep"))
         };
         format!(
-            "job '{}' looks for its completions{how} on core {core}, where {others}: it had to leave the core {} times \
-             while it looked, and for {:.0}% of the time that it could have run it waited for the core. A thread that \
-             looks uses up its share of its core and waits like any other, while one that sleeps comes first when it \
-             wakes. cpus_allowed gives it a core of its own, {remedy}",
-            self.job_of(t).spec().name,
+            "{who} on core {core}, where {others}: it had to leave the core {} times while it looked, and for {:.0}% of \
+             the time that it could have run it waited for the core. A thread that looks uses up its share of its core \
+             and waits like any other, while one that sleeps comes first when it wakes. {remedy}",
             t.driver.yields(),
             100.0 * share
         )

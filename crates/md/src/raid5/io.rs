@@ -197,6 +197,10 @@ wordline_base::counters! {
         log_writes,
         /// Pages written to the journal, its metadata among them.
         log_pages,
+        /// Bios that trim.
+        trims,
+        /// Bios that trim less than a row of chunks, which does nothing.
+        short_trims,
         /// Rows trimmed.
         trimmed_rows,
         /// Pages of bios that failed.

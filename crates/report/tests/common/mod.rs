@@ -28,6 +28,7 @@ pub fn thread(name: &str, number: u32) -> ThreadResult {
         classes: Vec::new(),
         options: Vec::new(),
         error: 0,
+        error_of: ErrorOf::Io,
         total_errors: 0,
         started: Time(0),
         finished: Time(0),

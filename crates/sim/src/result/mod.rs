@@ -23,8 +23,8 @@ pub use host::{
 pub use machine::{DirectionOverTime, FreeLines, Intervals, Machine};
 use serde::{Serialize, Serializer};
 pub use thread::{
-    Course, DepthSearch, HistLine, LatencyOverTime, Lateness, Log, LogKind, LogLine, SteadyResult,
-    ThreadResult,
+    Course, DepthSearch, ErrorOf, HistLine, LatencyOverTime, Lateness, Log, LogKind, LogLine,
+    SteadyResult, ThreadResult,
 };
 use wordline_base::{Life, Tracks};
 pub use wordline_host::function::CPU_OWNERS;

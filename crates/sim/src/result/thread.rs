@@ -30,6 +30,26 @@ impl LogLine {
     }
 }
 
+/// What a job's error was of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ErrorOf {
+    /// An I/O that failed.
+    #[default]
+    Io,
+    /// A latency above `max_latency` or `latency_target`.
+    Latency,
+    /// A rate below `rate_min`.
+    Rate,
+}
+
+impl ErrorOf {
+    /// Whether it was of an I/O.
+    pub fn is_io(&self) -> bool {
+        *self == ErrorOf::Io
+    }
+}
+
 /// What a log has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -201,6 +221,9 @@ pub struct ThreadResult {
     pub options: Vec<(String, String)>,
     /// The first error met, as a Unix error number; 0 is none.
     pub error: i32,
+    /// What that error was of.
+    #[serde(skip_serializing_if = "ErrorOf::is_io")]
+    pub error_of: ErrorOf,
     /// Why one of its own options ended it early: `rate_min`, `max_latency`, `latency_target`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,

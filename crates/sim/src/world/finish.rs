@@ -373,6 +373,7 @@ impl World {
         let iologs = self.iologs();
         let machine = self.machine(now, &host, generated);
         let mut warnings: Vec<String> = self.traces().flat_map(caution::trace_ended).collect();
+        warnings.extend(self.traces().filter_map(caution::left_out));
         warnings.extend(self.traces().filter_map(pace::out_of_order));
         warnings.extend(self.threads.iter().flat_map(|t| pace::replayed(&t.result)));
         warnings.extend(failures.into_values().chain(unjudged.into_values()));
@@ -402,6 +403,8 @@ impl World {
                 self.arrays.iter().map(|(_, node)| node).find(|node| node.name == array.name);
             let told = node.and_then(|node| caution::no_turns(array, node.config.gc));
             warnings.extend(told);
+            let row = node.map(|node| node.config.chunk * (array.members - 1));
+            warnings.extend(row.and_then(|row| caution::short_trims(array, row)));
         }
         // Who only reads opens no hole.
         let wrote = machine.totals.write_amplification.host_bytes > 0;

@@ -339,6 +339,10 @@ impl<S: Source> Host<S> {
         if array.has_parity() && n.ddir == Ddir::Trim {
             let rows = Self::rows(&array.layout, n.offset, n.len.into());
             let count = rows.end - rows.start;
+            if let Some(parity) = &mut array.parity {
+                parity.raid.stats.trims += 1;
+                parity.raid.stats.short_trims += u64::from(count == 0);
+            }
             if count == 0 {
                 // Less than a row clears nothing.
                 let core = self.threads[t].core();
