@@ -1,5 +1,6 @@
 //! Ctrl-C, and what it means when; and the signal of a limit on file size, which means nothing.
 
+use crate::error::WorkError;
 use crate::{files, remark};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -42,7 +43,13 @@ pub fn install() {
                 *now = Meanwhile::Ends;
                 drop(now);
                 // Beside this thread, which the second Ctrl-C comes to.
-                std::thread::spawn(|| std::process::exit(end().into()));
+                std::thread::spawn(|| {
+                    let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(end));
+                    let status =
+                        status.unwrap_or_else(|_| crate::status(Err(WorkError::Defect.into())));
+                    files::remove_unfinished();
+                    std::process::exit(status.into())
+                });
             }
             return;
         }

@@ -16,8 +16,8 @@ const RESULT_MAX: u64 = 512 << 20;
 /// Read ahead of a trace's parser.
 const TRACE_BUFFER: usize = 256 << 10;
 
-/// The file being written under a name that is not its own yet.
-static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// Files being written under names that are not their own yet.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Places of the files that were read.
 static READ: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -285,6 +285,7 @@ pub fn write(
     }
     let path = target(path);
     let file = begin(folder_of(&path)).map_err(failed)?;
+    let unnamed = file.path().to_path_buf();
     let result = (|| {
         let mut w = BufWriter::with_capacity(1 << 20, file);
         write(&mut w)?;
@@ -293,11 +294,11 @@ pub fn write(
         file.persist(&path).map_err(|e| e.error)?;
         Ok(())
     })();
-    *unfinished() = None;
+    unfinished().remove(&unnamed);
     result.map_err(failed)
 }
 
-fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(|e| e.into_inner())
 }
 
@@ -308,14 +309,14 @@ fn begin(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
         .prefix(".wordline-")
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
         .tempfile_in(folder)?;
-    *unfinished = Some(file.path().to_path_buf());
+    unfinished.insert(file.path().to_path_buf());
     Ok(file)
 }
 
 /// Removes what is being written, before the program ends in the middle of it. Nothing more is begun.
 pub fn remove_unfinished() {
     let mut unfinished = unfinished();
-    if let Some(path) = unfinished.take() {
+    for path in std::mem::take(&mut *unfinished) {
         let _ = std::fs::remove_file(path);
     }
     std::mem::forget(unfinished);

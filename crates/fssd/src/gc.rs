@@ -500,7 +500,8 @@ impl Fssd {
         let victim = self.gc.victims.first().map(|v| v.segment);
         let used = if victims > 0 { self.gc.share.0 } else { 0 };
         let free = self.parts_free() as u32;
-        let more = self.can_begin_one_more() && self.choose().is_some();
+        // With the counts the host sees for itself.
+        let more = counts.is_empty() && self.can_begin_one_more() && self.choose().is_some();
         if let Some(orders) = &mut self.gc.orders {
             let report = GcReport { free, taken, victim, victims, used, ended, more, counts };
             orders.report = Some(report);

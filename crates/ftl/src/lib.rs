@@ -371,7 +371,7 @@ impl Ftl {
     /// A write waits for what the rate limiter leaves of the buffer to the collector, or for space.
     pub fn collector_holds(&self) -> bool {
         matches!(self.waiting.first(), Some(Command::Write { .. }))
-            && (self.rate.holds_users() || self.user_space() == 0)
+            && (self.rate.holds_users() || self.lines.is_split() && self.user_space() == 0)
     }
     /// No victim is begun but for want of space, or again for any reason.
     pub fn hold_collection(&mut self, ctx: &mut Ctx, hold: bool) {

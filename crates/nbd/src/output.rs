@@ -81,8 +81,7 @@ impl Output {
                 false => self.memory -= piece.capacity(),
             }
         } else if self.memory > KEPT {
-            let spare = self.spare.take().filter(|spare| spare.capacity() <= KEPT);
-            let piece = spare.unwrap_or_else(|| Vec::with_capacity(PIECE));
+            let piece = self.spare.take().unwrap_or_else(|| Vec::with_capacity(PIECE));
             self.memory = piece.capacity();
             self.pieces[0] = piece;
         }

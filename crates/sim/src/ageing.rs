@@ -47,8 +47,9 @@ fn is_stop(plan: &Plan, thread: &Thread) -> bool {
     let writes = |job: &Job| job.rw.writes() || job.rw.trims() || job.read_iolog.is_some();
     let job = plan.job_of(thread);
     let of_others = |t: &Thread| !writes(plan.job_of(t)) || t.group == thread.group;
-    let all = job.exit_what != ExitWhat::Group || plan.threads().iter().all(of_others);
-    job.exitall && !writes(job) && all
+    job.exitall
+        && !writes(job)
+        && (job.exit_what != ExitWhat::Group || plan.threads().iter().all(of_others))
 }
 
 /// What it reads is on a drive: it takes time for that.

@@ -2,7 +2,7 @@
 //! faster or slower than the reader would think.
 
 use crate::Precondition;
-use crate::drive::{self, LAST_WINDOWS};
+use crate::drive::{self, BEFORE_PACE_WINDOWS, LAST_WINDOWS};
 use crate::replay::{Replayed, TraceSource};
 use crate::result::{ArrayResult, Cause, Trend};
 use wordline_base::Span;
@@ -99,7 +99,7 @@ pub(crate) fn left_out(trace: &TraceSource) -> Option<String> {
         if requests == 1 { ("request was", "it ends") } else { ("requests were", "they end") };
     Some(format!(
         "{name}: {requests} {were} left out, {share:.1}% of all, as {they} beyond the drive (--skip-beyond); the first \
-         is {unit} {first}. --wrap replays what a smaller drive has no room for, and a larger drive has room for it"
+         is {unit} {first}. --wrap replays what a smaller drive has no room for, and a larger drive may have room for it"
     ))
 }
 
@@ -311,7 +311,7 @@ fn of_cause(cause: Cause) -> &'static str {
     }
 }
 
-/// Ageing came to its limit: what was not steady, in its order of the rules.
+/// Ageing came to its limit: what was not steady, in the order of `Unmet::ALL`.
 fn unsettled(seen: &Seen) -> String {
     let windows = seen.ageing.len();
     let mean = |to: usize, n: usize| drive::aged_at(&seen.ageing[..to], n).unwrap_or_default();
@@ -324,15 +324,17 @@ fn unsettled(seen: &Seen) -> String {
         false => format!("was {:.2}", mean(windows, n)),
     };
     let last = match seen.prepared {
-        Some(Precondition::Paced) if !seen.rested => Steady::PACED_WINDOWS,
+        Some(Precondition::Paced) if seen.rested => BEFORE_PACE_WINDOWS,
+        Some(Precondition::Paced) => Steady::PACED_WINDOWS,
         _ => LAST_WINDOWS,
     };
     let span = WindowLimits::default().span_of(windows);
     let told = |rule: &Unmet| {
         match rule {
-        Unmet::Freed => {
+        Unmet::Freed if seen.prepared == Some(Precondition::Steady) => {
             format!("no line was freed in some of the last {} windows", 2 * span.max(last))
         }
+        Unmet::Freed => "no line was freed in some of the last windows".into(),
         Unmet::Level => format!("write amplification {}", apart(last)),
         Unmet::Spans if seen.prepared == Some(Precondition::Steady) => {
             format!("write amplification {}, spans that have to be level, too", apart(span))

@@ -79,6 +79,9 @@ impl Precondition {
 /// Windows of ageing that a steady state is told by, as it is found by their mean.
 pub(crate) const LAST_WINDOWS: usize = 6;
 
+/// Those of a drive before it is aged at its pace.
+pub(crate) const BEFORE_PACE_WINDOWS: usize = 3;
+
 /// Write amplification over the last windows of ageing.
 pub(crate) fn aged_at(ageing: &[f64], windows: usize) -> Option<f64> {
     let last = &ageing[ageing.len().saturating_sub(windows)..];
@@ -437,7 +440,7 @@ impl Drive {
     /// are collected for some time, since more of them at full speed are no nearer to any pace.
     pub fn before_pace(&mut self, seed: Seed, look: &mut Look<'_>) -> Result<(), AgeError> {
         let limits = WindowLimits {
-            windows: 3,
+            windows: BEFORE_PACE_WINDOWS,
             within: 0.1,
             span: 0.0,
             kept: 1.0,

@@ -207,7 +207,7 @@ pub(crate) struct Part {
     pub total: f64,
 }
 
-/// A job that writes nothing to the drive, and whose end is that of all others (`exitall`).
+/// A job that writes nothing, and whose end is that of all others (`exitall`).
 pub(crate) struct Stop {
     claim: Claim,
     /// Bytes that it reads in all, where it does nothing else.
@@ -215,7 +215,7 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Of a job that reads, where a pass has so many bytes, or of one that writes elsewhere.
+    /// Of a job that reads, where a pass has so many bytes, or of one that reads no drive.
     pub fn of(job: &Job, pass: Option<u64>) -> Stop {
         let claim = Claim::of(job);
         let reads = pass.filter(|_| claim.times.amount.is_some()).map(|pass| claim.all(pass));
@@ -358,7 +358,8 @@ fn in_a_run(parts: &[Part], stop: f64, speeds: &Speeds) -> Rates {
         for ((&i, rate), ends) in here.iter().zip(&rates).zip(&ends) {
             done[i] += rate * (until - now);
             // By its own time, not by what is done: late in a run a small amount is less than the time's last digit.
-            over[i] = *ends <= until;
+            // What ends together does so but for the last digits.
+            over[i] = *ends <= until * (1.0 + 1e-9);
             all_end |= over[i] && parts[i].claim.times.exitall;
         }
         now = until;

@@ -105,6 +105,7 @@ fn options(rng: &mut Rng, format: Format) -> OpenOptions {
             _ => None,
         },
         length: None,
+        skip_beyond: rng.below(2) == 0,
         address_unit: match format {
             Format::Spc | Format::Lbn | Format::OracleGeneral => {
                 [None, Some(1), Some(1 << 30)][rng.below(3) as usize]

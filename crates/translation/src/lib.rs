@@ -555,7 +555,8 @@ pub trait Translation: Send {
     fn is_collecting(&self) -> bool {
         false
     }
-    /// The first write that waits does so for the collector: with all of the buffer free it would wait as well.
+    /// The first write that waits does so for the collector: no space is left before that has made some, or the write buffer
+    /// has room that is kept for what the collector moves.
     fn collector_holds(&self) -> bool {
         false
     }

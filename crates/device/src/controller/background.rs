@@ -76,6 +76,7 @@ impl Controller {
         let Some(ftl) = &mut self.ftl else { return };
         if let Some(action) = ftl.poll() {
             self.act(ctx, action);
+            self.held_up.look();
             self.settle_all(ctx);
         } else if !self.woken.is_empty()
             || !self.flushable.is_empty()
@@ -84,9 +85,14 @@ impl Controller {
         {
             self.settle_all(ctx);
         }
-        if let Some(ftl) = &self.ftl {
-            self.held_up.see(ctx.now, ftl.collector_holds());
+        if self.held_up.looks() {
+            self.settled(ctx);
         }
+    }
+    #[inline(never)]
+    fn settled(&mut self, ctx: &mut Ctx) {
+        let Some(ftl) = &self.ftl else { return };
+        self.held_up.see(ctx.now, ftl.collector_holds());
         // Work of the map that leads to nothing yet: a core does it all the same.
         if self.cost.map.is_some() {
             let work = self.map_time();
@@ -99,6 +105,7 @@ impl Controller {
     fn settle_all(&mut self, ctx: &mut Ctx) {
         loop {
             if let Some(action) = self.ftl.as_mut().and_then(Translation::poll) {
+                self.held_up.look();
                 self.act(ctx, action);
             } else if let Some(woken) = self.woken.pop_front() {
                 self.retry(ctx, woken);
@@ -306,6 +313,7 @@ impl Controller {
         let base = cache.first_sector(id);
         for (first, n) in runs(mask) {
             let stamps = cache.stamps(id, first, n);
+            self.held_up.look();
             ftl.write(ctx, WRITE_BACK | key, Lpn(base + first), n, fua, Source::Cache(stamps));
         }
         let by = cache.line(id).partition;

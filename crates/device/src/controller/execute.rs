@@ -375,8 +375,8 @@ impl Controller {
 
     /// A write waits no more until the FTL takes it.
     pub(super) fn waited_for_room(&mut self, ctx: &mut Ctx, cmd: u32) {
-        let Command { sqe, held_before, .. } = self.commands[cmd];
-        let held = self.held_up.until(ctx.now) - held_before;
+        let Command { sqe, own, .. } = self.commands[cmd];
+        let held = self.held_up.until(ctx.now) - own.held_before();
         mark_write(ctx, sqe.io, 0, held);
     }
 

@@ -118,12 +118,30 @@ pub(crate) struct Command {
     pub copied: Time,
     /// What the sectors of a vector read hold.
     pub held: Option<u32>,
-    /// Of a write: how long the collector had held writes up before it came to the FTL.
-    pub held_before: Span,
     /// Its data that take turns, or `NONE`.
     pub stream: u32,
-    /// What to read ahead of it: the first sector, and how many.
-    pub ahead: (u32, u32),
+    pub own: Own,
+}
+
+/// What a command of one opcode has, and none of another.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Own(u64);
+
+impl Own {
+    /// A read, and what to read ahead of it: the first sector, and how many.
+    pub fn of_read((first, sectors): (u32, u32)) -> Own {
+        Own(u64::from(first) << 32 | u64::from(sectors))
+    }
+    pub fn ahead(self) -> (u32, u32) {
+        ((self.0 >> 32) as u32, self.0 as u32)
+    }
+    /// A write, and for how long the collector had held writes up before it came to the FTL.
+    pub fn of_write(held_before: Span) -> Own {
+        Own(held_before.0)
+    }
+    pub fn held_before(self) -> Span {
+        Span(self.0)
+    }
 }
 
 /// A drive's controller with its flash and, unless the FTL is on the host, its FTL. It takes commands and
@@ -341,6 +359,8 @@ impl Controller {
     /// Processor time of the FTL's work, paid by the firmware cores; none until set.
     pub fn set_ftl_cost(&mut self, cost: &FtlCost) {
         self.cost = cost.clone();
+        // What the map cost is asked for at the same place.
+        self.held_up = HeldUp::new(cost.map.is_some());
     }
 
     /// Completions tell where data lie: before the start.
@@ -555,9 +575,8 @@ impl Controller {
                 woken: 0,
                 copied: Time::ZERO,
                 held: None,
-                held_before: Span::ZERO,
                 stream: NONE,
-                ahead: (0, 0),
+                own: Own::default(),
             });
             // Read-ahead sees reads in the order of their fetch: a core that is through with a short one may
             // overtake another that has the long one in front of it.
@@ -565,7 +584,8 @@ impl Controller {
                 && status == Status::Success
                 && let Some(ahead) = self.read_ahead.get_mut(usize::from(partition))
             {
-                self.commands[cmd].ahead = ahead.on_read(lpn, sectors).unwrap_or_default();
+                let to_read = ahead.on_read(lpn, sectors).unwrap_or_default();
+                self.commands[cmd].own = Own::of_read(to_read);
             }
             if matches!(sqe.opcode, Opcode::Write | Opcode::Deallocate) {
                 ctx.stamps.bind(cmd, sqe.submitted);

@@ -54,7 +54,8 @@ impl Controller {
             self.read_flash(ctx, cmd, lpn, sectors, Fill::Nothing);
             return self.part_done(ctx, cmd, None);
         };
-        let Command { partition, ahead: (from, n), .. } = *command;
+        let Command { partition, own, .. } = *command;
+        let (from, n) = own.ahead();
         let cost = self.cost.read_command + self.cost.read_sector * u64::from(sectors);
         if cost > Span::ZERO && !cache.holds_or_fills(lpn, sectors) {
             cache.prefetch_room(lpn, partition);
@@ -498,13 +499,16 @@ impl Controller {
     #[inline(never)]
     fn waited_for_read(&mut self, ctx: &mut Ctx, first: usize, key: u32) {
         let record = self.nand.record(key);
-        for woken in self.woken.range(first..) {
-            self.commands[woken.cmd].woken += 1;
+        let several = self.woken.len() > first + 1;
+        if several {
+            for woken in self.woken.range(first..) {
+                self.commands[woken.cmd].woken += 1;
+            }
         }
         for woken in self.woken.range(first..) {
             let command = &mut self.commands[woken.cmd];
             // The first of its parts stands for all.
-            let parts = std::mem::take(&mut command.woken);
+            let parts = if several { std::mem::take(&mut command.woken) } else { 1 };
             if parts > 0 && command.stage == Stage::Flash && command.pending == parts {
                 let io = command.sqe.io;
                 ctx.mark(io, Layer::Cache, command.waited_for, 0, record.submitted);

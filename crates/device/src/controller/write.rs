@@ -8,7 +8,7 @@
 
 use crate::cache::{Fill, LineId, Wait, Woken};
 use crate::controller::execute::LookUp;
-use crate::controller::{Command, Controller, Stage, touch_of};
+use crate::controller::{Command, Controller, Own, Stage, touch_of};
 use wordline_base::{Ctx, Layer, Lpn, Span, Why};
 use wordline_ftl::{Source, Translation};
 use wordline_nand::OpKind;
@@ -19,7 +19,8 @@ impl Controller {
     pub(super) fn write_found(&mut self, ctx: &mut Ctx, cmd: u32) {
         let Command { sqe, lpn, sectors, .. } = self.commands[cmd];
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
-        self.commands[cmd].held_before = self.held_up.until(ctx.now);
+        self.commands[cmd].own = Own::of_write(self.held_up.until(ctx.now));
+        self.held_up.look();
         ftl.write(ctx, cmd, Lpn(lpn), sectors, sqe.fua, Source::Host);
     }
 
@@ -178,7 +179,7 @@ impl Controller {
                 cache.wait(id, cmd, Wait::Retired(position));
                 let command = &mut self.commands[cmd];
                 command.pending += 1;
-                command.held_before = self.held_up.until(ctx.now);
+                command.own = Own::of_write(self.held_up.until(ctx.now));
                 self.write_back(ctx, id);
             }
             self.commands[cmd].cursor += n;

@@ -85,9 +85,6 @@ pub(crate) struct Node {
     pub merges: bool,
     /// What the ledger of versions calls it, if it is a write or trim for pblk.
     pub at_ledger: u32,
-    /// Of a write for an FTL on the host: how long the collector had held writes up before it came, and held it up.
-    pub held_before: Span,
-    pub held: Span,
     /// The class that its request has at least.
     pub class: IoClass,
 }

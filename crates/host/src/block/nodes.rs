@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::paths::md::Array;
 use crate::source::Source;
 use crate::tasks::thread::{Asleep, Step};
-use wordline_base::{Ctx, Ddir, IoId, Layer, Span, Time, Why};
+use wordline_base::{Ctx, Ddir, IoId, Layer, Time, Why};
 
 impl<S: Source> Host<S> {
     /// Marks every I/O of a request.
@@ -102,8 +102,6 @@ impl<S: Source> Host<S> {
             fua: ddir == Ddir::Write && self.asks_for_fua(t, disk),
             merges: false,
             at_ledger: NONE,
-            held_before: Span::ZERO,
-            held: Span::ZERO,
             class: self.threads[t].class(),
         })
     }

@@ -30,7 +30,7 @@ use crate::tasks::thread::{Asleep, Flow, Step};
 use crate::{CoreId, DiskId, ThreadId};
 use std::collections::VecDeque;
 use std::ops::Range;
-use wordline_base::{Ctx, Ddir, Layer, Lpn, SectorSize, Why};
+use wordline_base::{Ctx, Ddir, Layer, Lpn, SectorSize, Span, Time, Why};
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{
     Action, Brings, FlashOp, FlashRead, HeldUp, Piece, Place, ReadEnd, Stage, Touch, Translation,
@@ -38,6 +38,15 @@ use wordline_ftl::{
 };
 use wordline_nand::{Class, OpKind, Outcome, Ppa, UnitId};
 use wordline_nvme::Opcode;
+
+/// What the collector did to a write or trim.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    /// For how long it had held writes up before this one came.
+    before: Span,
+    /// For how long it held this one up.
+    held: Span,
+}
 
 /// An FTL on the host, and its block device.
 pub(crate) struct Pblk {
@@ -51,8 +60,12 @@ pub(crate) struct Pblk {
     /// The lock of a map that is a tree.
     pub(super) lock: Option<MapLock>,
     staging: Staging,
+    /// A kernel thread has more to do than it knows of.
+    has_more: bool,
     /// For how long the collector held writes up.
     held_up: HeldUp,
+    /// By the node of a write or trim that is with the FTL.
+    held: Vec<Held>,
     /// Reads to repair one that failed, while they are issued.
     repairs: Vec<Piece>,
     /// With logical blocks smaller than a sector.
@@ -94,7 +107,9 @@ impl Pblk {
             kernel: kernel.into_iter().map(thread).collect(),
             lock: cost.map.as_ref().map(|_| MapLock::default()),
             staging: Staging::new(info.staging_bytes, info.sector.bytes(), info.unit_sectors),
+            has_more: false,
             held_up: HeldUp::default(),
+            held: Vec::new(),
             repairs: Vec::new(),
             merges: None,
             stats: PblkStats::default(),
@@ -156,6 +171,35 @@ impl Pblk {
         };
         let last = self.kernel.len() - 1;
         self.kernel[last * usize::from(collects)].todo.push_back(todo);
+        self.has_more = true;
+    }
+    /// A write or trim is given to the FTL.
+    #[inline]
+    fn comes(&mut self, write: u32, now: Time) {
+        let before = self.held_up.until(now);
+        match self.held.get_mut(write as usize) {
+            Some(held) => held.before = before,
+            None => self.comes_first(write as usize, before),
+        }
+        self.held_up.look();
+    }
+    /// No node of this number has come before.
+    #[cold]
+    fn comes_first(&mut self, write: usize, before: Span) {
+        self.held.resize(write + 1, Held::default());
+        self.held[write].before = before;
+    }
+    /// The FTL has taken a write or a part of it: for how long the collector held it up.
+    #[inline]
+    fn waits_no_more(&mut self, node: u32, now: Time) {
+        // A flush has none.
+        if let Some(held) = self.held.get_mut(node as usize) {
+            held.held = self.held_up.until(now) - held.before;
+        }
+    }
+    /// That time.
+    fn held(&self, write: u32) -> Span {
+        self.held.get(write as usize).map_or(Span::ZERO, |held| held.held)
     }
     fn ended(&mut self, ctx: &mut Ctx, end: End) {
         check_own_read(&self.ftl, ctx, end.op, end.ppa, end.sectors, end.held);
@@ -308,9 +352,9 @@ impl<S: Source> Host<S> {
         let disk = &mut self.block.disks[node.disk];
         let Some(pblk) = disk.enter(ctx) else { return };
         let (lpn, sectors) = (Lpn(touch.sectors.start), touch.sectors.len() as u32);
+        pblk.comes(part, ctx.now);
         if node.ddir == Ddir::Write {
             pblk.stats.write_waits += 1;
-            self.block.nodes[part].held_before = pblk.held_up.until(ctx.now);
             // Of bios with REQ_PREFLUSH alone: see `is_on_pblk`.
             pblk.ftl.write(ctx, part, lpn, sectors, node.fua, wordline_ftl::Source::Host);
         } else {
@@ -703,13 +747,19 @@ impl<S: Source> Host<S> {
     pub(crate) fn pump_ftl(&mut self, ctx: &mut Ctx, d: u16, on: Option<u32>) {
         while let Some(pblk) = &mut self.block.disks[d].paths.pblk {
             let Some(action) = pblk.ftl.poll() else { break };
+            pblk.held_up.look();
             let changes = self.paths.changes;
             let (tag, ok) = match action {
-                Action::Complete { tag, ok } => (tag, ok),
-                Action::Refuse { tag } => (tag, false),
+                Action::Complete { tag, ok } => {
+                    pblk.waits_no_more(tag, ctx.now);
+                    (tag, ok)
+                }
+                Action::Refuse { tag } => {
+                    pblk.waits_no_more(tag, ctx.now);
+                    (tag, false)
+                }
                 Action::Stage { op, tag, ppa, sectors } => {
-                    let node = &mut self.block.nodes[tag];
-                    node.held = pblk.held_up.until(ctx.now) - node.held_before;
+                    pblk.waits_no_more(tag, ctx.now);
                     let stage = Stage { op, tag, ppa, sectors };
                     if !pblk.staging.admit(stage) {
                         pblk.stats.staging_waits += 1;
@@ -731,9 +781,14 @@ impl<S: Source> Host<S> {
             }
         }
         let Some(pblk) = &mut self.block.disks[d].paths.pblk else { return };
-        pblk.held_up.see(ctx.now, pblk.ftl.collector_holds());
+        if pblk.held_up.looks() {
+            pblk.held_up.see(ctx.now, pblk.ftl.collector_holds());
+        }
         while let Some(Stage { op, tag, ppa, sectors }) = pblk.staging.next() {
             pblk.later(Todo::Act(Action::Stage { op, tag, ppa, sectors }));
+        }
+        if !std::mem::take(&mut pblk.has_more) {
+            return;
         }
         for at in 0..pblk.kernel.len() {
             let Some(pblk) = &self.block.disks[d].paths.pblk else { return };
@@ -760,7 +815,7 @@ impl<S: Source> Host<S> {
             }
             match node.ddir {
                 Ddir::Write => {
-                    let held = pblk.held_up.until(ctx.now) - node.held_before;
+                    let held = pblk.held(tag);
                     mark_write(ctx, node.life, 0, held);
                 }
                 _ => ctx.mark(node.life, Layer::Ftl, why, 0, ctx.now),
@@ -860,15 +915,17 @@ impl<S: Source> Host<S> {
         let node = &mut self.block.nodes[stage.tag];
         node.wait_for(1);
         let n = *node;
-        let bytes = self.block.disks[n.disk].info().sector.bytes_of(stage.sectors);
+        let disk = &self.block.disks[n.disk];
+        let bytes = disk.info().sector.bytes_of(stage.sectors);
+        let held = disk.paths.pblk.as_ref().map_or(Span::ZERO, |pblk| pblk.held(stage.tag));
         if bytes == u64::from(n.len) {
-            mark_write(ctx, n.life, core, n.held);
+            mark_write(ctx, n.life, core, held);
             return stage.tag;
         }
         let node = self.child(stage.tag, n.offset, bytes as u32);
         let begin = ctx.lives.get(n.life).end;
         let life = ctx.lives.begin(n.thread, n.ddir, n.offset, n.len, begin);
-        mark_write(ctx, life, core, n.held);
+        mark_write(ctx, life, core, held);
         self.block.nodes[node].life = life;
         node
     }

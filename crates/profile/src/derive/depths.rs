@@ -281,25 +281,26 @@ impl Bridged {
 
     /// Reads a second of all drives together, with 0 to so many under way.
     fn together(&self, deepest: u32, drives: &[&Vec<f64>]) -> Vec<f64> {
-        // All rates in terms of what the slowest drive does with all its tags, so that no product grows for ever.
-        let unit = drives.iter().map(|drive| at(drive, self.tags)).fold(f64::INFINITY, f64::min);
-        let mut ways = vec![1.0];
-        ways.resize(deepest as usize + 1, 0.0);
+        // As logarithms: of a drive of many LUNs the products grow beyond all numbers.
+        let mut ways = vec![f64::NEG_INFINITY; deepest as usize + 1];
+        ways[0] = 0.0;
         for drive in drives {
-            let mut own = 1.0;
-            let own: Vec<f64> = (0..=deepest)
-                .map(|k| {
-                    if k > 0 {
-                        own *= unit / at(drive, k.min(self.tags));
-                    }
-                    own
-                })
-                .collect();
-            ways = (0..ways.len()).map(|m| (0..=m).map(|k| own[k] * ways[m - k]).sum()).collect();
+            let mut own = vec![0.0; ways.len()];
+            for k in 1..=deepest {
+                own[k as usize] = own[k as usize - 1] - at(drive, k.min(self.tags)).ln();
+            }
+            let sum = |m: usize| {
+                let terms = || own[..=m].iter().zip(ways[..=m].iter().rev()).map(|(o, w)| o + w);
+                let most = terms().fold(f64::NEG_INFINITY, f64::max);
+                // Smaller ones are beyond the last digit of the sum.
+                let counts = |term: &f64| term - most > -50.0;
+                most + terms().filter(counts).map(|term| (term - most).exp()).sum::<f64>().ln()
+            };
+            ways = (0..ways.len()).map(sum).collect();
         }
         // Of a read that comes each drive has the same chance.
-        let each = drives.len() as f64 * unit;
-        let between = ways.windows(2).map(|ways| each * ways[0] / ways[1]);
+        let each = drives.len() as f64;
+        let between = ways.windows(2).map(|ways| each * (ways[0] - ways[1]).exp());
         std::iter::once(0.0).chain(between).collect()
     }
 
@@ -398,4 +399,37 @@ pub(super) fn bridged(
         peak: own / SECTOR as f64,
     };
     (bridged, drives)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Drives of many LUNs and tags, of which the ways to share out reads are more than a number holds.
+    #[test]
+    fn large_drives_together_are_as_fast_as_they_let_each_other() {
+        for (drives, luns, tags) in [(1, 64, 256), (16, 64, 256), (2, 512, 1024), (24, 256, 64)] {
+            // Of queues that have their reads at random: n of them keep n of n + luns - 1 LUNs busy.
+            let rate = |n: u32| f64::from(luns * n) / f64::from(n + luns - 1) / 500e-6;
+            let own: Vec<f64> = (1..=tags).map(rate).collect();
+            let bridged = Bridged {
+                in_flight: 1024,
+                tags,
+                engine: 0.0,
+                link: 0.0,
+                elsewhere: 0.0,
+                peak: f64::INFINITY,
+            };
+            let together = bridged.together(1024, &vec![&own; drives]);
+            let most = drives as f64 * at(&own, tags);
+            assert_eq!(together.len(), 1025);
+            for (n, pair) in (1..).zip(together.windows(2)) {
+                // What the least even share and the most even one give.
+                let even = drives as f64 * rate((n as u32).div_ceil(drives as u32).min(tags));
+                let (low, high) = (0.999 * pair[0], 1.001 * even.min(most));
+                assert!((low..=high).contains(&pair[1]), "{drives} x {luns}, {n}: {pair:?} {even}");
+            }
+            assert!(together[1024] > 0.5 * most.min(drives as f64 * rate(1024 / drives as u32)));
+        }
+    }
 }
