@@ -1,5 +1,4 @@
 //! A drive that takes a drawn time for every I/O and remembers what was written where.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -76,7 +76,6 @@ impl Controller {
         let Some(ftl) = &mut self.ftl else { return };
         if let Some(action) = ftl.poll() {
             self.act(ctx, action);
-            self.held_up.look();
             self.settle_all(ctx);
         } else if !self.woken.is_empty()
             || !self.flushable.is_empty()
@@ -105,7 +104,6 @@ impl Controller {
     fn settle_all(&mut self, ctx: &mut Ctx) {
         loop {
             if let Some(action) = self.ftl.as_mut().and_then(Translation::poll) {
-                self.held_up.look();
                 self.act(ctx, action);
             } else if let Some(woken) = self.woken.pop_front() {
                 self.retry(ctx, woken);
@@ -123,6 +121,7 @@ impl Controller {
     }
 
     fn act(&mut self, ctx: &mut Ctx, action: Action) {
+        self.held_up.look();
         let map = self.map_time();
         let cost = action.cost(&self.cost).total() + map;
         let FlashOp { op, kind, class, ppa, sectors, slc, .. } =

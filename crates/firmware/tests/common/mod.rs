@@ -1,6 +1,5 @@
 //! A drive for the FTL: each LUN does one operation after another, in their order; some fail; the rules of
 //! flash are asserted, and what flash holds is kept.
-#![allow(dead_code)] // each test file uses a part
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wordline_base::{Ctx, IdVec, Lpn, Rng, SectorSize, Span, Stamps, Time};
@@ -130,9 +129,7 @@ enum Entry {
 
 #[derive(Clone, Debug)]
 enum Work {
-    Read {
-        sectors: u32,
-    },
+    Read,
     Program {
         holds: Vec<(u32, (Lpn, u32))>,
         spare: Option<Box<Spare>>,
@@ -251,7 +248,7 @@ impl Drive {
                     assert!(sectors > 0 && ppa.0 % unit + sectors <= unit, "a read crosses units");
                     let slc = self.asked[self.block_of(ppa.0) as usize] == Some(true);
                     let time = if slc { self.times.slc_read } else { self.times.read };
-                    (op, ppa, Work::Read { sectors }, time)
+                    (op, ppa, Work::Read, time)
                 }
                 Action::Program { op, ppa, slc, .. } => {
                     assert_eq!(ppa.0 % unit, 0);
@@ -281,8 +278,8 @@ impl Drive {
             let lun = self.g.lun_of(ppa);
             self.begun[lun] += u64::from(matches!(work, Work::Program { .. }));
             let queue = &mut self.queues[lun];
-            let changes = |p: &Pending| !matches!(p.work, Work::Read { .. });
-            let one = !queue.iter().any(changes) || matches!(work, Work::Read { .. });
+            let changes = |p: &Pending| !matches!(p.work, Work::Read);
+            let one = !queue.iter().any(changes) || matches!(work, Work::Read);
             assert!(one, "a program or an erase waits at LUN {lun}");
             let from = queue.back().map_or(now, |last| last.end.max(now));
             queue.push_back(Pending { op, ppa: ppa.0, work, end: from + span });
@@ -340,7 +337,7 @@ impl Drive {
     fn end(&mut self, lun: LunId, ftl: &mut Firmware, ctx: &mut Ctx, rng: &mut Rng) {
         let Pending { op, ppa, work, .. } = self.queues[lun].pop_front().expect("an operation");
         let share = match work {
-            Work::Read { .. } => self.faults.read,
+            Work::Read => self.faults.read,
             Work::Program { .. } => self.faults.program,
             Work::Erase => self.faults.erase,
         };
@@ -352,7 +349,7 @@ impl Drive {
         let block = self.block_of(ppa);
         let page = self.g.page_of(Ppa(ppa));
         match work {
-            Work::Read { .. } => {
+            Work::Read => {
                 assert!(page < self.pages[block], "page {page} of block {block} is blank");
             }
             Work::Program { holds, spare, maps, slc } => {
@@ -392,7 +389,7 @@ impl Drive {
             let Some(Pending { ppa, work, .. }) = self.queues[lun].pop_front() else { continue };
             self.queues[lun].clear();
             match work {
-                Work::Read { .. } => {}
+                Work::Read => {}
                 work => match rng.below(3) {
                     0 => {}
                     1 => self.perform(ppa, work, true),

@@ -1,6 +1,5 @@
 //! A drive for the FTL: operations end in any order that is first come first served on each LUN, some
 //! fail, the rules of flash are asserted, and what flash and the drive's protected buffer hold is kept.
-#![allow(dead_code)] // each test file uses a part
 
 use std::collections::{BTreeMap, VecDeque};
 use wordline_base::{Ctx, IdVec, Lpn, Rng, SectorSize, Stamps, Time};
@@ -84,7 +83,7 @@ impl Kind {
 
 #[derive(Clone, Debug)]
 enum Work {
-    Read { sectors: u32 },
+    Read,
     Program { spares: Vec<(u32, Spare)> },
     Erase,
 }
@@ -236,7 +235,7 @@ impl Drive {
                 }
                 Action::Read { op, ppa, sectors, .. } => {
                     assert!(sectors > 0 && ppa.0 % unit + sectors <= unit, "a read crosses units");
-                    (op, ppa, Work::Read { sectors })
+                    (op, ppa, Work::Read)
                 }
                 Action::Program { op, ppa, payload, .. } => {
                     let spares = spares(ppa, unit);
@@ -278,9 +277,6 @@ impl Drive {
         Fssd::recover(&kind.g, kind.over_provisioning, &kind.config, &media)
             .unwrap_or_else(|e| panic!("{kind:?}: {e}"))
     }
-    pub fn is_idle(&self) -> bool {
-        self.staging.is_empty() && self.queues.iter().all(VecDeque::is_empty)
-    }
     /// The collector on the host begins at the first step, and takes part in each third.
     fn host_steps(&mut self, ftl: &mut Fssd, ctx: &mut Ctx, rng: &mut Rng, alone: bool) -> bool {
         let Some(host) = self.host.as_mut().filter(|host| host.has_work()) else { return false };
@@ -313,7 +309,7 @@ impl Drive {
         };
         let Pending { op, ppa, work } = self.queues[lun].pop_front().expect("an operation");
         let share = match work {
-            Work::Read { .. } => self.faults.read,
+            Work::Read => self.faults.read,
             Work::Program { .. } => self.faults.program,
             Work::Erase => self.faults.erase,
         };
@@ -327,7 +323,7 @@ impl Drive {
         let block = self.block_of(ppa);
         let page = self.g.page_of(Ppa(ppa));
         match work {
-            Work::Read { .. } => {
+            Work::Read => {
                 assert!(page < self.media.pages[block], "page {page} of block {block} is blank");
             }
             Work::Program { spares } => {
@@ -381,7 +377,7 @@ impl Drive {
             let Some(Pending { ppa, work, .. }) = self.queues[lun].pop_front() else { continue };
             self.queues[lun].clear();
             match work {
-                Work::Read { .. } => {}
+                Work::Read => {}
                 work => match rng.below(3) {
                     0 => {}
                     1 => self.perform(ppa, work, true, false),

@@ -189,7 +189,8 @@ impl Pblk {
         self.held.resize(write + 1, Held::default());
         self.held[write].before = before;
     }
-    /// The FTL has taken a write or a part of it: for how long the collector held it up.
+    /// The FTL is through with a write or trim, or has taken a part of it: that ends the time for which the collector held
+    /// it up.
     #[inline]
     fn waits_no_more(&mut self, node: u32, now: Time) {
         // A flush has none.

@@ -1,5 +1,4 @@
 //! Results made by hand and at random.
-#![allow(dead_code)] // each test binary uses a part
 
 use wordline_base::track::{Slice, Track};
 use wordline_base::{
