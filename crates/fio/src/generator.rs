@@ -45,6 +45,7 @@ mod stretch;
 
 pub use files::Space;
 use files::{File, Skewed, SkewedStart, file_picker, lay_out, prepare_random};
+pub use stretch::Alike;
 use stretch::{NO_STRETCH, Stretch, is_alike};
 
 const READ: usize = Ddir::Read as usize;

@@ -42,7 +42,7 @@ pub use dist::ZetanCache;
 pub use env::{Env, NoEnv};
 pub use error::{Clash, ExpressionError, ValueError};
 pub use error::{GeneratorError, ParseError, ParseFault, Place};
-pub use generator::{Generator, Space, Step};
+pub use generator::{Alike, Generator, Space, Step};
 pub use io::{Check, FileId, Io};
 pub use job::{Job, Prio, Rw};
 pub use latency::{LatencyTarget, Verdict};

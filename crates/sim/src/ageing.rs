@@ -443,9 +443,47 @@ impl WriteSampler {
 
     /// Draws the sector of each of the next writes, and the trims among them.
     pub fn fill(&mut self, lpns: &mut [u32], trims: &mut Vec<Trim>) {
-        for (before, lpn) in lpns.iter_mut().enumerate() {
-            *lpn = self.draw(before, trims);
+        let mut n = 0;
+        while n < lpns.len() {
+            n += self.draw_alike(&mut lpns[n..]);
+            if let Some(lpn) = lpns.get_mut(n) {
+                *lpn = self.draw(n, trims);
+                n += 1;
+            }
         }
+    }
+
+    /// The same where one job alone writes, whose next writes are alike: how many were drawn.
+    fn draw_alike(&mut self, lpns: &mut [u32]) -> usize {
+        let [Writer { writes: Writes::Job(generator), disk, array: None, fruitless, .. }] =
+            &mut self.writers[..]
+        else {
+            return 0;
+        };
+        let alike = generator.alike().filter(|alike| alike.ddir == Ddir::Write && alike.len > 0);
+        let (Some(alike), None, true) = (alike, &self.behind, self.run.is_empty()) else {
+            return 0;
+        };
+        let at = |byte: u64| byte & ((1 << DISK_SHIFT) - 1);
+        let (first, last) = (alike.within.start, alike.within.end - 1);
+        let on_disk = [first, last].iter().all(|byte| byte >> DISK_SHIFT == u64::from(*disk));
+        if !on_disk || self.sector.of(at(last)) >= self.sectors {
+            return 0;
+        }
+        *fruitless = 0;
+        let (len, mut n) = (alike.len, 0);
+        for offset in alike {
+            let mut run = self.sector.of(at(offset))..self.sector.holding(at(offset) + len);
+            for (lpn, sector) in lpns[n..].iter_mut().zip(run.by_ref()) {
+                *lpn = sector as u32;
+                n += 1;
+            }
+            if n == lpns.len() {
+                self.run = run;
+                break;
+            }
+        }
+        n
     }
 
     fn draw(&mut self, before: usize, trims: &mut Vec<Trim>) -> u32 {
@@ -508,8 +546,14 @@ impl WriteSampler {
         self.line = all.map(|(i, had)| Reverse((had, ((i + n - 1) % n) as u64, i))).collect();
         self.turns = n as u64;
     }
-    /// The next one had its turn, and this much in units of its share.
+    /// The next one had its turn, and this much in units of its share. One alone is next again in any case.
+    #[inline]
     fn took_turn(&mut self, units: u64) {
+        if self.line.len() > 1 {
+            self.go_last(units);
+        }
+    }
+    fn go_last(&mut self, units: u64) {
         if let Some(mut next) = self.line.peek_mut() {
             let Reverse((had, since, _)) = &mut *next;
             *had += units;
@@ -534,6 +578,7 @@ impl WriteSampler {
         }
     }
     /// The next one had so many sectors of the drive.
+    #[inline]
     fn had(&mut self, next: usize, sectors: u64) {
         let writer = &mut self.writers[next];
         writer.fruitless = 0;
@@ -541,6 +586,7 @@ impl WriteSampler {
         self.took_turn(units);
     }
     /// The drive's part of sectors in a row.
+    #[inline]
     fn part_of(&self, run: std::ops::Range<u64>) -> std::ops::Range<u64> {
         let run = run.start..run.end.max(run.start);
         match &self.behind {
@@ -552,8 +598,16 @@ impl WriteSampler {
         }
     }
     /// The next sector of the I/O at hand that the drive has.
+    #[inline(always)]
     fn next_of_run(&mut self) -> Option<u64> {
-        let Some((route, _)) = &self.behind else { return self.run.next() };
+        match self.behind {
+            None => self.run.next(),
+            Some(_) => self.next_behind(),
+        }
+    }
+    /// The same of a drive behind bridges.
+    fn next_behind(&mut self) -> Option<u64> {
+        let (route, _) = self.behind.as_ref()?;
         let sectors = self.sectors;
         self.run.by_ref().find_map(|sector| route.sector(sector).filter(|at| *at < sectors))
     }
@@ -580,8 +634,12 @@ mod tests {
     }
 
     fn sampler(plan: &Plan) -> WriteSampler {
+        sampler_on(plan, 1 << 30)
+    }
+    /// Of a disk of 1 GiB, of which the drive has so many bytes.
+    fn sampler_on(plan: &Plan, drive: u64) -> WriteSampler {
         let disks = JobDisks::one(1 << 30);
-        let uniform = WriteSampler::uniform(1 << 30, SectorSize::KIB_4, Seed(3));
+        let uniform = WriteSampler::uniform(drive, SectorSize::KIB_4, Seed(3));
         let cache = &mut ZetanCache::default();
         let jobs = Writing { plan, traces: &BTreeMap::new(), disks: &disks };
         WriteSampler::of_jobs(&jobs, 0, uniform, &speeds, Seed(3), cache).unwrap()
@@ -620,6 +678,31 @@ mod tests {
             let other = plan(&JOB.replace(from, to));
             assert_eq!(writes(&first) == writes(&other), alike, "{to}");
             assert_eq!(drawn(&first) == drawn(&other), alike, "{to}");
+        }
+    }
+    #[test]
+    fn writes_that_are_alike_are_drawn_as_one_by_one() {
+        for bs in
+            ["4k", "512", "6k", "12k", "128k", "4k-8k", "4k\nrw=randrw", "4k\nrw=randtrimwrite"]
+        {
+            for rest in ["", "size=3m", "size=10m\noffset=1m", "numjobs=2"] {
+                // The last drive ends within the job's space.
+                for drive in [1 << 30, 1 << 29] {
+                    let job = format!("[w]\nnorandommap\nrw=randwrite\nbs={bs}\n{rest}\n");
+                    let plan = plan(&job);
+                    let [mut one, mut all, mut parts] = [(); 3].map(|()| sampler_on(&plan, drive));
+                    let (mut trims, mut of_all) = (Vec::new(), Vec::new());
+                    let want: Vec<u32> = (0..9_000).map(|n| one.draw(n, &mut trims)).collect();
+                    let mut lpns = vec![0; 9_000];
+                    all.fill(&mut lpns, &mut of_all);
+                    assert_eq!((&lpns, &of_all), (&want, &trims), "{job}");
+                    // However many are asked for at a time.
+                    for few in lpns.chunks_mut(777) {
+                        parts.fill(few, &mut of_all);
+                    }
+                    assert_eq!(lpns, want, "{job}");
+                }
+            }
         }
     }
     #[test]

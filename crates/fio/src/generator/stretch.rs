@@ -3,6 +3,8 @@
 use super::{Generator, Phase, READ, TRIM, WRITE};
 use crate::io::{Check, Io};
 use crate::job::{Distribution, Engine, FileServiceKind, Job, Prio, RandomGenerator, ZoneMode};
+use crate::rand::Taus;
+use std::ops::Range;
 use wordline_base::Ddir;
 
 /// I/Os to come that differ in the block alone. Nothing that is asked between two of them would be answered
@@ -38,6 +40,38 @@ pub(super) const NO_STRETCH: Stretch = Stretch {
     prio: Prio { class: 0, level: 0 },
 };
 
+impl Stretch {
+    /// The first byte of the next I/O on the drive.
+    #[inline(always)]
+    fn next(&mut self, draws: &mut Taus) -> Option<u64> {
+        self.left = self.left.checked_sub(1)?;
+        self.issued += 1;
+        self.block = (self.blocks * draws.fraction()) as u64;
+        Some(self.from + self.block * self.ba)
+    }
+}
+
+/// The next I/Os of a generator, as long as they differ in their place alone: the first byte of each on the drive. Those that
+/// are taken are issued.
+pub struct Alike<'a> {
+    /// Their direction.
+    pub ddir: Ddir,
+    /// Bytes of each.
+    pub len: u64,
+    /// Bytes of the drive that none of them leaves.
+    pub within: Range<u64>,
+    stretch: &'a mut Stretch,
+    draws: &'a mut Taus,
+}
+
+impl Iterator for Alike<'_> {
+    type Item = u64;
+    #[inline(always)]
+    fn next(&mut self) -> Option<u64> {
+        self.stretch.next(self.draws)
+    }
+}
+
 /// Whether I/Os of a job without a rate are alike but for the block: one direction, one length, any block of one
 /// file, drawn without a map.
 pub(super) fn is_alike(job: &Job) -> bool {
@@ -72,20 +106,30 @@ impl Generator {
     /// The next I/O of the stretch, if one is under way.
     #[inline]
     pub fn next_alike(&mut self) -> Option<Io> {
-        let s = &mut self.stretch;
-        s.left = s.left.checked_sub(1)?;
-        s.issued += 1;
-        s.block = (s.blocks * self.streams.block.fraction()) as u64;
+        let offset = self.stretch.next(&mut self.streams.block)?;
+        let Stretch { ddir, len, prio, .. } = self.stretch;
         Some(Io {
-            ddir: s.ddir,
-            offset: s.from + s.block * s.ba,
-            len: s.len,
+            ddir,
+            offset,
+            len,
             file: 0,
-            prio: s.prio,
+            prio,
             range_only: false,
             closing: false,
             check: Check::None,
         })
+    }
+
+    /// The next I/Os, where they are known to be alike: at least one.
+    #[inline]
+    pub fn alike(&mut self) -> Option<Alike<'_>> {
+        let Stretch { left, blocks, ba, from, ddir, len, .. } = self.stretch;
+        if left == 0 {
+            return None;
+        }
+        let within = from..from + (blocks as u64 - 1) * ba + len;
+        let (stretch, draws) = (&mut self.stretch, &mut self.streams.block);
+        Some(Alike { ddir, len, within, stretch, draws })
     }
 
     /// An I/O was asked for: the next ones may be like it.
@@ -234,6 +278,16 @@ mod tests {
                     true => generator.step(in_flight),
                     false => generator.next().map_or(Step::Done, Step::Io),
                 };
+                // Taken one by one, or some as what they have in common.
+                if let Some(mut alike) = some.alike().filter(|_| !paced && n % 3 == 0) {
+                    let (ddir, len, within) = (alike.ddir, alike.len, alike.within.clone());
+                    for offset in alike.by_ref().take(1 + rng.below(200) as usize) {
+                        assert!(within.start <= offset && offset + len <= within.end, "{args}");
+                        let io = each.next().expect("as many of the other");
+                        let b = (io.ddir, io.offset, io.len);
+                        assert_eq!((ddir, offset, len), b, "seed {seed}, round {round} of {args}");
+                    }
+                }
                 let (a, b) = (ask(&mut some), ask(&mut each));
                 assert_eq!(a, b, "seed {seed}, round {round}, I/O {n} of {args}");
                 match a {
