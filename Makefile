@@ -25,7 +25,6 @@ demo: build
 WORDLINE_TESTS ?= all
 test: setup-test lint
 	PROPTEST_RNG_SEED=1 WORDLINE_TESTS=$(WORDLINE_TESTS) cargo test --workspace --no-fail-fast
-	cargo test --manifest-path examples/ftl/Cargo.toml --target-dir target/examples
 	target/debug/wordline study tables $(DOCUMENTS) --scale quick --run --check --quiet --no-cache --out target/tables
 	@$(MAKE) --no-print-directory test-python
 	@$(MAKE) --no-print-directory gate
@@ -95,7 +94,6 @@ lint:
 	@# As make demo builds it, without TLS. Beside the Python package most dependencies have the features that they have
 	@# above, and are not checked twice.
 	cargo clippy -p wordline-cli -p wordline-python --quiet -- -D warnings
-	cd examples/ftl && cargo fmt --check && cargo clippy --all-targets --quiet --target-dir ../../target/examples -- -D warnings
 
 # What a fixed amount of work costs in instructions, against the record.
 gate: setup-bench

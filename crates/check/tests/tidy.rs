@@ -27,6 +27,7 @@ const RING: [&str; 17] = [
 /// Crate -> workspace crates it may use, directly.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("base", &["huge"]),
+    ("pagemap", &["wordline"]),
     ("nvme", &["base"]),
     ("nand", &["base"]),
     ("translation", &["base", "nand"]),
