@@ -117,6 +117,20 @@ fn a_sync_of_a_file_had_the_steps_of_the_commit_that_it_waited_for() {
     }
 }
 
+/// pblk has room in its buffer: what a commit waits for are flushes and a write that must be on flash.
+#[test]
+fn a_commit_above_pblk_waits_for_its_flush_and_not_for_its_buffer() {
+    for fs in ["ext4", "xfs"] {
+        let o = run(Case::new("cnex-small", JOB).fs(fs));
+        sound(&o, 99);
+        for life in syncs(&o) {
+            assert_eq!(spent(life, Layer::Ftl, Why::WriteBuffer), 0, "{fs}: {:?}", life.steps());
+            let flush = spent(life, Layer::Ftl, Why::Flush);
+            assert!(flush > life.latency().0 / 2, "{fs}: {flush} of {}", life.latency().0);
+        }
+    }
+}
+
 /// With several callers most of them wait for a commit that another asked for.
 #[test]
 fn callers_that_share_a_commit_all_know_what_it_waited_for() {

@@ -56,10 +56,22 @@ pub struct MappedBuffer {
     order: Order,
     /// Commands that wait for room.
     waiting: Commands,
+    /// What the first write lacked when it was looked at last.
+    lacks: Lack,
     /// Ends of commands, and what the FTL adds.
     pub actions: VecDeque<Action>,
     /// What happened; the buffer counts what passes through it.
     pub counters: Counters,
+}
+
+/// Why a write was not taken in whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lack {
+    Nothing,
+    /// No space on flash is left for it.
+    Space,
+    /// The slots that it may have are taken.
+    Slots,
 }
 
 impl MappedBuffer {
@@ -75,6 +87,7 @@ impl MappedBuffer {
             queue: VecDeque::new(),
             order: Order::default(),
             waiting: Commands::default(),
+            lacks: Lack::Nothing,
             actions: VecDeque::new(),
             counters: Counters::default(),
         }
@@ -138,8 +151,13 @@ impl MappedBuffer {
         let Some(first) = self.waiting.first() else { return false };
         match first {
             Command::Write { tag, lpn, left, fua, cached } => {
-                let room = (self.free.len() as u32).saturating_sub(kept).min(most);
-                let n = left.min(room);
+                let free = self.free.len() as u32;
+                let n = left.min(free.saturating_sub(kept).min(most));
+                self.lacks = match n {
+                    n if n == left => Lack::Nothing,
+                    n if n == most => Lack::Space,
+                    _ => Lack::Slots,
+                };
                 for lpn in lpn..lpn + n {
                     let stamp = self.waiting.stamp(tag, cached, stamps, lpn);
                     let slot = self.free.pop().expect("there is room");
@@ -170,9 +188,20 @@ impl MappedBuffer {
         self.waiting.pop();
         true
     }
+    /// The first command is a write, and waits for the collector: for space, or while it is `collecting` for slots, some of
+    /// which are its own.
+    pub fn waits_for_collector(&self, collecting: bool) -> bool {
+        let lacks = match self.lacks {
+            Lack::Nothing => false,
+            Lack::Space => true,
+            Lack::Slots => collecting,
+        };
+        lacks && matches!(self.waiting.first(), Some(Command::Write { .. }))
+    }
     /// No space can be made any more: the first command fails, if it is a write.
     pub fn refuse(&mut self) -> bool {
         let Some(Command::Write { tag, .. }) = self.waiting.first() else { return false };
+        self.lacks = Lack::Nothing;
         self.counters.writes_refused += 1;
         self.counters.lost_sectors += self.waiting.refuse();
         self.actions.push_back(Action::Complete { tag, ok: false });

@@ -307,6 +307,9 @@ impl<P: LogPolicy> Translation for LogFtl<P> {
     fn is_collecting(&self) -> bool {
         self.log.is_collecting()
     }
+    fn collector_holds(&self) -> bool {
+        self.log.buffer.waits_for_collector(self.log.is_collecting())
+    }
     fn check_invariants(&self) -> Result<(), Breach> {
         self.log.buffer.check()
     }

@@ -77,7 +77,9 @@ pub use scale::{Scale, ScaleError, Scaled};
 pub use system::System;
 pub use topology::{Common, Named, Presets, Profiles, Topology, with_options};
 
-pub use wordline_base::{BadValue, Seed, Span, SpanError, StateSource, Time};
+pub use wordline_base::{
+    BadValue, Ddir, Layer, Life, Seed, Span, SpanError, StateSource, Time, Why,
+};
 pub use wordline_fio::{Job, Plan as Jobs, ZetanCache};
 pub use wordline_huge::MappedFile;
 pub use wordline_md::{Level, MdConfig};

@@ -2,7 +2,7 @@
 //! conserved, and its own state adds up, in the drive and on the host, under failing flash.
 
 use pagemap::PageMapKind;
-use wordline::{Plan, Precondition, RunResult, Source, Sources, System, jobs};
+use wordline::{Plan, Precondition, RunResult, Source, Sources, System, Why, jobs};
 
 const MIXED: &str = "
 [global]
@@ -26,6 +26,10 @@ number_ios=60
 ";
 
 fn run(device: &str, set: &[&str], state: Precondition) -> RunResult {
+    run_job(MIXED, device, set, state)
+}
+
+fn run_job(job: &str, device: &str, set: &[&str], state: Precondition) -> RunResult {
     let small = ["nand.blocks=64", "nand.pages_per_block=16", "ftl.over_provisioning=20"];
     // A conventional drive's firmware is the drive's own, and here is another FTL.
     let own = ["ftl.firmware=none"];
@@ -33,8 +37,9 @@ fn run(device: &str, set: &[&str], state: Precondition) -> RunResult {
     let sources =
         Sources { stack: Source::Preset("linux-libaio"), ..Sources::presets(device, "none") };
     let system = System::assemble(sources, &set).expect("settings").with_ftl(PageMapKind);
-    let mut plan = Plan::new(system, jobs("mixed.fio", MIXED).expect("a job"));
+    let mut plan = Plan::new(system, jobs("mixed.fio", job).expect("a job"));
     plan.state = state;
+    plan.options.slowest = 50;
     let mut run = plan.prepare().expect("a drive").start().expect("a machine");
     while run.step(10_000) {
         run.ftl().check_invariants().expect("its state adds up");
@@ -90,4 +95,31 @@ fn ageing_ends_below_the_closed_form_for_fifo() {
     let x = (0..1000).fold(0.5f64, |x, _| (-a * (1.0 - x)).exp());
     let fifo = 1.0 / (1.0 - x);
     assert!((1.0..fifo).contains(&last) && last > 0.7 * fifo, "{last} against {fifo}");
+}
+
+/// A write that waits until the collector has made space is told so, and one that waits for room in the buffer is not.
+#[test]
+fn writes_that_the_collector_holds_up_are_told_so() {
+    const WRITES: &str = "[w]\nrw=randwrite\nbs=4k\niodepth=32\nnumber_ios=6000\nnorandommap\n";
+    for on in ["ftl.placement=host", "ftl.placement=device"] {
+        // Of the time that the slowest took.
+        let shares = |state| {
+            let result = run_job(WRITES, "cnex-small", &[on, "cache=none"], state);
+            let (mut all, mut held, mut buffer) = (0, 0, 0);
+            for life in &result.slowest {
+                let mut from = life.begin;
+                for step in life.steps() {
+                    let took = step.end.since(from).0;
+                    (from, all) = (step.end, all + took);
+                    held += if step.why == Why::Collector { took } else { 0 };
+                    buffer += if step.why == Why::WriteBuffer { took } else { 0 };
+                }
+            }
+            [held, buffer].map(|ns| ns as f64 / all as f64)
+        };
+        let [held, _] = shares(Precondition::Steady);
+        assert!(held > 0.5, "{on}: {held:.2}");
+        let [held, buffer] = shares(Precondition::None);
+        assert!(held == 0.0 && buffer > 0.5, "{on}: {held:.2} and {buffer:.2}, nothing collected");
+    }
 }

@@ -805,21 +805,21 @@ impl<S: Source> Host<S> {
         let disk = &mut self.block.disks[d];
         let (drive, node) = (disk.drive(), self.block.nodes[tag]);
         let Some(pblk) = &mut disk.paths.pblk else { return };
-        let why = match node.ddir {
-            Ddir::Sync | Ddir::DataSync => Why::Flush,
-            _ => Why::Work,
-        };
         // Of what was staged the last part tells more.
         if node.is_last() {
             if node.ddir == Ddir::Write && ctx.now == ctx.lives.get(node.life).end {
                 pblk.stats.write_waits -= 1;
             }
             match node.ddir {
-                Ddir::Write => {
+                Ddir::Write if !node.fua => {
                     let held = pblk.held(tag);
                     mark_write(ctx, node.life, 0, held);
                 }
-                _ => ctx.mark(node.life, Layer::Ftl, why, 0, ctx.now),
+                // It was in the buffer long before: what the collector held since then were others.
+                Ddir::Write | Ddir::Sync | Ddir::DataSync => {
+                    ctx.mark(node.life, Layer::Ftl, Why::Flush, 0, ctx.now);
+                }
+                _ => ctx.mark(node.life, Layer::Ftl, Why::Work, 0, ctx.now),
             }
         }
         // Failed programs are written elsewhere: a write fails for want of room alone.
