@@ -470,10 +470,17 @@ fn pblk_keeps_its_promises_when_a_host_with_a_slow_disk_loses_power() {
 
 /// Records of 192 bytes, of which a loss of power leaves halves: also in lines that are written again, among records
 /// of their earlier lives that were synced.
-#[test]
-fn halves_of_records_in_lines_written_again_are_no_damage() {
+fn halves_of_records_are_no_damage(ftl: &str, seed: u64) {
     let manner = Manner { sync: Duration::from_millis(2), seldom: false };
-    for (ftl, seed) in [("firmware", 6), ("pblk", 7)] {
-        lose_power_of("z-ssd-small", ftl, ImageIo::Pwrite, manner, seed);
-    }
+    lose_power_of("z-ssd-small", ftl, ImageIo::Pwrite, manner, seed);
+}
+
+#[test]
+fn halves_of_records_in_lines_that_pblk_writes_again_are_no_damage() {
+    halves_of_records_are_no_damage("pblk", 7);
+}
+
+#[test]
+fn halves_of_records_in_lines_that_firmware_writes_again_are_no_damage() {
+    halves_of_records_are_no_damage("firmware", 6);
 }

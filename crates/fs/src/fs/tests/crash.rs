@@ -104,10 +104,19 @@ fn reserved_blocks_hold_their_data_or_read_as_zeros() {
     }
 }
 
-/// Several bios of one extent, with commits between them: all of its data go before the commit.
 #[test]
-fn a_long_extent_is_written_with_all_of_its_data() {
-    for n in [0, 2, 5, 7, 8] {
+fn a_long_extent_of_ext4_is_written_with_all_of_its_data() {
+    long_extents_are_whole(&[0, 2, 8]);
+}
+
+#[test]
+fn a_long_extent_of_xfs_is_written_with_all_of_its_data() {
+    long_extents_are_whole(&[5, 7]);
+}
+
+/// Several bios of one extent, with commits between them: all of its data go before the commit.
+fn long_extents_are_whole(variants: &[u8]) {
+    for &n in variants {
         for seed in SEEDS {
             let room = |fs: &mut Fs| {
                 (0..9).for_each(|f| assert!(fs.reserve(f, 4 << 20, 4 << 20)));
