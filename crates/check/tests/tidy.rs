@@ -26,8 +26,9 @@ const RING: [&str; 17] = [
 
 /// Crate -> workspace crates it may use, directly.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("base", &["huge"]),
+    // The example, which stands for FTLs of others.
     ("pagemap", &["wordline"]),
+    ("base", &["huge"]),
     ("nvme", &["base"]),
     ("nand", &["base"]),
     ("translation", &["base", "nand"]),

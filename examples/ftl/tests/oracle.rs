@@ -37,7 +37,7 @@ fn run_job(job: &str, device: &str, set: &[&str], state: Precondition) -> RunRes
     let sources =
         Sources { stack: Source::Preset("linux-libaio"), ..Sources::presets(device, "none") };
     let system = System::assemble(sources, &set).expect("settings").with_ftl(PageMapKind);
-    let mut plan = Plan::new(system, jobs("mixed.fio", job).expect("a job"));
+    let mut plan = Plan::new(system, jobs("oracle.fio", job).expect("a job"));
     plan.state = state;
     plan.options.slowest = 50;
     let mut run = plan.prepare().expect("a drive").start().expect("a machine");
