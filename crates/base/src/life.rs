@@ -407,6 +407,13 @@ impl Life {
     pub fn steps(&self) -> &[Step] {
         &self.steps[..usize::from(self.n)]
     }
+    /// The same, each with how long it took.
+    pub fn times(&self) -> impl Iterator<Item = (&Step, Span)> {
+        let mut begin = self.begin;
+        self.steps()
+            .iter()
+            .map(move |step| (step, step.end.since(std::mem::replace(&mut begin, step.end))))
+    }
     /// Nanoseconds by layer; they sum to `end - begin`.
     pub fn spent(&self) -> &[u64; LAYERS] {
         &self.spent

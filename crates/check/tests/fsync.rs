@@ -27,9 +27,8 @@ fn table<'a>(o: &'a Outcome, ddir: &str) -> &'a LayerTable {
 }
 
 fn spent(life: &Life, layer: Layer, why: Why) -> u64 {
-    let begins = std::iter::once(life.begin).chain(life.steps().iter().map(|s| s.end));
-    let of = life.steps().iter().zip(begins).filter(|(s, _)| (s.layer, s.why) == (layer, why));
-    of.map(|(s, begin)| s.end.since(begin).0).sum()
+    let of = life.times().filter(|(s, _)| (s.layer, s.why) == (layer, why));
+    of.map(|(_, took)| took.0).sum()
 }
 
 fn syncs(o: &Outcome) -> Vec<&Life> {

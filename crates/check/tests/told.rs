@@ -479,17 +479,14 @@ fn who_waits_for_a_read_ahead_spends_its_time_as_that_does() {
     assert!(cache.read_joins >= 10, "{cache:?}");
     let (mut waited, mut flash) = (0, 0);
     for life in &result.slowest {
-        let mut at = life.begin;
-        for step in life.steps() {
-            let took = step.end.since(at).0;
-            at = step.end;
+        for (step, took) in life.times() {
             match (step.layer, step.why) {
-                (Layer::Cache, Why::ReadAhead | Why::Overlap) => waited += took,
-                (Layer::LunWait | Layer::Nand | Layer::Transfer, _) => flash += took,
+                (Layer::Cache, Why::ReadAhead | Why::Overlap) => waited += took.0,
+                (Layer::LunWait | Layer::Nand | Layer::Transfer, _) => flash += took.0,
                 _ => {}
             }
         }
-        assert_eq!(at, life.end);
+        assert_eq!(life.times().map(|(_, took)| took.0).sum::<u64>(), life.latency().0);
         assert_eq!(life.spent().iter().sum::<u64>(), life.latency().0);
     }
     assert!(flash > 4 * waited, "{flash} ns in flash, {waited} ns behind read-ahead alone");

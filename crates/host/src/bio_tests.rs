@@ -28,15 +28,8 @@ fn run(w: &mut World<crate::tests::List>, step: Span) -> [u32; 3] {
 }
 
 fn held(life: &Life) -> u64 {
-    let mut before = life.begin;
-    let mut sum = 0;
-    for s in life.steps() {
-        if (s.layer, s.why) == (Layer::Block, Why::Plugged) {
-            sum += s.end.since(before).0;
-        }
-        before = s.end;
-    }
-    sum
+    let plugged = life.times().filter(|(s, _)| (s.layer, s.why) == (Layer::Block, Why::Plugged));
+    plugged.map(|(_, took)| took.0).sum()
 }
 
 fn random_jobs(seed: u64) -> Vec<(ThreadSpec, crate::tests::List)> {

@@ -123,6 +123,10 @@ pub struct StackConfig {
     /// A woken thread whose core is busy goes to an idle one (select_idle_sibling). Off: a thread stays where it began.
     #[serde(default)]
     pub migrate: bool,
+    /// Who would have the lock of an FTL's map alone spins while the one that has it runs
+    /// (CONFIG_RWSEM_SPIN_ON_OWNER). Off: it sleeps at once.
+    #[serde(default = "yes")]
+    pub rwsem_spin: bool,
     /// Scheduler ticks a second of a core that is not idle (CONFIG_HZ); 0: none.
     #[serde(default)]
     pub tick_hz: u32,

@@ -65,6 +65,8 @@ functions! {
     // tree, and its kernel threads.
     Ftl "FTL on the host" System |_c| 0;
     FtlMap "FTL on the host, map" System |_c| 0;
+    // As long as another thread has the map's lock.
+    MapSpin "rwsem_spin_on_owner" System |_c| 0;
     FtlWriter "FTL on the host, writer" System |_c| 0;
     FtlCollector "FTL on the host, collector" System |_c| 0;
     Raid0 "raid0_make_request" System |c| c.md.raid0.0;
@@ -138,7 +140,7 @@ pub fn by_owner(functions: &[Use]) -> [u64; CPU_OWNERS.len()] {
     for (f, of) in functions.iter().enumerate() {
         let owner = match MODES[f] {
             _ if f == Function::Ftl as usize => 3,
-            _ if f == Function::FtlMap as usize => 4,
+            _ if f == Function::FtlMap as usize || f == Function::MapSpin as usize => 4,
             _ if f == Function::FtlWriter as usize => 5,
             _ if f == Function::FtlCollector as usize => 6,
             Mode::User => APPLICATION,

@@ -193,6 +193,7 @@ impl DriveSeat {
                 ("lock_shared", lock.shared),
                 ("lock_alone", lock.alone),
                 ("lock_waits", lock.waits),
+                ("lock_spins", lock.spins),
             ];
             let had = of_host.into_iter().filter(|(_, n)| *n > 0);
             counters.extend(had.map(|(name, n)| (format!("ftl_host.{name}"), n)));

@@ -106,14 +106,10 @@ fn writes_that_the_collector_holds_up_are_told_so() {
         let shares = |state| {
             let result = run_job(WRITES, "cnex-small", &[on, "cache=none"], state);
             let (mut all, mut held, mut buffer) = (0, 0, 0);
-            for life in &result.slowest {
-                let mut from = life.begin;
-                for step in life.steps() {
-                    let took = step.end.since(from).0;
-                    (from, all) = (step.end, all + took);
-                    held += if step.why == Why::Collector { took } else { 0 };
-                    buffer += if step.why == Why::WriteBuffer { took } else { 0 };
-                }
+            for (step, took) in result.slowest.iter().flat_map(|life| life.times()) {
+                all += took.0;
+                held += if step.why == Why::Collector { took.0 } else { 0 };
+                buffer += if step.why == Why::WriteBuffer { took.0 } else { 0 };
             }
             [held, buffer].map(|ns| ns as f64 / all as f64)
         };

@@ -43,11 +43,13 @@ pub(crate) enum Loop {
     Accelerator,
     /// Nothing but the time: an application that computes.
     Compute,
+    /// A lock that another thread has.
+    Lock,
 }
 
 impl Loop {
     fn has_queue(self) -> bool {
-        !matches!(self, Loop::Ring | Loop::Compute)
+        !matches!(self, Loop::Ring | Loop::Compute | Loop::Lock)
     }
 }
 
@@ -321,7 +323,7 @@ impl<S: Source> Host<S> {
             }
             Loop::Ring => (uring.look.0, 0),
             Loop::RingAndQueue => (uring.look.0 + poll.nvme_poll.0, uring.look.0),
-            Loop::Accelerator | Loop::Compute => (0, 0),
+            Loop::Accelerator | Loop::Compute | Loop::Lock => (0, 0),
         }
     }
 
@@ -343,6 +345,7 @@ impl<S: Source> Host<S> {
             Loop::Ring => &[Function::UringLook],
             Loop::RingAndQueue => &[Function::UringLook, Function::NvmePoll],
             Loop::Compute => &[Function::Application],
+            Loop::Lock => &[Function::MapSpin],
             Loop::Accelerator => return c.uses(&self.cost),
         };
         let (turn, _) = self.turn(what);
@@ -398,7 +401,9 @@ impl<S: Source> Host<S> {
             }
             Loop::Spdk | Loop::Compute => Mode::User,
             Loop::Ring if thread.is_job() => Mode::User,
-            Loop::Ring | Loop::Kernel | Loop::RingAndQueue | Loop::Accelerator => Mode::Kernel,
+            Loop::Ring | Loop::Kernel | Loop::RingAndQueue | Loop::Accelerator | Loop::Lock => {
+                Mode::Kernel
+            }
         };
         let selects = thread.driver.selects && what == Loop::Kernel;
         let c = &mut self.cores[core];
@@ -480,7 +485,7 @@ impl<S: Source> Host<S> {
             }
             Loop::Spdk | Loop::Reactor => spend!(self, core, EntryMiss, SpdkComplete * n),
             Loop::Accelerator => spend!(self, core, Detect, Completion * n),
-            Loop::Ring | Loop::Compute => 0,
+            Loop::Ring | Loop::Compute | Loop::Lock => 0,
         }
     }
 
@@ -513,12 +518,14 @@ impl<S: Source> Host<S> {
                 self.counters.ring_looks += looks;
                 spend!(self, core, UringLook * looks, NvmePoll * turns);
             }
-            Loop::Accelerator | Loop::Compute => {}
+            Loop::Accelerator | Loop::Compute | Loop::Lock => {}
         }
         let c = &mut self.cores[core];
         let Some(spent) = c.end_loop(at, found, what != Loop::Compute) else { return };
-        if what == Loop::Compute {
-            c.charge(Function::Application, spent);
+        match what {
+            Loop::Compute => c.charge(Function::Application, spent),
+            Loop::Lock => c.charge(Function::MapSpin, spent),
+            _ => {}
         }
         self.arm(ctx, core);
     }
@@ -529,7 +536,7 @@ impl<S: Source> Host<S> {
             Loop::Kernel | Loop::RingAndQueue => spend!(self, core, NvmePoll),
             Loop::Spdk | Loop::Reactor => spend!(self, core, SpdkProcess),
             Loop::Ring => spend!(self, core, UringLook),
-            Loop::Accelerator | Loop::Compute => 0,
+            Loop::Accelerator | Loop::Compute | Loop::Lock => 0,
         }
     }
 
@@ -567,6 +574,10 @@ impl<S: Source> Host<S> {
 
     /// need_resched ended the loop.
     fn give_way(&mut self, ctx: &mut Ctx, t: u32, what: Loop) -> Flow {
+        if what == Loop::Lock {
+            // It asks once more, and sleeps.
+            return Flow::Again;
+        }
         if what != Loop::Compute {
             self.counters.poll_yields += 1;
             self.threads[t].driver.yields += 1;

@@ -1,13 +1,28 @@
 //! The lock of a map that is a tree in host memory: those who look up share it, who changes the map has it
-//! alone. It is a semaphore (rwsem): who finds it taken sleeps, and all go in the order in which they came.
-//! Appending to the log is within it, so that the log needs no lock of its own.
+//! alone. Appending to the log is within it, so that the log needs no lock of its own.
+//!
+//! It is Linux' semaphore for readers and writers (kernel/locking/rwsem-xadd.c of 4.14, with CONFIG_RWSEM_SPIN_ON_OWNER):
+//!
+//! - Who would have it alone takes it if nobody has it, also where others sleep for it: a lock that goes to the one that has
+//!   slept longest stays unused until that one is awake, and then everybody sleeps each time.
+//! - He spins while the one that has it alone runs, behind others that spin (rwsem_optimistic_spin, osq_lock). He sleeps if that
+//!   one is off its core, if readers have it, or if another thread is to have his core.
+//! - Who shares it never spins, and does not pass by those who sleep.
+//! - Once it is free, readers that have slept longest have it (__rwsem_mark_wake). If nobody shares it then, the first that spins
+//!   takes it; where nobody spins, the first that sleeps is woken and tries.
+//! - Threads of the kernel, the FTL's own among them, do not pass by those who sleep.
+//! - One that has slept for longer than 4 ms is next (RWSEM_FLAG_HANDOFF of 5.2): 4.14 would let others pass by for ever.
+//!
+//! The collector looks at each sector of a unit that it has read, and lets go of the lock between two of them if somebody
+//! spins or sleeps for it, as cond_resched_lock does.
 
+use crate::driver::poll::Loop;
 use crate::host::Host;
 use crate::source::Source;
 use crate::tasks::thread::{Asleep, Flow, Step};
 use serde::Serialize;
 use std::collections::VecDeque;
-use wordline_base::{Ctx, Layer, Why};
+use wordline_base::{Ctx, Layer, Span, Time, Why};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hold {
@@ -15,12 +30,48 @@ pub(crate) enum Hold {
     Alone,
 }
 
+/// What becomes of one who asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    /// He has it.
+    Has,
+    /// He spins.
+    Spins,
+    /// He sleeps.
+    Sleeps,
+}
+
+/// Who goes on when somebody lets go of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// The thread was asleep, and shares it now.
+    Shares(u32),
+    /// The thread spins, and is to ask once more.
+    Spins(u32),
+    /// The thread sleeps, and is to wake and ask once more.
+    Wakes(u32),
+}
+
+/// RWSEM_WAIT_TIMEOUT.
+const HANDOFF: Span = Span::from_ms(4);
+
 #[derive(Debug, Default)]
 pub(crate) struct MapLock {
     readers: u32,
-    taken: bool,
-    waiting: VecDeque<(u32, Hold)>,
+    /// The thread that has it alone.
+    owner: Option<u32>,
+    /// Those that spin, in the order in which they came, and whether they pass by those who sleep.
+    spinning: VecDeque<(u32, bool)>,
+    /// Those that sleep, and since when.
+    waiting: VecDeque<Waiter>,
     stats: MapLockStats,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    thread: u32,
+    hold: Hold,
+    since: Time,
 }
 
 /// What became of those who asked for the lock of a map.
@@ -32,6 +83,8 @@ pub struct MapLockStats {
     pub alone: u64,
     /// Times that somebody slept for it.
     pub waits: u64,
+    /// Times that somebody spun for it.
+    pub spins: u64,
 }
 
 impl std::ops::AddAssign for MapLockStats {
@@ -39,97 +92,200 @@ impl std::ops::AddAssign for MapLockStats {
         self.shared += o.shared;
         self.alone += o.alone;
         self.waits += o.waits;
+        self.spins += o.spins;
     }
 }
 
 impl MapLock {
-    fn fits(&self, hold: Hold) -> bool {
-        !self.taken && (hold == Hold::Shared || self.readers == 0)
+    fn is_free(&self) -> bool {
+        self.owner.is_none() && self.readers == 0
     }
-    fn enter(&mut self, hold: Hold) {
-        match hold {
-            Hold::Shared => {
-                (self.readers, self.stats.shared) = (self.readers + 1, self.stats.shared + 1)
-            }
-            Hold::Alone => (self.taken, self.stats.alone) = (true, self.stats.alone + 1),
-        }
+    fn share(&mut self) {
+        (self.readers, self.stats.shared) = (self.readers + 1, self.stats.shared + 1);
     }
     /// Who has asked for it so far.
     pub(super) fn stats(&self) -> MapLockStats {
         self.stats
     }
-    /// Answers whether the thread has it; otherwise it is in the queue.
-    pub fn ask(&mut self, thread: u32, hold: Hold) -> bool {
-        let now = self.waiting.is_empty() && self.fits(hold);
-        match now {
-            true => self.enter(hold),
-            false => {
-                self.stats.waits += 1;
-                self.waiting.push_back((thread, hold));
+    /// The thread that has it alone.
+    pub fn owner(&self) -> Option<u32> {
+        self.owner
+    }
+    /// The first of those that spin.
+    pub fn first_spinning(&self) -> Option<u32> {
+        self.spinning.front().map(|&(thread, _)| thread)
+    }
+    /// Somebody spins or sleeps for it.
+    pub fn is_contended(&self) -> bool {
+        !self.spinning.is_empty() || !self.waiting.is_empty()
+    }
+    /// The first that sleeps has done so for too long: nobody passes it by.
+    fn hands_over(&self, now: Time) -> Option<u32> {
+        let first = self.waiting.front()?;
+        (now.since(first.since) > HANDOFF).then_some(first.thread)
+    }
+    fn queue(&mut self, thread: u32, hold: Hold, now: Time) -> Asked {
+        self.stats.waits += 1;
+        self.waiting.push_back(Waiter { thread, hold, since: now });
+        Asked::Sleeps
+    }
+    /// A thread asks, or asks once more after it spun or slept. `runs` says that the one that has it alone has its core, and that
+    /// no other is to have the core of the thread; `passes` that it passes by those who sleep.
+    pub fn ask(&mut self, thread: u32, hold: Hold, runs: bool, passes: bool, now: Time) -> Asked {
+        if hold == Hold::Shared {
+            if self.owner.is_some() || !self.waiting.is_empty() {
+                return self.queue(thread, hold, now);
             }
+            self.share();
+            return Asked::Has;
         }
-        now
+        let spins = self.spinning.iter().position(|&(t, _)| t == thread);
+        let first = self.spinning.is_empty() || spins == Some(0);
+        let slept = self.waiting.iter().any(|w| w.thread == thread);
+        let first = first && (passes || self.waiting.is_empty());
+        let turn = self.hands_over(now).map_or(first || slept, |next| next == thread);
+        if self.is_free() && turn {
+            self.spinning.retain(|&(t, _)| t != thread);
+            self.waiting.retain(|w| w.thread != thread);
+            (self.owner, self.stats.alone) = (Some(thread), self.stats.alone + 1);
+            return Asked::Has;
+        }
+        // Who has slept for it does not spin any more.
+        if runs && self.readers == 0 && !slept {
+            if spins.is_none() {
+                self.stats.spins += 1;
+                self.spinning.push_back((thread, passes));
+            }
+            return Asked::Spins;
+        }
+        self.spinning.retain(|&(t, _)| t != thread);
+        match slept {
+            true => Asked::Sleeps,
+            false => self.queue(thread, hold, now),
+        }
     }
     /// Somebody lets go of it.
     pub fn leave(&mut self, hold: Hold) {
         match hold {
             Hold::Shared => self.readers -= 1,
-            Hold::Alone => self.taken = false,
+            Hold::Alone => self.owner = None,
         }
     }
-    /// The next in the queue, which has the lock now.
-    pub fn next(&mut self) -> Option<(u32, Hold)> {
-        let &(thread, hold) = self.waiting.front()?;
-        if !self.fits(hold) {
+    /// Who goes on if it is free: several that share it one after another, or one that is to ask once more. To be asked when
+    /// somebody has let go of it, and when one that asked did not get it although it is free.
+    pub fn next(&mut self, now: Time) -> Option<Next> {
+        if self.owner.is_some() {
             return None;
         }
-        self.enter(hold);
-        self.waiting.pop_front();
-        Some((thread, hold))
+        if let Some(&Waiter { thread, hold: Hold::Shared, .. }) = self.waiting.front() {
+            self.waiting.pop_front();
+            self.share();
+            return Some(Next::Shares(thread));
+        }
+        if self.readers > 0 {
+            return None;
+        }
+        match (self.spinning.front(), self.waiting.front()) {
+            (Some(&(thread, _)), None) => Some(Next::Spins(thread)),
+            (Some(&(thread, true)), _) if self.hands_over(now).is_none() => {
+                Some(Next::Spins(thread))
+            }
+            (_, Some(first)) => Some(Next::Wakes(first.thread)),
+            (None, None) => None,
+        }
     }
 }
 
 impl<S: Source> Host<S> {
     /// The thread goes on at `step` with the lock of its disk's map, at once where the map has none.
     pub(crate) fn locked(&mut self, ctx: &mut Ctx, t: u32, hold: Hold, step: Step) -> Option<Flow> {
-        let thread = &mut self.threads[t];
-        let pblk = self.block.disks[thread.disk()].paths.pblk.as_deref_mut()?;
-        let lock = pblk.lock.as_mut()?;
+        let thread = &self.threads[t];
+        let d = thread.disk();
+        let lock = self.block.disks[d].paths.pblk.as_deref()?.lock.as_ref()?;
         if thread.pblk.hold.is_some() {
             return None;
         }
         if thread.pend.total() > 0 {
             return Some(self.segment(ctx, t, step));
         }
+        let runs = self.stack.rwsem_spin
+            && !self.cores[thread.core()].wanted(ctx.now)
+            && lock.owner().is_none_or(|o| self.cores[self.threads[o].core()].runs(o));
+        let passes = thread.is_job();
+        let pblk = self.block.disks[d].paths.pblk.as_deref_mut()?;
         let cost = pblk.cost.map.as_ref().map_or(0, |map| map.lock.0);
-        if lock.ask(t, hold) {
+        let lock = pblk.lock.as_mut()?;
+        let asked = lock.ask(t, hold, runs, passes, ctx.now);
+        let (next, free) = (lock.first_spinning(), lock.is_free());
+        let thread = &mut self.threads[t];
+        let core = thread.core();
+        if asked == Asked::Has {
             thread.pblk.hold = Some(hold);
             thread.pend.ftl += cost;
             thread.pblk.owes_map(cost);
             return None;
         }
-        thread.pblk.owed = cost;
+        thread.pblk.owed = match hold {
+            // He has it when he wakes up.
+            Hold::Shared => cost,
+            Hold::Alone => 0,
+        };
         let part = thread.call.part();
         thread.set_step(step);
         if part != crate::block::NONE {
             thread.plan_after(part, Layer::Ftl, Why::MapLock);
         }
+        if free {
+            // It is somebody else's turn, who may be asleep.
+            self.pass_on(ctx, d, core);
+        }
+        if asked == Asked::Spins {
+            return Some(self.look(ctx, t, Loop::Lock, Time::NEVER));
+        }
+        // Those behind it do not spin for nothing.
+        if let Some(next) = next {
+            self.notice(ctx, next);
+        }
         Some(self.sleep(ctx, t, Asleep::Map))
     }
 
-    /// Processor time of what the map did for the thread.
-    pub(crate) fn charge_map(&mut self, t: u32) {
-        let thread = &mut self.threads[t];
-        let Some(pblk) = &mut self.block.disks[thread.disk()].paths.pblk else { return };
-        let Some(map) = &pblk.cost.map else { return };
-        let work = wordline_ftl::Translation::take_map_work(&mut pblk.ftl);
-        let spent = map.of(work).0 + std::mem::take(&mut thread.pblk.owed);
-        thread.pend.ftl += spent;
-        thread.pblk.owes_map(spent);
-        pblk.stats.map_work += work;
+    /// A thread that has the lock alone loses its core: nobody spins for it.
+    #[cold]
+    pub(crate) fn holder_is_off(&mut self, ctx: &mut Ctx, t: u32) {
+        let d = self.threads[t].disk();
+        let lock = self.block.disks[d].paths.pblk.as_ref().and_then(|p| p.lock.as_ref());
+        if let Some(first) = lock.and_then(MapLock::first_spinning) {
+            self.notice(ctx, first);
+        }
     }
 
-    /// The thread lets go of the lock, and others have it.
+    /// Processor time of what the map did for the thread.
+    pub(crate) fn map_work(&mut self, t: u32) -> u64 {
+        let thread = &mut self.threads[t];
+        let Some(pblk) = &mut self.block.disks[thread.disk()].paths.pblk else { return 0 };
+        let Some(map) = &pblk.cost.map else { return 0 };
+        let work = wordline_ftl::Translation::take_map_work(&mut pblk.ftl);
+        pblk.stats.map_work += work;
+        map.of(work).0 + std::mem::take(&mut thread.pblk.owed)
+    }
+
+    /// The thread spends that time.
+    pub(crate) fn charge_map(&mut self, t: u32) {
+        let spent = self.map_work(t);
+        let thread = &mut self.threads[t];
+        thread.pend.ftl += spent;
+        thread.pblk.owes_map(spent);
+    }
+
+    /// The thread has the lock, and others spin or sleep for it.
+    pub(crate) fn others_want_map(&self, t: u32) -> bool {
+        let thread = &self.threads[t];
+        let lock =
+            self.block.disks[thread.disk()].paths.pblk.as_ref().and_then(|p| p.lock.as_ref());
+        thread.pblk.hold.is_some() && lock.is_some_and(MapLock::is_contended)
+    }
+
+    /// The thread lets go of the lock, and others go on.
     pub(crate) fn unlock(&mut self, ctx: &mut Ctx, t: u32) {
         let thread = &mut self.threads[t];
         let (d, core) = (thread.disk(), thread.core());
@@ -137,11 +293,29 @@ impl<S: Source> Host<S> {
         if let Some(lock) = self.block.disks[d].paths.pblk.as_mut().and_then(|p| p.lock.as_mut()) {
             lock.leave(hold);
         }
+        self.pass_on(ctx, d, core);
+    }
+
+    /// Nobody has the lock alone: those whose turn it is go on.
+    fn pass_on(&mut self, ctx: &mut Ctx, d: u16, core: u32) {
         while let Some(lock) = self.block.disks[d].paths.pblk.as_mut().and_then(|p| p.lock.as_mut())
-            && let Some((next, hold)) = lock.next()
+            && let Some(next) = lock.next(ctx.now)
         {
-            self.threads[next].pblk.hold = Some(hold);
-            self.wake(ctx, next, Some(core));
+            match next {
+                Next::Shares(next) => {
+                    self.threads[next].pblk.hold = Some(Hold::Shared);
+                    self.wake(ctx, next, Some(core));
+                    // One that spins sees that readers have it.
+                    self.holder_is_off(ctx, next);
+                }
+                Next::Spins(next) => return self.notice(ctx, next),
+                Next::Wakes(next) => {
+                    if self.threads[next].asleep() == Asleep::Map {
+                        self.wake(ctx, next, Some(core));
+                    }
+                    return;
+                }
+            }
         }
     }
 }
@@ -151,31 +325,145 @@ mod tests {
     use super::*;
     use wordline_base::Rng;
 
-    /// A writer is alone, nobody overtakes, and all come to have it.
+    /// Those whose turn it is have it, or are told; how many have it.
+    fn pass_on(
+        lock: &mut MapLock,
+        now: Time,
+        holding: &mut Vec<(u32, Hold)>,
+        sleep: &mut Vec<u32>,
+        told: &mut Vec<u32>,
+    ) -> u64 {
+        let before = holding.len();
+        while let Some(next) = lock.next(now) {
+            match next {
+                Next::Shares(t) => {
+                    sleep.retain(|&s| s != t);
+                    holding.push((t, Hold::Shared));
+                    continue;
+                }
+                Next::Spins(t) | Next::Wakes(t) if !told.contains(&t) => told.push(t),
+                _ => {}
+            }
+            break;
+        }
+        (holding.len() - before) as u64
+    }
+
+    /// Threads that ask, spin, sleep and let go, in any order.
     #[test]
-    fn readers_share_and_writers_are_alone() {
+    fn readers_share_writers_are_alone_and_nobody_is_forgotten() {
         let seed = 7;
         let mut rng = Rng::from_seed(seed);
         let mut lock = MapLock::default();
-        let (mut holding, mut queue) = (Vec::new(), VecDeque::new());
-        for thread in 0..10_000 {
-            let hold = if rng.below(3) == 0 { Hold::Alone } else { Hold::Shared };
-            match lock.ask(thread, hold) {
-                true => holding.push(hold),
-                false => queue.push_back((thread, hold)),
-            }
-            while !holding.is_empty() && rng.below(2) == 0 {
-                lock.leave(holding.swap_remove(rng.below(holding.len() as u64) as usize));
-                while let Some(next) = lock.next() {
-                    assert_eq!(queue.pop_front(), Some(next), "seed {seed}");
-                    holding.push(next.1);
+        let mut holding: Vec<(u32, Hold)> = Vec::new();
+        // Who spins, who sleeps, and who was told to ask once more.
+        let (mut spin, mut sleep, mut told) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut asked, mut had) = (0, 0);
+        let mut now = Time::ZERO;
+        while had < 10_000 {
+            now += Span(rng.below(300_000));
+            let more = asked < 10_000 && holding.len() + spin.len() + sleep.len() < 12;
+            let (thread, hold) = match rng.below(3) {
+                0 if more => {
+                    asked += 1;
+                    let alone = rng.below(3) == 0;
+                    (asked, if alone { Hold::Alone } else { Hold::Shared })
                 }
+                1 if !told.is_empty() => {
+                    let t = told.swap_remove(rng.below(told.len() as u64) as usize);
+                    spin.retain(|&s| s != t);
+                    sleep.retain(|&s| s != t);
+                    (t, Hold::Alone)
+                }
+                _ => {
+                    if !holding.is_empty() {
+                        let at = rng.below(holding.len() as u64) as usize;
+                        lock.leave(holding.swap_remove(at).1);
+                        had += pass_on(&mut lock, now, &mut holding, &mut sleep, &mut told);
+                    }
+                    let stuck = holding.is_empty() && told.is_empty();
+                    assert!(!stuck || spin.len() + sleep.len() == 0, "seed {seed}: all wait");
+                    continue;
+                }
+            };
+            match lock.ask(thread, hold, rng.below(2) == 0, thread % 3 > 0, now) {
+                Asked::Has => {
+                    holding.push((thread, hold));
+                    had += 1;
+                }
+                Asked::Spins => spin.push(thread),
+                Asked::Sleeps => sleep.push(thread),
             }
-            let alone = holding.contains(&Hold::Alone);
+            if lock.is_free() {
+                had += pass_on(&mut lock, now, &mut holding, &mut sleep, &mut told);
+            }
+            let alone = holding.iter().any(|&(_, hold)| hold == Hold::Alone);
             assert!(!alone || holding.len() == 1, "seed {seed}: {holding:?}");
-            assert!(queue.is_empty() || !holding.is_empty(), "seed {seed}: all wait");
         }
-        assert_eq!(lock.stats.shared + lock.stats.alone + queue.len() as u64, 10_000);
-        assert!(lock.stats.waits > 1000);
+        let stats = lock.stats;
+        assert_eq!(stats.shared + stats.alone, 10_000, "seed {seed}");
+        assert!(stats.waits > 1000 && stats.spins > 300, "seed {seed}: {stats:?}");
+    }
+
+    #[test]
+    fn one_that_is_awake_takes_it_before_one_that_sleeps() {
+        let mut lock = MapLock::default();
+        assert_eq!(lock.ask(1, Hold::Alone, false, true, Time(1)), Asked::Has);
+        assert_eq!(lock.ask(2, Hold::Alone, false, true, Time(2)), Asked::Sleeps);
+        assert_eq!(lock.ask(3, Hold::Alone, true, true, Time(3)), Asked::Spins);
+        assert_eq!(lock.ask(4, Hold::Alone, true, true, Time(4)), Asked::Spins);
+        lock.leave(Hold::Alone);
+        assert_eq!(lock.next(Time(10)), Some(Next::Spins(3)));
+        assert_eq!(
+            lock.ask(5, Hold::Alone, true, true, Time(5)),
+            Asked::Spins,
+            "others spin before"
+        );
+        assert_eq!(lock.ask(3, Hold::Alone, true, true, Time(3)), Asked::Has);
+        assert_eq!(
+            lock.ask(4, Hold::Alone, false, true, Time(4)),
+            Asked::Sleeps,
+            "it loses its core"
+        );
+        lock.leave(Hold::Alone);
+        assert_eq!(lock.next(Time(10)), Some(Next::Spins(5)));
+        assert_eq!(lock.ask(5, Hold::Alone, true, true, Time(5)), Asked::Has);
+        lock.leave(Hold::Alone);
+        assert_eq!(lock.next(Time(10)), Some(Next::Wakes(2)));
+        assert_eq!(lock.ask(6, Hold::Alone, true, true, Time(10)), Asked::Has);
+        assert_eq!(lock.ask(2, Hold::Alone, true, true, Time(10)), Asked::Sleeps, "it passed by");
+        lock.leave(Hold::Alone);
+        assert_eq!(lock.next(Time(10)), Some(Next::Wakes(2)));
+    }
+
+    #[test]
+    fn one_that_has_slept_for_4_ms_is_next() {
+        let mut lock = MapLock::default();
+        let late = Time::ZERO + Span::from_ms(4) + Span(1);
+        assert_eq!(lock.ask(1, Hold::Alone, false, true, Time::ZERO), Asked::Has);
+        assert_eq!(lock.ask(2, Hold::Alone, false, true, Time::ZERO), Asked::Sleeps);
+        assert_eq!(lock.ask(3, Hold::Alone, true, true, Time::ZERO), Asked::Spins);
+        lock.leave(Hold::Alone);
+        assert_eq!(lock.next(late), Some(Next::Wakes(2)));
+        assert_eq!(lock.ask(3, Hold::Alone, true, true, late), Asked::Spins);
+        assert_eq!(lock.ask(4, Hold::Alone, true, true, late), Asked::Spins);
+        assert_eq!(lock.ask(2, Hold::Alone, true, true, late), Asked::Has);
+        lock.leave(Hold::Alone);
+        assert_eq!(lock.next(late), Some(Next::Spins(3)));
+    }
+
+    #[test]
+    fn a_thread_of_the_ftl_passes_by_nobody() {
+        let mut lock = MapLock::default();
+        let now = Time::ZERO;
+        assert_eq!(lock.ask(1, Hold::Alone, false, false, now), Asked::Has);
+        assert_eq!(lock.ask(2, Hold::Alone, false, true, now), Asked::Sleeps);
+        lock.leave(Hold::Alone);
+        assert_eq!(lock.next(now), Some(Next::Wakes(2)));
+        assert_eq!(lock.ask(1, Hold::Alone, true, false, now), Asked::Spins);
+        assert_eq!(lock.next(now), Some(Next::Wakes(2)));
+        assert_eq!(lock.ask(2, Hold::Alone, true, true, now), Asked::Has);
+        lock.leave(Hold::Alone);
+        assert_eq!(lock.next(now), Some(Next::Spins(1)));
     }
 }

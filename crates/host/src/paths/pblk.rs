@@ -227,12 +227,30 @@ pub(crate) struct InPblk {
     completions: Vec<(u32, bool)>,
     /// It has the lock of the map.
     pub(super) hold: Option<Hold>,
-    /// What asking for the lock cost, if it slept.
+    /// What asking for the lock costs, if it has it when it wakes up.
     pub(super) owed: u64,
     /// Part of the time that it owes for the FTL that is the map's.
     of_map: u64,
+    /// The collector's work on the map for a unit that it has read, sector by sector.
+    sectors: Sectors,
     /// What the thread is to the FTL.
     role: Role,
+}
+
+/// Time on the map that is left, and sectors that it is for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sectors {
+    ns: u64,
+    sectors: u32,
+}
+
+impl Sectors {
+    /// That of the next one.
+    fn next(&mut self) -> Option<u64> {
+        let ns = self.ns.checked_div(self.sectors.into())?;
+        (self.ns, self.sectors) = (self.ns - ns, self.sectors - 1);
+        Some(ns)
+    }
 }
 
 /// What a thread does in the FTL.
@@ -272,6 +290,10 @@ impl InPblk {
             Role::Collector => Function::FtlCollector,
         };
         (std::mem::take(&mut self.of_map), f)
+    }
+    /// It has the lock of the map.
+    pub fn holds_map(&self) -> bool {
+        self.hold.is_some()
     }
     /// It is pblk's kernel thread with something to issue.
     pub fn has_work(&self) -> bool {
@@ -493,6 +515,9 @@ impl<S: Source> Host<S> {
 
     /// The thread has no more to do with the map.
     pub(crate) fn pblk_unlock(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        if self.threads[t].pblk.sectors.sectors > 0 {
+            return self.next_sector(ctx, t);
+        }
         self.unlock(ctx, t);
         let thread = &self.threads[t];
         let (d, core) = (thread.disk(), thread.core());
@@ -877,7 +902,24 @@ impl<S: Source> Host<S> {
             kernel.todo.pop_front();
         }
         pblk.ended(ctx, end);
-        self.charge_map(t);
+        let ns = self.map_work(t);
+        self.threads[t].pblk.sectors = Sectors { ns, sectors: end.sectors.max(1) };
+        self.next_sector(ctx, t)
+    }
+
+    /// The collector looks at the next sector of a unit. Others who wait for the lock come before.
+    fn next_sector(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        if self.others_want_map(t) {
+            self.unlock(ctx, t);
+        }
+        if let Some(flow) = self.locked(ctx, t, Hold::Alone, Step::PblkUnlock) {
+            return flow;
+        }
+        let thread = &mut self.threads[t];
+        if let Some(ns) = thread.pblk.sectors.next() {
+            thread.pend.ftl += ns;
+            thread.pblk.owes_map(ns);
+        }
         self.segment(ctx, t, Step::PblkUnlock)
     }
 

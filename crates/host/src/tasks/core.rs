@@ -300,6 +300,15 @@ impl Core {
         self.current = None;
     }
 
+    /// The thread has it.
+    pub fn runs(&self, thread: u32) -> bool {
+        self.current == Some(thread)
+    }
+    /// Another thread is to have it (need_resched).
+    pub fn wanted(&self, now: Time) -> bool {
+        !self.ready.is_empty() && now >= self.slice_end
+    }
+
     /// Whether a thread runs here, other than in a loop of looks or halted.
     #[inline]
     pub fn works(&self) -> bool {

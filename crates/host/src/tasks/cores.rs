@@ -40,7 +40,7 @@ impl<S: Source> Host<S> {
             && segment.end == Time::NEVER
             && c.due() <= ctx.now
         {
-            let (t, turn) = (segment.thread, !c.ready.is_empty() && ctx.now >= c.slice_end);
+            let (t, turn) = (segment.thread, c.wanted(ctx.now));
             let one = segment.spin.is_some_and(|spin| spin.until <= spin.first);
             self.threads[t].driver.interrupt(turn);
             // One look, whole, that found nothing.
@@ -68,6 +68,9 @@ impl<S: Source> Host<S> {
                 thread.stats.involuntary_switches += 1;
                 thread.preempted = true;
                 c.current = None;
+                if thread.pblk.holds_map() {
+                    self.holder_is_off(ctx, segment.thread);
+                }
                 self.enqueue(ctx, core, segment.thread);
             }
             if ctx.tracks.is_some() {

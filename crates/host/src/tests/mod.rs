@@ -79,6 +79,7 @@ pub fn stack(cores: u32) -> StackConfig {
         wakeup_granularity: Span::from_ms(4),
         sleeper_credit: Span::from_ms(12),
         migrate: false,
+        rwsem_spin: true,
         tick_hz: 0,
         kworker: Default::default(),
         idle: Default::default(),

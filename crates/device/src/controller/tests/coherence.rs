@@ -241,9 +241,8 @@ fn a_read_waits_for_its_page_of_the_map() {
         let io = h.submit_io(0, Opcode::Read, sector * SECTOR, 4096);
         h.settle();
         let life = h.ctx.lives.end(io);
-        let begins = std::iter::once(life.begin).chain(life.steps().iter().map(|s| s.end));
-        let steps = begins.zip(life.steps()).filter(|(_, s)| s.why == Why::MapRead);
-        let waited: u64 = steps.map(|(begin, s)| s.end.since(begin).0).sum();
+        let steps = life.times().filter(|(s, _)| s.why == Why::MapRead);
+        let waited: u64 = steps.map(|(_, took)| took.0).sum();
         (life.latency().0, waited)
     };
     let (first, waited) = read(0);
