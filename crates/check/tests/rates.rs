@@ -1,7 +1,7 @@
 //! Rates that `device check` derives, against runs.
 
 use wordline_check::{Age, Case};
-use wordline_profile::{AtDepth, Derived, derive};
+use wordline_profile::{AtDepth, Derived, ReadAgain, derive};
 
 /// I/Os a second of `ios` that a case does, and what is derived for its drive.
 fn run(case: Case, ios: u64) -> (f64, Derived) {
@@ -338,7 +338,7 @@ fn reads_that_are_done_again_take_what_is_derived() {
             (1e9 / rate, derived.read_again)
         };
         let ((right, _), (again, derived)) = (took(0, 0), took(cycles, days));
-        let (mean, each) = derived.expect("the drive has errors");
+        let ReadAgain { mean, each, .. } = derived.expect("the drive has errors");
         let (found, wanted) = (again - right, mean * each.0 as f64);
         println!(
             "{device}, {cycles} cycles, {days} days: {found:.0} of {wanted:.0} ns, {mean:.3} times"

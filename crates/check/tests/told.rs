@@ -108,6 +108,11 @@ fn statistics_are_of_the_depth_that_was_found() {
         let p99 = one["read"]["clat_ns"]["percentile"]["99.000000"].as_u64().unwrap();
         assert!(p99 <= target * 1_000 * 11 / 10, "{p99} ns at depth {depth}, for {target} us");
         assert!(one["job_runtime"].as_u64().unwrap() < 100, "{target} us: {}", one["job_runtime"]);
+        // Where the time went is told of the same reads, and so are the slowest.
+        let reads = &outcome.result.threads[0].dirs[0];
+        let layers = &outcome.result.machine.layers[0];
+        assert_eq!(layers.count, reads.total_ios, "{target} us");
+        assert!((layers.mean_ns - reads.lat.mean()).abs() < 0.01, "{target} us");
     }
 }
 
@@ -610,6 +615,23 @@ fn a_job_fills_the_file_system_and_ends() {
     let told = outcome.unwrap().result.verdict().unwrap_err().to_string();
     assert!(told.contains("os error 28"), "{told}");
     assert!(told.contains("the file system is full"), "{told}");
+}
+
+/// fio opens and closes its files beside its engine: they are no I/Os, and have no depth.
+#[test]
+fn opens_and_closes_of_files_are_no_ios() {
+    for fs in ["ext4", "xfs"] {
+        let job = "[a]\nioengine=psync\nrw=randread\nbs=4k\ndirect=1\nsize=64m\nnrfiles=8\nnumber_ios=16\n";
+        let outcome = Case::new("z-ssd-small", job).fs(fs).run().unwrap();
+        let one = json(&outcome, 0);
+        for level in ["iodepth_level", "iodepth_submit", "iodepth_complete"] {
+            let shares = one[level].as_object().unwrap().values();
+            let sum: f64 = shares.map(|share| share.as_f64().unwrap()).sum();
+            assert!((sum - 100.0).abs() < 0.5, "{fs}, {level}: {}", one[level]);
+        }
+        let result = &outcome.result;
+        assert_eq!((result.machine.generated, result.machine.served), (16, 16), "{fs}");
+    }
 }
 
 /// filecreate and its like count the bytes of their files and write none.

@@ -123,7 +123,7 @@ fn lba() -> u32 {
 pub struct LinkConfig {
     /// 1 to 5.
     pub generation: u32,
-    /// Lanes: 1, 2, 4, 8 or 16.
+    /// Lanes: 1, 2, 4, 8, 16 or 32.
     pub lanes: u32,
     /// Share of the raw rate left for payload after packet headers, in percent.
     pub efficiency: f64,

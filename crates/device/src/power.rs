@@ -99,6 +99,13 @@ pub(crate) struct PowerLimit {
     stats: PowerStats,
 }
 
+impl DeviceConfig {
+    /// Whether flash of this kind can work under the drive's limits of power. Keys are those below `device`.
+    pub fn check_power(&self, nand: &NandConfig) -> Result<(), BadValue> {
+        PowerLimit::new(self, nand, 1).map(drop)
+    }
+}
+
 impl PowerLimit {
     /// None without a limit.
     pub fn new(

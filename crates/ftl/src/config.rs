@@ -91,7 +91,7 @@ pub enum GcBuffer {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FtlConfig {
-    /// Whether sectors go where there is room or stay in one place.
+    /// Which side of the NVMe queues the FTL runs on.
     pub placement: Placement,
     /// Share of the raw capacity less metadata that users cannot fill, in percent.
     pub over_provisioning: f64,

@@ -251,13 +251,14 @@ impl Errors {
     }
 }
 
-/// How often a read of so many bytes, of what was written before time began, is done again on the way to data that the
-/// code corrects: a mean over page types and blocks, by the distributions that [`Errors`] draws from. None without errors.
-pub fn mean_rereads(config: &NandConfig, bytes: u32) -> Option<f64> {
+/// What becomes of a read of so many bytes, of what was written before time began: how often it is done again, in the mean,
+/// and the share of reads after which no reading gives data that the code corrects. Both are over page types and blocks, by
+/// the distributions that [`Errors`] draws from. None without errors.
+pub fn mean_rereads(config: &NandConfig, bytes: u32) -> Option<(f64, f64)> {
     let errors = Errors::new(config, Seed(0)).ok()??;
     let &ErrorConfig { corrects, left, steps, codeword_bytes, .. } = &errors.config;
     let codewords = f64::from(bytes.div_ceil(codeword_bytes).max(1));
-    let of_block = |page_type: usize, deviations: f64| -> f64 {
+    let of_block = |page_type: usize, deviations: f64| -> (f64, f64) {
         let page = Page { block: 0, page_type, erases: 0, old: true, reads: 0, bytes };
         let expected = errors.expected(&page, deviations);
         // One more reading for each step that still leaves more than the code corrects.
@@ -265,19 +266,21 @@ pub fn mean_rereads(config: &NandConfig, bytes: u32) -> Option<f64> {
             let most = f64::from(corrects) * libm::pow(100.0 / f64::from(left), f64::from(step));
             1.0 - libm::pow(1.0 - poisson_above(expected, most as u32), codewords)
         };
-        (0..steps).map(leaves).take_while(|&chance| chance > 0.0).sum()
+        ((0..steps).map(leaves).take_while(|&chance| chance > 0.0).sum(), leaves(steps))
     };
     // Over blocks in steps of a tenth of a deviation.
     let halves = (MOST_DEVIATIONS * 10.0) as i32;
-    let (mut sum, mut weights) = (0.0, 0.0);
+    let types = errors.shares.len();
+    let (mut again, mut lost, mut weights) = (0.0, 0.0, 0.0);
     for tenth in -halves..=halves {
         let deviations = f64::from(tenth) / 10.0;
         let weight = libm::exp(-deviations * deviations / 2.0);
-        let types = errors.shares.len();
-        let mean = (0..types).map(|t| of_block(t, deviations)).sum::<f64>() / types as f64;
-        (sum, weights) = (sum + weight * mean, weights + weight);
+        for (of_type, never) in (0..types).map(|t| of_block(t, deviations)) {
+            (again, lost) = (again + weight * of_type, lost + weight * never);
+            weights += weight;
+        }
     }
-    Some(sum / weights)
+    Some((again / weights, lost / weights))
 }
 
 /// A page type's part of the errors, by how many of the cell's reference voltages tell its bits
@@ -382,7 +385,7 @@ mod tests {
 
     #[test]
     fn the_mean_of_reads_done_again_is_that_of_many_draws() {
-        for (cycles, spread) in [(1000, 0), (2500, 0), (2500, 30), (5000, 30)] {
+        for (cycles, spread) in [(1000, 0), (2500, 0), (2500, 30), (5000, 30), (20_000, 30)] {
             let errors = ErrorConfig { cycles, spread, ..tlc() };
             let cell = Cell::Tlc;
             let config = NandConfig {
@@ -391,14 +394,16 @@ mod tests {
                 errors: errors.clone(),
                 ..small()
             };
-            let wanted = mean_rereads(&config, 4096).expect("a model");
+            let (wanted, never) = mean_rereads(&config, 4096).expect("a model");
             let mut e = worn(errors);
             let n = 30_000;
             for block in 0..n {
                 e.rereads(Page { block, ..page(block as usize % 3) });
             }
             let found = e.counts.rereads as f64 / f64::from(n);
-            println!("{cycles} cycles, spread {spread}: {found} {wanted}");
+            let lost = e.counts.reads_lost as f64 / f64::from(n);
+            println!("{cycles} cycles, spread {spread}: {found} {wanted}, lost {lost} {never}");
+            assert!((lost - never).abs() < 0.02 * never + 0.001, "{cycles}: lost {lost} {never}");
             assert!((found - wanted).abs() < 0.02 * wanted + 0.01, "{cycles}: {found} {wanted}");
         }
     }

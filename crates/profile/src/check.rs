@@ -242,6 +242,11 @@ fn ftl(config: &Config, found: &mut Found) {
 
 fn device(config: &Config, found: &mut Found) {
     let c = &config.device;
+    if config.members.is_empty()
+        && let Err(bad) = c.check_power(&config.nand)
+    {
+        found.bad("device", bad);
+    }
     if !matches!(c.lba, 512 | 4096) {
         found.add("device.lba", format!("must be 512 or 4096, not {}", c.lba));
     }

@@ -318,12 +318,14 @@ pub fn assemble_with_places(
         // A setting of another kind of FTL would make the drive's that kind.
         let (set, given) = as_given(text);
         let path = set.split_once('=').map_or(set.as_str(), |(path, _)| path).trim();
-        let foreign = ["fssd", "firmware"].into_iter().find(|kind| {
+        let mut sections = KINDS.map(|kind| (kind, kind)).into_iter().chain([("cost.map", "fssd")]);
+        let foreign = sections.find(|(section, kind)| {
             path.strip_prefix("ftl.")
-                .and_then(|p| p.strip_prefix(kind))
+                .and_then(|p| p.strip_prefix(section))
                 .is_some_and(|p| p.starts_with('.'))
                 && !bridge::has_kind(&tree, kind, files, &problems)
         });
+        let foreign = foreign.map(|(_, kind)| kind);
         let message = match foreign {
             Some(kind) => {
                 Some(format!("the drive's FTL is not '{kind}': take --ftl {kind} with it"))
@@ -339,15 +341,19 @@ pub fn assemble_with_places(
         }
     }
     // To know it of a bridge takes the files behind it.
-    let of_firmware = !others.is_empty() && bridge::has_kind(&tree, "firmware", files, &problems);
-    for text in others.iter().filter(|_| of_firmware) {
+    let mut kinds = KINDS.into_iter();
+    let other = match others.is_empty() {
+        true => None,
+        false => kinds.find(|kind| bridge::has_kind(&tree, kind, files, &problems)),
+    };
+    for (text, kind) in others.iter().filter_map(|text| Some((text, other?))) {
         let path = text.split_once('=').map_or("", |(path, _)| path.trim());
         let key = path.strip_prefix("ftl.").map_or("", |key| key.split('.').next().unwrap_or(""));
-        if fields_of::<FtlConfig>().contains(&key) && !OF_FIRMWARE.contains(&key) {
+        if fields_of::<FtlConfig>().contains(&key) && !NOT_PBLKS_ALONE.contains(&key) {
             let source = problems.source(format!("--set {}", shorten(text)));
             let message = format!(
-                "'{key}' is of pblk, and the drive's FTL is 'firmware': take --ftl pblk with it, or a setting \
-                 of ftl.firmware"
+                "'{key}' is of pblk, and the drive's FTL is '{kind}': take --ftl pblk with it, or a setting \
+                 of ftl.{kind}"
             );
             problems.add(Place { source, line: 0, column: 0 }, message);
         }
@@ -569,8 +575,11 @@ const MEDIA: &str = "nand.media";
 /// The key that gives nbd-server a page cache.
 const SERVED: &str = "stack.nbd.page_cache";
 
-/// The settings of `[ftl]` that a conventional drive's firmware goes by, and the other kinds of FTL.
-const OF_FIRMWARE: [&str; 5] = ["placement", "over_provisioning", "cost", "fssd", "firmware"];
+/// Kinds of FTL that have a section of their own.
+const KINDS: [&str; 2] = ["fssd", "firmware"];
+
+/// The settings of `[ftl]` that FTLs other than pblk and its kin go by, too, and the sections of those.
+const NOT_PBLKS_ALONE: [&str; 5] = ["placement", "over_provisioning", "cost", "fssd", "firmware"];
 
 /// The settings of a drive that stand beside its name.
 const LBA: &str = "lba";

@@ -180,6 +180,17 @@ pub struct SlcBuffer {
     pub folding: Option<Peak>,
 }
 
+/// Reads that are done again, as their data have more errors than the code corrects.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ReadAgain {
+    /// How often, in the mean.
+    pub mean: f64,
+    /// What each time takes.
+    pub each: Span,
+    /// The share of reads whose data no reading gives back.
+    pub lost: f64,
+}
+
 /// What follows from a configuration, before anything runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Derived {
@@ -216,9 +227,9 @@ pub struct Derived {
     pub throttled: Option<Throttled>,
     /// 4 KiB read from flash, from doorbell to completion entry.
     pub read_latency: Vec<Stage>,
-    /// How often such a read is done again in the mean, as it is of a page that was written before time began, and what
-    /// each time takes; none without errors. No other figure has it.
-    pub read_again: Option<(f64, Span)>,
+    /// What errors make of such a read of a page that was written before time began; none without errors. No other figure
+    /// has it.
+    pub read_again: Option<ReadAgain>,
     /// The same from the DRAM cache, if there is one.
     pub cached_read_latency: Option<Vec<Stage>>,
     /// 4 KiB write into cache or buffer.
@@ -592,12 +603,13 @@ impl Rates<'_> {
         bytes as f64 / self.channel() as f64
     }
     /// The code gives the page up, and the LUN has a command, reads it and sends it once more.
-    fn read_again(&self) -> Option<(f64, Span)> {
+    fn read_again(&self) -> Option<ReadAgain> {
         let n = &self.config.nand;
         let bytes = SECTOR.max(self.g.sector.bytes());
-        let mean = wordline_nand::mean_rereads(n, bytes as u32)?;
+        let (mean, lost) = wordline_nand::mean_rereads(n, bytes as u32)?;
         let data = Span::of_bytes(bytes, self.channel());
-        Some((mean, n.errors.t_decode + n.t_command + n.t_read.mean() + data))
+        let each = n.errors.t_decode + n.t_command + n.t_read.mean() + data;
+        Some(ReadAgain { mean, each, lost })
     }
     /// Of a new drive: what correcting a sector takes after its last byte, and the rate of all decoders.
     fn decoding(&self) -> Option<(Span, f64)> {
@@ -1057,7 +1069,7 @@ impl Rates<'_> {
             stage("FTL", self.ftl_time(true, self.g.sector.holding(SECTOR)));
         }
         if self.sas.is_some() {
-            out.push(Stage { name: "response", time: self.entry() });
+            out.push(Stage { name: "ready frame", time: self.entry() });
         }
         self.complete(out)
     }

@@ -1,7 +1,9 @@
 //! The figures of [`crate::derive`] as text, for people.
 
 use crate::config::Config;
-use crate::derive::{AS_ONE, AtDepth, Capacity, Chosen, Derived, Peak, Stage, derive, total};
+use crate::derive::{
+    AS_ONE, AtDepth, Capacity, Chosen, Derived, Peak, ReadAgain, Stage, derive, total,
+};
 use std::fmt::Write;
 use wordline_base::Span;
 use wordline_device::BridgeConfig;
@@ -52,15 +54,26 @@ fn words(variant: &str) -> String {
 }
 
 /// Which LUNs of how many hold parity.
-fn strides(ftl: &FtlConfig) -> String {
-    let wait = match ftl.hot_cold {
-        true => ", of hot data alone and on a new drive",
-        false => "",
+fn strides(ftl: &FtlConfig, luns: u32) -> String {
+    let units = match ftl.parities {
+        1 => "a unit".into(),
+        n => format!("{n} units"),
     };
-    match ftl.parities {
-        1 => format!("a unit in strides of {}{wait}", ftl.stride),
-        n => format!("{n} units in strides of {}{wait}", ftl.stride),
+    if ftl.hot_cold {
+        return format!(
+            "{units} in strides of {}, of hot data alone and on a new drive",
+            ftl.stride
+        );
     }
+    // LUNs that are left over join the first strides.
+    let count = (luns / ftl.stride.max(1)).max(1);
+    let (least, most) = (luns / count, luns.div_ceil(count));
+    let wide = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    let of = match most == ftl.stride {
+        true => String::new(),
+        false => format!(" (ftl.stride is {}, and {luns} LUNs are {count} of them)", ftl.stride),
+    };
+    format!("{units} in strides of {wide}{of}")
 }
 
 /// Why there is no rate of reads beside throttled writes.
@@ -212,7 +225,9 @@ impl Lines {
     /// What reads that are done again take, where one of a hundred is.
     fn read_again(&mut self, d: &Derived, config: &Config) {
         let errors = &config.nand.errors;
-        if let Some((mean, each)) = d.read_again.filter(|(mean, _)| *mean >= 0.01) {
+        if let Some(ReadAgain { mean, each, lost }) =
+            d.read_again.filter(|again| again.mean >= 0.01)
+        {
             let all = total(&d.read_latency) + Span((mean * each.0 as f64) as u64);
             self.row(
                 "... read again",
@@ -225,6 +240,16 @@ impl Lines {
                     all.as_us_f64()
                 ),
             );
+            // One of a million, which a run may well meet.
+            if lost >= 1e-6 {
+                let steps = errors.steps;
+                let text = format!(
+                    "{:.2e} of them have more errors than the code corrects after {steps} more readings: what was there \
+                     is lost, and the read fails",
+                    lost
+                );
+                self.row("", text);
+            }
         }
     }
     fn latency(&mut self, name: &str, stages: &[Stage]) {
@@ -295,7 +320,7 @@ pub fn explain(config: &Config) -> String {
     out.row("metadata of lines", format!("{share:.3} %"));
     if c.parity_sectors > 0 {
         let share = c.parity_sectors as f64 / c.raw_sectors as f64 * 100.0;
-        out.row("parity", format!("{share:.2} %: {}", strides(&config.ftl)));
+        out.row("parity", format!("{share:.2} %: {}", strides(&config.ftl, g.luns)));
     }
     let less = match (c.parity_sectors > 0, config.ftl.op_after_parity) {
         (false, _) => "raw less metadata",

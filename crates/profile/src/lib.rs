@@ -23,8 +23,8 @@ pub use config::{PathKind, host_memory, paths, settings, value_at};
 pub use config::{ReadFile, Source, Sources};
 pub use config::{resolved_device, resolved_stack, resolved_toml};
 pub use derive::{
-    AtDepth, Bound, Capacity, Chosen, Derived, Peak, SlcBuffer, Stage, Throttled, derive,
-    drawn_write_amplification, fifo_write_amplification, rate_at_depth,
+    AtDepth, Bound, Capacity, Chosen, Derived, Peak, ReadAgain, SlcBuffer, Stage, Throttled,
+    derive, drawn_write_amplification, fifo_write_amplification, rate_at_depth,
     uniform_write_amplification,
 };
 pub use document::Document;

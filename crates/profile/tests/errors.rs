@@ -528,6 +528,32 @@ fn settings_of_another_ftl_are_refused() {
         read("z-ssd-small", None, sets).unwrap();
     }
     assert_eq!(read("z-ssd-small", Some("pblk"), &[start]).unwrap().ftl.gc_start_lines, Some(9));
+
+    for set in ["ftl.victim=fifo", "ftl.buffer_sectors=128", "ftl.stride=4"] {
+        let key = &set[4..set.find('=').unwrap()];
+        let fssd = format!(
+            "--set {set}: '{key}' is of pblk, and the drive's FTL is 'fssd': take --ftl pblk with it, or a setting of \
+             ftl.fssd"
+        );
+        assert_eq!(read("fssd-small", None, &[set]).unwrap_err().to_string(), fssd);
+    }
+    read("fssd-small", Some("pblk"), &["ftl.victim=fifo"]).unwrap();
+    let map = "ftl.cost.map.lock=1us";
+    let tree = format!("--set {map}: the drive's FTL is not 'fssd': take --ftl fssd with it");
+    for device in ["cnex-small", "z-ssd-small"] {
+        assert_eq!(read(device, None, &[map]).unwrap_err().to_string(), tree, "{device}");
+    }
+    read("fssd-small", None, &[map]).unwrap();
+}
+
+/// What a run would refuse is no profile.
+#[test]
+fn limits_of_power_that_no_operation_fits_in_are_refused() {
+    for set in ["power.flash_limit_mw=1", "power.limit_reads=true"] {
+        let sources = Sources::presets("z-ssd-small", "linux-libaio");
+        let error = assemble(sources, &[set.into()]).unwrap_err().to_string();
+        assert!(error.contains(&set[6..set.find('=').unwrap()]), "{error}");
+    }
 }
 
 /// Nothing is to be collected in a medium that is written over in place.

@@ -567,7 +567,8 @@ fn tail(result: &RunResult) -> Vec<String> {
         let mut items = vec![sum, format!("{} user sectors", w.user_sectors)];
         if let Some(by_third) = w.by_third {
             let [a, b, c] = by_third.map(finite);
-            let course = Trend::of(by_third).name();
+            let freed = m.totals.counters.iter().find(|(name, _)| name == "ftl.lines_freed");
+            let course = Trend::of(by_third, freed.map_or(0, |(_, n)| *n)).name();
             items.push(format!("{course} over the run: {a:.2} {b:.2} {c:.2} by thirds"));
         }
         if let Some(whole) = w.factor_with_parity.filter(|_| w.parity_sectors > 0) {

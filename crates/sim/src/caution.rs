@@ -217,12 +217,10 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
             "{a:.2} in the first third of what was written, {rest:.2} in the rest{}",
             by_cause(&seen.causes)
         );
-        // A third with less than a few victims has the share in use of each of them.
-        let noise = seen.lines_freed < LINES && Trend::is_close(by_third);
-        let trend = if noise { Trend::Flat } else { Trend::of(by_third) };
+        let trend = Trend::of(by_third, seen.lines_freed);
         let goes = matches!(trend, Trend::Rising | Trend::Falling);
         let collects = !new && seen.prepared != Some(Precondition::Random);
-        let spells = seen.spells.filter(|&n| collects && goes && (1..LINES).contains(&n));
+        let spells = seen.spells.filter(|&n| collects && goes && (1..Trend::LINES).contains(&n));
         // What a rested drive does is told with its course.
         if !goes || seen.prepared != Some(Precondition::Random) {
             // A course of a few spells goes nowhere, so that no ramp leads to where it is level.
@@ -265,7 +263,7 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
                 match seen.replay {
                     Some(_) => "A longer trace shows where it ends",
                     None =>
-                        "A ramp_time leaves the first part out, a longer run shows where it ends",
+                        "A ramp_time leaves the first part out of rates and latencies, a longer run shows where it ends",
                 }
             )),
         }
@@ -355,14 +353,13 @@ fn unsettled(seen: &Seen) -> String {
     let remedy = match seen.replay {
         Some(_) => "The trace goes on from there: a longer one shows where it is level",
         None => {
-            "The run goes on from there: a longer one shows where it is level, and a ramp_time leaves out the way to it"
+            "The run goes on from there: a longer one shows where it is level, and a ramp_time leaves the way to it out \
+             of rates and latencies"
         }
     };
     format!("ageing ended after {windows} windows, before the drive was steady{why}. {remedy}")
 }
 
-/// Lines that are collected in a run, three in each third, before a small difference of its thirds counts.
-const LINES: u64 = 9;
 /// By this share a run's write amplification may be another than the one it was prepared at.
 const AWAY: f64 = 0.1;
 
@@ -428,7 +425,7 @@ fn goes_on(seen: &Seen, trend: Trend) -> String {
         (_, Some(_)) => "A longer trace shows where it is level".into(),
         (Trend::Uneven, None) => "It was uneven in the run: a longer one has the mean".into(),
         (_, None) => {
-            "A ramp_time leaves out the time until it is level, a longer run shows where".into()
+            "A ramp_time leaves the time until it is level out of rates and latencies, a longer run shows where".into()
         }
     }
 }
@@ -683,7 +680,7 @@ mod tests {
         let falls = Some([9.0, 4.1, 4.0]);
         let fell = |replay| Seen { by_third: falls, lines_freed: 99, replay, ..seen() };
         let of = |seen: &Seen| warnings(seen).join(" ");
-        assert!(of(&fell(None)).contains("A ramp_time leaves the first part out"));
+        assert!(of(&fell(None)).contains("A ramp_time leaves the first part out of rates"));
         let away = |prepared, replay| Seen {
             prepared: Some(prepared),
             by_third: Some([9.0, 9.0, 9.0]),
@@ -731,7 +728,10 @@ mod tests {
                 first.contains("was 15.40 in the run, and 4.05 at the end of ageing"),
                 "{first}"
             );
-            assert!(first.contains("A ramp_time leaves out the time until it is level"), "{first}");
+            assert!(
+                first.contains("A ramp_time leaves the time until it is level out of rates"),
+                "{first}"
+            );
             assert!(second.contains("rose during the run"), "{second}");
         }
         assert!(run(Precondition::Steady, [13.7, 16.2, 16.3])[0].contains("--precondition paced"));
@@ -770,7 +770,7 @@ mod tests {
         let told = away(Some(3), Some(Replayed::ByTime));
         assert!(told.contains("a longer trace has the mean"), "{told}");
         assert!(!told.contains("is level"), "{told}");
-        assert!(away(Some(40), None).contains("A ramp_time leaves out"));
+        assert!(away(Some(40), None).contains("A ramp_time leaves the time"));
         // After a rest it begins at some time, and goes on.
         for prepared in [Precondition::Random, Precondition::Fill] {
             assert!(run(Some(prepared), Some(1)).contains("gets slower"), "{prepared:?}");
@@ -791,7 +791,7 @@ mod tests {
         climbs[6..].fill(3.3);
         let told = of(&climbs, None);
         assert!(told.contains("was 3.30 in the last 6 of them and 3.00 in those before"), "{told}");
-        assert!(told.contains("a ramp_time leaves out the way to it"), "{told}");
+        assert!(told.contains("a ramp_time leaves the way to it out of rates"), "{told}");
         let told = of(&[3.0; 12], Some(Replayed::ByTime));
         // A state in which it was not kept which rule failed.
         assert!(

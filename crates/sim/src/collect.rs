@@ -37,6 +37,14 @@ impl LayerSums {
         }
     }
 
+    /// Adds all that `other` has.
+    pub fn merge(&mut self, other: &LayerSums) {
+        self.latency.merge(&other.latency);
+        self.bytes += other.bytes;
+        let rows = self.sums.iter_mut().zip(&other.sums);
+        rows.for_each(|(sums, more)| sums.iter_mut().zip(more).for_each(|(a, b)| *a += b));
+    }
+
     /// Latencies of all that were added, in nanoseconds.
     pub fn latency(&self) -> &Histogram {
         &self.latency
@@ -159,6 +167,16 @@ impl Slowest {
             let Some(Reverse((_, _, slot))) = self.heap.pop() else { return };
             self.lives[slot] = life.of_job(thread);
             self.heap.push(Reverse((latency, Reverse(self.seen), slot)));
+        }
+    }
+    /// What a thread did does not count. What it had displaced does not come back.
+    pub fn forget(&mut self, thread: u32) {
+        let (heap, lives) = (std::mem::take(&mut self.heap), std::mem::take(&mut self.lives));
+        for Reverse((latency, seen, slot)) in heap {
+            if lives[slot].job != thread {
+                self.heap.push(Reverse((latency, seen, self.lives.len())));
+                self.lives.push(lives[slot].clone());
+            }
         }
     }
     /// Slowest first.

@@ -349,9 +349,9 @@ impl JobSource {
 
     /// A call goes out.
     fn send(&mut self, call: Next) -> Next {
-        if matches!(call, Next::File { .. }) {
+        if let Next::File { op, .. } = &call {
             self.in_flight += 1;
-            self.issued += 1;
+            self.issued += u64::from(!matches!(op, Op::Open { .. } | Op::Close { .. }));
         }
         call
     }

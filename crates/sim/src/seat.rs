@@ -8,7 +8,7 @@ use crate::result::{
     WriteAmplification, add_named,
 };
 use std::collections::BTreeMap;
-use wordline_base::{Stamps, Time};
+use wordline_base::{SECTOR, Stamps, Time};
 use wordline_device::{Bridge, CachePartition, CacheStats, CachedClass, Controller, ENERGY_STATES};
 use wordline_ftl::{Counters, MapHeld, Translation, Translator, Unmet};
 use wordline_host::sched::LunStats;
@@ -77,8 +77,14 @@ impl DriveSeat {
     }
 
     pub fn described(&self) -> String {
-        let told =
+        let mut told =
             drive::described(self.prepared, &self.ageing, self.unsteady, self.uniform, self.rested);
+        // A larger read of what was written so is many of flash.
+        let sector = self.controller.nand().geometry.sector.bytes();
+        let drawn = matches!(self.prepared, Some(Precondition::Random | Precondition::Paced));
+        if (drawn || self.uniform) && sector < SECTOR {
+            told += &format!("; uniform writes were of {sector} bytes each");
+        }
         match self.map_held {
             Some(held) => format!("{told}; of its map {}", drive::in_memory_alone(held)),
             None => told,

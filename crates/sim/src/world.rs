@@ -13,6 +13,7 @@ use crate::steady::Steady;
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
 use crate::topology::ArrayNode;
 use crate::{host, steady};
+use std::collections::BTreeMap;
 use wordline_base::life::LAYERS;
 use wordline_base::{Ctx, Ddir, Event, IdVec, Kind, Life, Span, Time};
 use wordline_device::{Bridge, Switch};
@@ -184,6 +185,8 @@ pub struct World {
     running: usize,
     /// Sums by layer, by direction.
     layers: [LayerSums; 4],
+    /// The same of threads that look for the depth of `latency_target`, apart: what they find begins anew.
+    searched: BTreeMap<ThreadId, [LayerSums; 4]>,
     /// Latencies of each interval.
     latencies: Option<LatencySeries>,
     /// By direction.
@@ -269,6 +272,13 @@ impl World {
         for i in 0..self.starts.count() {
             if let Start::At(at) = self.starts[i] {
                 self.end_ramp_of(i, at);
+            }
+        }
+        for i in 0..self.starts.count() {
+            if let Some(AnySource::Job(job)) = self.source(i)
+                && job.job().latency_target > Span::ZERO
+            {
+                self.searched.insert(i, Default::default());
             }
         }
         self.end_with_io();
@@ -593,7 +603,6 @@ impl World {
     }
 
     fn finished(&mut self, h: usize, f: &Finished) {
-        self.served += 1;
         let error = if f.ok { 0 } else { self.error_of(h, f) };
         let full = error == ENOSPC && !self.is_out_of_memory(h);
         let seat = &mut self.hosts[h];
@@ -606,6 +615,7 @@ impl World {
             }
             _ => (SyncOf::Job, Span::ZERO, false),
         };
+        self.served += u64::from(sync != SyncOf::File);
         let thread = seat.threads[f.thread];
         let stats = &mut self.threads[thread];
         // fio forgets what it counted as the first I/O after the ramp completes.
@@ -631,13 +641,19 @@ impl World {
         }
         if restarts {
             stats.restart(f.completed);
+            self.searched.remove(&thread);
+            self.slowest.iter_mut().for_each(|slowest| slowest.forget(thread));
         }
         let life = self.ctx.lives.get(f.io);
         debug_assert_eq!(life.latency(), f.completed.since(f.issued), "a life is the latency");
         // Only syncs that fio has in its statistics have a row.
-        if f.ok && stats.counts(f.completed) && sync == SyncOf::Job {
+        if f.ok && stats.counts(f.completed) && sync == SyncOf::Job && !restarts {
             let row = f.ddir.reported();
-            self.layers[row].add(life);
+            let layers = match self.searched.is_empty() {
+                true => &mut self.layers,
+                false => self.searched.get_mut(&thread).unwrap_or(&mut self.layers),
+            };
+            layers[row].add(life);
             if let Some(series) = &mut self.latencies {
                 series.add(f.completed, f.ddir, life.latency());
             }

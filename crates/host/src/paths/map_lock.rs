@@ -1,19 +1,20 @@
-//! The lock of a map that is a tree in host memory: those who look up share it, who changes the map has it
+//! The lock of a map that is a tree in host memory: threads that look up share it, a thread that changes the map has it
 //! alone. Appending to the log is within it, so that the log needs no lock of its own.
 //!
-//! It is Linux' semaphore for readers and writers (kernel/locking/rwsem-xadd.c of 4.14, with CONFIG_RWSEM_SPIN_ON_OWNER):
+//! It is Linux' semaphore for readers and writers (kernel/locking/rwsem-xadd.c of 4.14, with CONFIG_RWSEM_SPIN_ON_OWNER).
+//! A writer here is a thread that would have it alone.
 //!
-//! - Who would have it alone takes it if nobody has it, also where others sleep for it: a lock that goes to the one that has
-//!   slept longest stays unused until that one is awake, and then everybody sleeps each time.
-//! - He spins while the one that has it alone runs, behind others that spin (rwsem_optimistic_spin, osq_lock). He sleeps if that
-//!   one is off its core, if readers have it, or if another thread is to have his core.
-//! - Who shares it never spins, and does not pass by those who sleep.
+//! - A writer takes it if nobody has it, also where others sleep for it. A lock that goes to the thread that has slept
+//!   longest stays unused until that thread is awake, and then all sleep each time.
+//! - A writer spins while the one that has it alone runs, behind others that spin (rwsem_optimistic_spin, osq_lock). It sleeps
+//!   if that one is off its core, if readers have it, or if another thread is to have its own core.
+//! - A reader never spins, and does not pass by those that sleep.
 //! - Once it is free, readers that have slept longest have it (__rwsem_mark_wake). If nobody shares it then, the first that spins
-//!   takes it; where nobody spins, the first that sleeps is woken and tries.
-//! - Threads of the kernel, the FTL's own among them, do not pass by those who sleep.
+//!   takes it. Where nobody spins, the first that sleeps is woken and tries.
+//! - Threads of the kernel, the FTL's own among them, do not pass by those that sleep.
 //! - One that has slept for longer than 4 ms is next (RWSEM_FLAG_HANDOFF of 5.2): 4.14 would let others pass by for ever.
 //!
-//! The collector looks at each sector of a unit that it has read, and lets go of the lock between two of them if somebody
+//! The collector looks at each sector of a unit that it has read. It lets go of the lock between two of them if another thread
 //! spins or sleeps for it, as cond_resched_lock does.
 
 use crate::driver::poll::Loop;
@@ -30,25 +31,22 @@ pub(crate) enum Hold {
     Alone,
 }
 
-/// What becomes of one who asks.
+/// What becomes of a thread that asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
-    /// He has it.
     Has,
-    /// He spins.
     Spins,
-    /// He sleeps.
     Sleeps,
 }
 
-/// Who goes on when somebody lets go of it.
+/// Which thread goes on when another lets go of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
-    /// The thread was asleep, and shares it now.
+    /// This one was asleep, and shares it now.
     Shares(u32),
-    /// The thread spins, and is to ask once more.
+    /// This one spins, and is to ask once more.
     Spins(u32),
-    /// The thread sleeps, and is to wake and ask once more.
+    /// This one sleeps, and is to wake and ask once more.
     Wakes(u32),
 }
 
@@ -115,7 +113,7 @@ impl MapLock {
     pub fn first_spinning(&self) -> Option<u32> {
         self.spinning.front().map(|&(thread, _)| thread)
     }
-    /// Somebody spins or sleeps for it.
+    /// A thread spins or sleeps for it.
     pub fn is_contended(&self) -> bool {
         !self.spinning.is_empty() || !self.waiting.is_empty()
     }
@@ -150,7 +148,7 @@ impl MapLock {
             (self.owner, self.stats.alone) = (Some(thread), self.stats.alone + 1);
             return Asked::Has;
         }
-        // Who has slept for it does not spin any more.
+        // A thread that has slept for it does not spin any more.
         if runs && self.readers == 0 && !slept {
             if spins.is_none() {
                 self.stats.spins += 1;
@@ -226,7 +224,7 @@ impl<S: Source> Host<S> {
             return None;
         }
         thread.pblk.owed = match hold {
-            // He has it when he wakes up.
+            // It has it when it wakes up.
             Hold::Shared => cost,
             Hold::Alone => 0,
         };

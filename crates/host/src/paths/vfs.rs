@@ -273,7 +273,9 @@ impl<S: Source> Host<S> {
     ) -> Flow {
         let thread = &mut self.threads[t];
         let depth = thread.engine.begin();
-        thread.stats.iodepth_level[level_bucket(depth)] += 1;
+        // fio opens and closes its files beside its engine.
+        let by_engine = !matches!(op, Op::Open { .. } | Op::Close { .. });
+        thread.stats.iodepth_level[level_bucket(depth)] += u64::from(by_engine);
         let core = thread.core();
         let direct = is_direct(&op);
         let polls =
@@ -295,7 +297,7 @@ impl<S: Source> Host<S> {
             }
             thread.stats.iodepth_submit[call_bucket(1)] += 1;
             thread.stats.submit_calls += 1;
-        } else if thread.spec().engine == Engine::Pvsync2 {
+        } else if thread.spec().engine == Engine::Pvsync2 && by_engine {
             thread.stats.one_at_once();
         }
         if thread.pend.total() == 0 {

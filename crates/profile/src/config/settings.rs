@@ -1,6 +1,6 @@
 //! What a configuration has: each setting with its path, and all of them as profiles.
 
-use super::{Config, LBA, OF_FIRMWARE, STAGING};
+use super::{Config, LBA, NOT_PBLKS_ALONE, STAGING};
 use crate::bridge;
 use wordline_base::Span;
 
@@ -64,9 +64,9 @@ pub fn settings(config: &Config) -> Vec<(String, toml::Value)> {
     }
     let mut out = Vec::new();
     if let toml::Value::Table(mut all) = value_of(config) {
-        if let (Some(_), Some(toml::Value::Table(ftl))) = (&config.ftl.firmware, all.get_mut("ftl"))
-        {
-            ftl.retain(|key, _| OF_FIRMWARE.contains(&key));
+        let other = config.ftl.firmware.is_some() || config.ftl.fssd.is_some();
+        if let (true, Some(toml::Value::Table(ftl))) = (other, all.get_mut("ftl")) {
+            ftl.retain(|key, _| NOT_PBLKS_ALONE.contains(&key));
         }
         for section in SECTIONS {
             if let Some(value) = all.remove(section) {

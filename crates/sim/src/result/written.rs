@@ -133,11 +133,17 @@ impl Trend {
     const WITHIN: f64 = 1.15;
     /// A first third that differs by more than this share from the two others is the beginning of a course.
     const DRIFT: f64 = 0.05;
+    /// Lines that are collected in a run, three in each third, before a small difference of its thirds counts.
+    pub(crate) const LINES: u64 = 9;
 
     /// The trend of a value in each third. It goes somewhere if the first third differs from the mean of the
     /// rest, and by more than the two others do from each other, unless all three are in order: otherwise
-    /// the difference may be noise.
-    pub fn of(by_third: [f64; 3]) -> Trend {
+    /// the difference may be noise. So may be any small difference of few lines that were collected (`lines`), since a third
+    /// with less than a few victims has the share in use of each of them.
+    pub fn of(by_third: [f64; 3], lines: u64) -> Trend {
+        if lines < Trend::LINES && Trend::is_close(by_third) {
+            return Trend::Flat;
+        }
         let [a, b, c] = by_third;
         let rest = Trend::rest(by_third);
         let in_order = (a - b) * (b - c) >= 0.0;
@@ -151,7 +157,7 @@ impl Trend {
         }
     }
     /// The thirds lie within a factor of each other that noise of few lines may make.
-    pub(crate) fn is_close([a, b, c]: [f64; 3]) -> bool {
+    fn is_close([a, b, c]: [f64; 3]) -> bool {
         a.max(b).max(c) <= a.min(b).min(c) * Trend::WITHIN
     }
     /// The mean of the thirds after the first.
@@ -320,7 +326,11 @@ mod tests {
             ([3.0, 3.6, 3.0], Trend::Uneven),
             ([3.0, 4.0, 2.2], Trend::Uneven),
         ] {
-            assert_eq!(Trend::of(by_third), trend, "{by_third:?}");
+            assert_eq!(Trend::of(by_third, Trend::LINES), trend, "{by_third:?}");
         }
+        // A small difference of few lines is noise, a large one is not.
+        assert_eq!(Trend::of([2.79, 3.00, 3.03], Trend::LINES), Trend::Rising);
+        assert_eq!(Trend::of([2.79, 3.00, 3.03], Trend::LINES - 1), Trend::Flat);
+        assert_eq!(Trend::of([7.17, 4.80, 4.83], 1), Trend::Falling);
     }
 }

@@ -342,6 +342,7 @@ impl World {
             exits,
             places,
             layers: Default::default(),
+            searched: Default::default(),
             latencies: options.latency_over_time.then(|| LatencySeries::new(SERIES_INTERVAL)),
             slowest: std::array::from_fn(|_| Slowest::new(options.slowest)),
             series: Vec::new(),

@@ -552,6 +552,10 @@ impl World {
     }
 
     pub(super) fn machine(&mut self, now: Time, host: &HostStats, generated: u64) -> Machine {
+        // Searches that ended with the run.
+        for searched in std::mem::take(&mut self.searched).into_values() {
+            self.layers.iter_mut().zip(&searched).for_each(|(all, own)| all.merge(own));
+        }
         let elapsed = now.0.max(1) as f64;
         let share = |ns: u64| ns as f64 / elapsed;
         let seen: Vec<usize> = self.seen.clone();
