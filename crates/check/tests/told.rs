@@ -632,6 +632,12 @@ fn opens_and_closes_of_files_are_no_ios() {
         let result = &outcome.result;
         assert_eq!((result.machine.generated, result.machine.served), (16, 16), "{fs}");
     }
+    // An engine whose I/Os are just that.
+    let job = "[a]\nioengine=filecreate\nrw=write\nnrfiles=50\nfilesize=4k\nopenfiles=1\n";
+    let outcome = Case::new("z-ssd-small", job).fs("ext4").run().unwrap();
+    assert_eq!(json(&outcome, 0)["iodepth_level"]["1"], 100.0);
+    let machine = &outcome.result.machine;
+    assert!(machine.served >= 50 && machine.generated == machine.served, "{}", machine.served);
 }
 
 /// filecreate and its like count the bytes of their files and write none.

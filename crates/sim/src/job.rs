@@ -349,9 +349,9 @@ impl JobSource {
 
     /// A call goes out.
     fn send(&mut self, call: Next) -> Next {
-        if let Next::File { op, .. } = &call {
+        if let Next::File { ddir, op, .. } = &call {
             self.in_flight += 1;
-            self.issued += u64::from(!matches!(op, Op::Open { .. } | Op::Close { .. }));
+            self.issued += u64::from(!ddir.is_sync() || !op.opens_or_closes());
         }
         call
     }

@@ -71,6 +71,13 @@ pub enum Op {
     Unlink { file: u32 },
 }
 
+impl Op {
+    /// open(2) or close(2).
+    pub fn opens_or_closes(&self) -> bool {
+        matches!(self, Op::Open { .. } | Op::Close { .. })
+    }
+}
+
 /// What a bio does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BioKind {

@@ -273,8 +273,8 @@ impl<S: Source> Host<S> {
     ) -> Flow {
         let thread = &mut self.threads[t];
         let depth = thread.engine.begin();
-        // fio opens and closes its files beside its engine.
-        let by_engine = !matches!(op, Op::Open { .. } | Op::Close { .. });
+        // fio opens and closes its files beside its engine, unless that is what the engine does (filecreate).
+        let by_engine = !ddir.is_sync() || !op.opens_or_closes();
         thread.stats.iodepth_level[level_bucket(depth)] += u64::from(by_engine);
         let core = thread.core();
         let direct = is_direct(&op);
