@@ -643,11 +643,13 @@ impl World {
             stats.restart(f.completed);
             self.searched.remove(&thread);
             self.slowest.iter_mut().for_each(|slowest| slowest.forget(thread));
+            self.ctx.lives.release(f.io);
+            return;
         }
         let life = self.ctx.lives.get(f.io);
         debug_assert_eq!(life.latency(), f.completed.since(f.issued), "a life is the latency");
         // Only syncs that fio has in its statistics have a row.
-        if f.ok && stats.counts(f.completed) && sync == SyncOf::Job && !restarts {
+        if f.ok && stats.counts(f.completed) && sync == SyncOf::Job {
             let row = f.ddir.reported();
             let layers = match self.searched.is_empty() {
                 true => &mut self.layers,

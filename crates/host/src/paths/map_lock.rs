@@ -196,7 +196,13 @@ impl MapLock {
 
 impl<S: Source> Host<S> {
     /// The thread goes on at `step` with the lock of its disk's map, at once where the map has none.
+    #[inline]
     pub(crate) fn locked(&mut self, ctx: &mut Ctx, t: u32, hold: Hold, step: Step) -> Option<Flow> {
+        self.block.disks[self.threads[t].disk()].paths.pblk.as_deref()?.lock.as_ref()?;
+        self.lock_map(ctx, t, hold, step)
+    }
+    #[inline(never)]
+    fn lock_map(&mut self, ctx: &mut Ctx, t: u32, hold: Hold, step: Step) -> Option<Flow> {
         let thread = &self.threads[t];
         let d = thread.disk();
         let lock = self.block.disks[d].paths.pblk.as_deref()?.lock.as_ref()?;

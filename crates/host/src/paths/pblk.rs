@@ -902,12 +902,16 @@ impl<S: Source> Host<S> {
             kernel.todo.pop_front();
         }
         pblk.ended(ctx, end);
+        if !self.threads[t].pblk.holds_map() {
+            return self.segment(ctx, t, Step::PblkUnlock);
+        }
         let ns = self.map_work(t);
         self.threads[t].pblk.sectors = Sectors { ns, sectors: end.sectors.max(1) };
         self.next_sector(ctx, t)
     }
 
     /// The collector looks at the next sector of a unit. Others who wait for the lock come before.
+    #[inline(never)]
     fn next_sector(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         if self.others_want_map(t) {
             self.unlock(ctx, t);
