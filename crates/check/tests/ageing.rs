@@ -266,6 +266,30 @@ fn a_writer_behind_the_rate_limiter_goes_on_as_the_drive_was_aged() {
     }
 }
 
+/// Where spare is short, users write for a part of the time that a victim takes and are held for the rest. A run begins
+/// with the parts that it goes on with.
+#[test]
+fn users_that_are_held_begin_as_they_go_on() {
+    for (stride, how, seconds) in
+        [(0, Age::Steady, 12), (4, Age::Steady, 40), (0, Age::Paced, 12), (4, Age::Paced, 40)]
+    {
+        let job = format!(
+            "[w]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=16\nnorandommap\nrate_iops=20000\n\
+             time_based\nruntime={seconds}s\n"
+        );
+        let case = Case::new("cnex-small", &job).age(how).set("ftl.over_provisioning=12");
+        let case = case.set(&format!("ftl.stride={stride}")).set("ftl.write_mostly_iops=0");
+        let wa = case.run().unwrap().result.machine.totals.write_amplification;
+        let last = &wa.ageing[wa.ageing.len() - 6..];
+        let aged = last.iter().sum::<f64>() / last.len() as f64;
+        let by_third = wa.by_third.expect("lines are collected");
+        println!("stride {stride}, {how:?}: {by_third:.2?} by thirds, aged {aged:.2}");
+        for third in by_third {
+            assert!((third / aged - 1.0).abs() < 0.12, "{by_third:.2?} by thirds, aged {aged:.2}");
+        }
+    }
+}
+
 /// What FSSD keeps free, and its open segments, weigh the more the fewer segments there are.
 #[test]
 fn a_log_of_flash_software_settles_where_its_closed_form_says() {

@@ -3,7 +3,11 @@
 //! It uses the lines, layout, victim policies, thresholds and counters of the timed path; only the
 //! ring and the operations are left out. Users and the collector write in the proportion of their
 //! budgets in the rate limiter, which is what the two of them do in time when both always have
-//! something to write; a victim is moved whole. Write errors do not happen.
+//! something to write. Write errors do not happen.
+//!
+//! A victim is moved in steps between those of users. It is free when all of it has been moved, as in time, and users that
+//! are held write nothing until then. A drive whose users are held for a part of each line is found in that part: what
+//! ageing has left of a victim is closed again, and a greedy collector takes it first.
 //!
 //! Users of a stated pace keep their rate while the LUNs allow both: the collector has its whole
 //! budget in the buffer meanwhile, and of that in flight what fills whole units together with users'. By Little's law
@@ -127,6 +131,7 @@ impl Ftl {
                 self.invalidate(ppa.0);
             }
         }
+        self.age_emptied();
         self.counters.trimmed_sectors += u64::from(sectors);
         Ok(())
     }
@@ -255,6 +260,7 @@ impl Ftl {
     }
     /// Makes the pages programmed of the open lines those of their cursors.
     fn age_end(&mut self) {
+        self.age_emptied();
         self.set_user_active(false);
         for side in 0..2 {
             if let Some(line) = self.lines.sides[side].cur {
@@ -270,17 +276,20 @@ impl Ftl {
         let before = self.counters.gc_sectors;
         self.free_full();
         while self.should_collect() && self.counters.gc_sectors - before < self.sectors {
-            let Some(line) = self.choose_victim() else { break };
-            self.age_move(line)?;
+            let Some(line) = self.age_victim.or_else(|| self.choose_victim()) else { break };
+            self.age_move(line, u32::MAX)?;
             self.free_full();
         }
         self.age_credit = 0;
         self.age_end();
         Ok(())
     }
-    /// Ageing is over: a stripe that it left half written is ended with padding, so that all that is read
-    /// from flash has its parity.
+    /// Ageing is over: a victim that is moved in part is a line like others, and a stripe that is half written is
+    /// ended with padding, so that all that is read from flash has its parity.
     pub fn settle(&mut self) {
+        if let Some(line) = self.age_victim.take() {
+            self.lines[line].state = LineState::Closed;
+        }
         for side in 0..2 {
             let Some(line) = self.lines.sides[side].cur else { continue };
             let l = &self.lines[line];
@@ -494,52 +503,54 @@ impl Ftl {
 
     /// Lets the collector move what its budget gives it for `users` sectors of theirs.
     fn age_pace(&mut self, users: u32) -> Result<(), AgeError> {
-        if !std::mem::take(&mut self.gc.kick) && self.age_credit < 0 {
-            self.age_credit += self.age_share(users);
-            return Ok(());
+        /// Steps of a line.
+        const STEPS: u32 = 8;
+        if std::mem::take(&mut self.gc.kick) {
+            self.free_full();
         }
-        self.free_full();
         self.age_credit += self.age_share(users);
-        while self.rate.user_max == 0 || self.age_credit >= 0 {
-            if !self.should_collect() {
-                self.age_credit = 0;
-                break;
-            }
-            let coldest = self.coldest_line();
-            if coldest.is_some() {
-                self.level_later();
-            }
-            let Some(line) = coldest.or_else(|| self.choose_victim()) else {
-                if self.rate.user_max == 0 {
-                    return Err(AgeError::Full("nothing can be collected"));
-                }
+        let step = i64::from(self.g.sectors_per_line / STEPS).max(1) * CREDIT;
+        while self.rate.user_max == 0 || self.age_credit >= step {
+            let Some(line) = self.age_choose()? else {
                 self.age_credit = 0;
                 break;
             };
-            self.age_credit -= CREDIT * i64::from(self.map.valid_in(line));
-            self.age_move(line)?;
+            // Users that are held wait for all of it, and owe nothing for that.
+            let is_held = self.rate.user_max == 0;
+            let most = if is_held { u32::MAX } else { (self.age_credit / CREDIT) as u32 };
+            let moved = self.age_move(line, most)?;
+            if !is_held {
+                self.age_credit -= CREDIT * i64::from(moved);
+            }
             self.free_full();
         }
         Ok(())
+    }
+    /// What is being moved, or else is to be.
+    fn age_choose(&mut self) -> Result<Option<LineId>, AgeError> {
+        if self.age_victim.is_some() || !self.should_collect() {
+            return Ok(self.age_victim);
+        }
+        let coldest = self.coldest_line();
+        if coldest.is_some() {
+            self.level_later();
+        }
+        let line = coldest.or_else(|| self.choose_victim());
+        if line.is_none() && self.rate.user_max == 0 {
+            return Err(AgeError::Full("nothing can be collected"));
+        }
+        Ok(line)
     }
     fn age_share(&self, users: u32) -> i64 {
         if self.rate.user_max == 0 {
             return 0;
         }
-        // A victim is free at once here, and in time only when all of it is moved.
-        let [now, later] = self.rate.while_moving(self.scarce_blocks(), self.g.luns);
-        let credit = |(gc, user): (u64, u64)| {
-            CREDIT as u128 * u128::from(users) * u128::from(gc) / u128::from(user.max(1))
+        let budgets = (self.rate.gc_max.into(), self.rate.user_max.into());
+        let (gc, user) = match self.pace {
+            Some(pace) => self.paced_shares(pace, budgets),
+            None => budgets,
         };
-        let credit = match self.pace {
-            // Whole units go in steps, so that their mean is not what mean budgets give.
-            Some(pace) if later.1 > 0 => {
-                let both = [now, later].map(|budgets| credit(self.paced_shares(pace, budgets)));
-                both[0].midpoint(both[1])
-            }
-            Some(pace) => credit(self.paced_shares(pace, now)),
-            None => credit((now.0.midpoint(later.0), now.1.midpoint(later.1))),
-        };
+        let credit = CREDIT as u128 * u128::from(users) * u128::from(gc) / u128::from(user.max(1));
         credit as i64
     }
     /// What the collector and users of this pace write in the same time: in sectors a second, or, if
@@ -588,15 +599,17 @@ impl Ftl {
         let most = all as u128 * u128::from(shares.1) / u128::from((shares.0 + shares.1).max(1));
         if most < u128::from(pace.users) { shares } else { (all - pace.users, pace.users) }
     }
-    /// Moves all that is valid in a line, and frees it.
-    fn age_move(&mut self, line: LineId) -> Result<(), AgeError> {
+    /// Moves what is valid in a line, so many sectors at most, and frees it if nothing is left. Says how many
+    /// were moved.
+    fn age_move(&mut self, line: LineId, most: u32) -> Result<u32, AgeError> {
         let writable = self.lines.writable(0) + self.lines.writable(1);
         if u64::from(self.map.valid_in(line)) > writable {
             return Err(AgeError::Full("no room to collect garbage"));
         }
+        let begins = self.lines[line].state != LineState::Gc;
         self.lines[line].state = LineState::Gc;
         let l = &self.lines[line];
-        if l.emeta_ok && !l.write_error {
+        if begins && l.emeta_ok && !l.write_error {
             let mut from = l.emeta;
             while let Some(unit) = self.lines.next_emeta(line, from) {
                 self.counters.meta_read_sectors += u64::from(self.g.sectors_per_unit);
@@ -604,22 +617,40 @@ impl Ftl {
             }
         }
         let first = self.lines.first_sector(line);
-        let split = self.lines.is_split();
+        let valid = self.map.valid_in(line);
+        let n = valid.min(most);
         if self.config.stride == 0 && self.map.moves_lines() {
-            self.age_move_all(line, first)?;
+            self.age_move_runs(first, n)?;
         } else {
-            self.age_move_on(line, first)?;
+            self.age_move_on(line, first, n)?;
         }
+        if n < valid {
+            self.map.clear_first(line, first, n);
+            self.age_victim = Some(line);
+            return Ok(n);
+        }
+        self.age_free(line);
+        Ok(n)
+    }
+    fn age_free(&mut self, line: LineId) {
+        self.age_victim = None;
+        let split = self.lines.is_split();
+        let first = self.lines.first_sector(line);
         self.map.clear_line(line, first, if split { self.g.sectors_per_unit } else { 0 });
         self.counters.lines_freed += 1;
         self.lines.release(line);
         self.rate_update();
-        Ok(())
     }
-    /// Moves a line's valid sectors when places for all of them are found.
-    fn age_move_all(&mut self, line: LineId, first: u32) -> Result<(), AgeError> {
+    /// A victim that users have emptied is free.
+    fn age_emptied(&mut self) {
+        if let Some(line) = self.age_victim.filter(|&line| self.map.valid_in(line) == 0) {
+            self.age_free(line);
+        }
+    }
+    /// Moves the first valid sectors of a line when places for all of them are found.
+    fn age_move_runs(&mut self, first: u32, sectors: u32) -> Result<(), AgeError> {
         let mut to = Vec::new();
-        let mut left = self.map.valid_in(line);
+        let mut left = sectors;
         while left > 0 {
             let (ppa, room) = self.age_room(0)?;
             let n = left.min(room);
@@ -629,35 +660,38 @@ impl Ftl {
             left -= n;
         }
         self.map.move_line(first, &to);
-        let moved = u64::from(self.map.valid_in(line));
-        self.counters.gc_sectors += moved;
-        self.counters.gc_read_sectors += moved;
+        self.counters.gc_sectors += u64::from(sectors);
+        self.counters.gc_read_sectors += u64::from(sectors);
         Ok(())
     }
     /// Moves them as places are found, since parity is the sum of what was moved before.
-    fn age_move_on(&mut self, line: LineId, first: u32) -> Result<(), AgeError> {
+    fn age_move_on(&mut self, line: LineId, first: u32, sectors: u32) -> Result<(), AgeError> {
         // A batch that is gathered, and the one before it.
         let mut lpns = [[0u32; BATCH]; 2];
         let mut from = [[0u32; BATCH]; 2];
         let words = self.map.words_of(first).len();
         let split = self.lines.is_split();
-        let (mut n, mut before) = (0, 0);
+        let (mut n, mut before, mut left) = (0, 0, sectors);
         for i in 0..words {
             let mut word = self.map.words_of(first)[i];
-            while word != 0 {
+            while word != 0 && left > 0 {
                 let ppa = first + i as u32 * 64 + word.trailing_zeros();
                 word &= word - 1;
                 if !split || self.map.line_of(ppa) == line {
                     from[0][n] = ppa;
                     n += 1;
+                    left -= 1;
                 }
             }
-            if n > BATCH - 64 || i + 1 == words {
+            if n > BATCH - 64 || left == 0 || i + 1 == words {
                 self.map.lpns_at(&from[0][..n], &mut lpns[0][..n]);
                 self.age_place(&lpns[1][..before], &from[1][..before], &lpns[0][..n])?;
                 lpns.swap(0, 1);
                 from.swap(0, 1);
                 (before, n) = (n, 0);
+                if left == 0 {
+                    break;
+                }
             }
         }
         self.age_place(&lpns[1][..before], &from[1][..before], &[])

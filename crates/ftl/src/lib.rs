@@ -197,6 +197,8 @@ pub struct Ftl {
     age_credit: i64,
     /// The users' pace, while ageing at it.
     pace: Option<Pace>,
+    /// The line that ageing moves, a part of it at a time.
+    age_victim: Option<LineId>,
     counters: Counters,
 }
 
@@ -253,6 +255,7 @@ impl Ftl {
             lossy: false,
             age_credit: 0,
             pace: None,
+            age_victim: None,
             counters: Counters::default(),
         })
     }

@@ -80,7 +80,7 @@ pub(crate) struct Turned {
 }
 
 /// Fewer sectors of a line than that are moved before a thread has begun.
-const WORTH_A_THREAD: u32 = 1 << 16;
+const WORTH_A_THREAD: u32 = 1 << 14;
 /// Sectors that a thread moves at a time.
 const PART_OF_LINE: u32 = 1 << 13;
 /// Sectors whose entries are asked for at a time.
@@ -440,6 +440,28 @@ impl Map {
                     let bit = self.bit(ppa);
                     self.valid[bit / 64] &= !(1 << (bit % 64));
                 }
+            }
+        }
+    }
+    /// So many of the first valid sectors of the line, whose blocks begin at sector `first`, are stale.
+    pub fn clear_first(&mut self, line: LineId, first: u32, mut sectors: u32) {
+        if !self.owner.is_empty() {
+            let mut from = 0;
+            for _ in 0..sectors {
+                let Some(at) = self.next_valid(line, first, from) else { return };
+                self.invalidate(first + at);
+                from = at + 1;
+            }
+            return;
+        }
+        self.count[line] -= sectors;
+        let begin = self.by_line.of(first) as usize * self.words;
+        for word in &mut self.valid[begin..begin + self.words] {
+            let n = word.count_ones().min(sectors);
+            (0..n).for_each(|_| *word &= *word - 1);
+            sectors -= n;
+            if sectors == 0 {
+                return;
             }
         }
     }

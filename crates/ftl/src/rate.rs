@@ -50,14 +50,6 @@ impl Rate {
         };
         self.gc_max = self.budget - self.user_max;
     }
-    /// Budgets of the collector and of users while a victim is moved, at its begin and at its end: `line` blocks more
-    /// are opened for its sectors before it is free itself.
-    pub fn while_moving(&self, free: u32, line: u32) -> [(u64, u64); 2] {
-        let mut later = self.clone();
-        later.update(free.saturating_sub(line), false);
-        let budgets = |rate: &Rate| (u64::from(rate.gc_max), u64::from(rate.user_max));
-        [budgets(self), budgets(&later)]
-    }
     pub fn user_room(&self) -> u32 {
         self.user_max.saturating_sub(self.user)
     }

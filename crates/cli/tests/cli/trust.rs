@@ -207,6 +207,7 @@ fn settings_without_effect_are_told() {
         assert_eq!(with["jobs"], without["jobs"], "{stack} {set}");
         assert_eq!(with["wordline"]["latency"], without["wordline"]["latency"], "{stack} {set}");
     }
+    settings_of_drives_without_effect(&place);
     for set in [
         "--set stack.scheduler=kyber --set stack.kyber.read_lat=1us --set stack.scheduler_tags=9",
         "--hipri=1 --ioengine=pvsync2 --set stack.io_poll_delay=0",
@@ -220,6 +221,54 @@ fn settings_without_effect_are_told() {
     }
 }
 
+fn settings_of_drives_without_effect(place: &Place) {
+    let no_strides = "the FTL has no strides (ftl.stride)";
+    let on_host = "all of the FTL runs on the host (ftl.placement)";
+    for (system, set, why) in [
+        ("cnex-small", "ftl.parities=2", no_strides),
+        ("cnex-small", "ftl.throttle=gc", no_strides),
+        ("cnex-small", "limits.count_rebuild_reads=true", no_strides),
+        (
+            "cnex-small --ftl rail",
+            "ftl.cold_margin=20",
+            "hot and cold data are not apart (ftl.hot_cold)",
+        ),
+        ("cnex-small", "ftl.d_choices=3", "ftl.victim is not d-choices"),
+        ("cnex-small", "ftl.victim_window=3", "ftl.victim is not windowed-greedy"),
+        ("cnex-small", "queues.weights=[9,3,2]", "queues.arbitration is not weighted-urgent"),
+        (
+            "cnex-small",
+            "device.queues.weights=[9,3,2]",
+            "queues.arbitration is not weighted-urgent",
+        ),
+        ("cnex-small", "stack.md.chunk=65536", "there is no array"),
+        ("cnex-small", "stack.rwsem_spin=false", "the host has no map with a lock"),
+        ("fssd-small", "ftl.fssd.firmware_factor=3", on_host),
+        ("fssd-small", "ftl.fssd.report_units=2", on_host),
+    ] {
+        let job = format!("--name=a --rw=randrw --iodepth=4 --number_ios=300 --device {system}");
+        let run = |set: &str| place.json(&format!("{job} {set}"));
+        let (without, with) = (run(""), run(&format!("--set {set}")));
+        let (path, _) = set.split_once('=').expect("a setting");
+        let told = format!("{path} has no effect here: {why}");
+        let notes = texts(&with, "notes");
+        assert!(notes.iter().any(|note| note.starts_with(&told)), "{told}: {notes:?}");
+        assert_eq!(with["jobs"], without["jobs"], "{system} {set}");
+        assert_eq!(with["wordline"]["latency"], without["wordline"]["latency"], "{system} {set}");
+    }
+    for set in [
+        "--ftl rail --set ftl.parities=2 --set ftl.throttle=gc --set limits.count_rebuild_reads=true",
+        "--ftl rail-hc --set ftl.cold_margin=20",
+        "--set ftl.victim=d-choices --set ftl.d_choices=3",
+        "--set queues.arbitration=weighted-urgent --set queues.weights=[9,3,2]",
+        "--array raid0 --drives 2 --set stack.md.chunk=65536",
+    ] {
+        let job = "--name=a --rw=randrw --iodepth=4 --number_ios=300 --device cnex-small";
+        let notes = texts(&place.json(&format!("{job} {set}")), "notes");
+        assert!(!notes.iter().any(|note| note.contains("no effect")), "{set}: {notes:?}");
+    }
+}
+
 /// Nobody interrupted it.
 #[test]
 fn a_run_that_its_limit_ends_says_so() {
@@ -227,6 +276,8 @@ fn a_run_that_its_limit_ends_says_so() {
     let out = place.run(&format!("run {READS} {SMALL} --limit 200us")).ok().out;
     assert!(out.contains("run            : stopped by --limit, "), "{out}");
     assert!(!out.contains("interrupted"), "{out}");
+    let result = place.json(&format!("{READS} {SMALL} --limit 200us"));
+    assert_eq!(result["wordline"]["ended"], "limit");
 }
 
 /// What is in flight at the limit is waited for, which may take long.
@@ -263,7 +314,7 @@ fn a_run_far_from_its_aged_state_is_told_with_paced() {
     let place = Place::new();
     let job = "--name=w --rw=randwrite --bs=4k --iodepth=2 --rate_iops=1500 --norandommap --time_based \
                --precondition steady";
-    for (runtime, moves) in [("1s", true), ("4s", false)] {
+    for (runtime, moves) in [("300ms", true), ("4s", false)] {
         let told = texts(&place.json(&format!("{job} --runtime={runtime} {SMALL}")), "warnings");
         let text = told.join(" ");
         assert!(

@@ -165,8 +165,9 @@ fn simpler(step: Step) -> Vec<Step> {
 pub fn shrink(case: &Case, fails: &mut dyn FnMut(&Case) -> bool) -> Case {
     let mut search = Search { best: case.clone(), fails, tries: 0 };
     loop {
-        let mut progress = search.steps();
-        progress |= search.faults();
+        // Bad blocks first: few steps may fail with them alone.
+        let mut progress = search.faults();
+        progress |= search.steps();
         progress |= search.geometry();
         progress |= search.config();
         progress |= search.numbers();
