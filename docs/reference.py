@@ -83,7 +83,7 @@ class Types:
 
 
 def kebab(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
 
 def read_types() -> Types:
@@ -322,7 +322,7 @@ def setting_text(setting: Setting) -> str:
     if setting.default is not None:
         lines += [f"Default\n: {setting.default}", ""]
     elif not setting.given:
-        lines += ["Default\n: none: what it belongs to is there once one of its settings is said", ""]
+        lines += ["Default\n: none: its section is absent until one of its settings is given", ""]
     by: dict[tuple[str, str], list[str]] = defaultdict(list)
     for value, comment, name in setting.given:
         by[value, comment].append(name)

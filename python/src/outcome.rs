@@ -238,7 +238,6 @@ fn document(result: &RunResult) -> Result<String, serde_json::Error> {
     let document = serde_json::json!({
         "provenance": serde_json::to_value(&result.provenance)?,
         "ended": serde_json::to_value(result.ended)?,
-        "stopped": serde_json::to_value(result.stopped)?,
         "failure": result.verdict().err().map(|error| error.to_string()),
         "prepared": result.prepared,
         "warnings": result.warnings,

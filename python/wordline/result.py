@@ -323,13 +323,13 @@ class Result:
 
     @property
     def ended(self) -> str:
-        """``complete``, ``interrupted`` or ``failed``."""
+        """``complete``, ``limit`` (its time was over), ``interrupted`` or ``failed``."""
         return str(self._document["ended"])
 
     @property
     def interrupted(self) -> bool:
         """The user stopped it: the numbers are of the part before that."""
-        return bool(self._document["stopped"] == "user")
+        return bool(self.ended == "interrupted")
 
     @property
     def failure(self) -> str | None:

@@ -150,7 +150,9 @@ pub fn paragraph(outcome: &Outcome) -> String {
         Some("failed") => {
             out += "<b>The run failed: these numbers are not those of a whole run.</b> "
         }
-        Some("interrupted") => out += "<b>The run was stopped before its jobs ended.</b> ",
+        Some("interrupted" | "limit") => {
+            out += "<b>The run was stopped before its jobs ended.</b> "
+        }
         _ => {}
     }
     put!(out, "{} ran for {} of simulated time", escape(&capital(&what_ran(run))), time(simulated));

@@ -451,8 +451,16 @@ pub fn explain(config: &Config) -> String {
             out.row("time to fill", "no figure: lines of hot data are moved to cold LUNs meanwhile")
         }
     }
-    let flash = c.raw_bytes() as f64 * f64::from(n.endurance);
-    let cycles = format!("{} cycles: {} to flash", n.endurance, si(flash, "B"));
+    let left = n.endurance.saturating_sub(n.errors.cycles);
+    let flash = c.raw_bytes() as f64 * f64::from(left);
+    let cycles = match n.errors.cycles {
+        0 => format!("{left} cycles: {} to flash", si(flash, "B")),
+        worn => format!(
+            "{left} of {} cycles are left (nand.errors.cycles is {worn}): {} to flash",
+            n.endurance,
+            si(flash, "B")
+        ),
+    };
     out.row(
         "endurance",
         match d.uniform_wa.map(|wa| wa * d.parity_factor) {

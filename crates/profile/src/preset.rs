@@ -161,6 +161,13 @@ pub fn show(name: &str) -> Result<&'static str, ConfigError> {
     let found =
         PRESETS.iter().find(|p| p.name == short && (kind.is_empty() || p.kind.name() == kind));
     found.map(|p| p.text).ok_or_else(|| {
+        if name.ends_with(".toml") {
+            return ConfigError::plain(format!(
+                "'{}' is a file, and these are the profiles that come with the program: wordline device check \
+                 explains a file",
+                crate::tree::shorten(name)
+            ));
+        }
         let hint = nearest(short, PRESETS.iter().map(|p| p.name))
             .map_or(": wordline device list names all".into(), |near| {
                 format!(", did you mean '{near}'?")

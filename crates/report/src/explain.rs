@@ -4,7 +4,7 @@ use crate::number::{finite, percent};
 use wordline_base::{Ddir, Histogram, Layer, life::LAYERS};
 use wordline_sim::{
     CachePartitionUse, Cause, ClassRow, DriveTotals, Ended, LayerTable, LinkUse, Machine,
-    RunResult, StoppedBy, ThreadResult, Trend,
+    RunResult, ThreadResult, Trend,
 };
 
 /// Tables of layers leave their smallest rows out to let [`explain_text`] fit, notes aside.
@@ -165,11 +165,11 @@ fn head(result: &RunResult) -> Vec<String> {
         lines.extend(section("set", &p.overrides));
     }
     let m = &result.machine;
-    let ended = match (result.ended, result.stopped) {
-        (Ended::Complete, _) => "complete",
-        (Ended::Interrupted, StoppedBy::Limit) => "stopped by --limit",
-        (Ended::Interrupted, _) => "interrupted",
-        (Ended::Failed, _) => "failed",
+    let ended = match result.ended {
+        Ended::Complete => "complete",
+        Ended::Limit => "stopped by --limit",
+        Ended::Interrupted => "interrupted",
+        Ended::Failed => "failed",
     };
     let served = if m.generated == m.served {
         format!("{} I/Os generated = served", m.generated)

@@ -48,5 +48,5 @@ pub use topology::{
     ArrayNode, BridgeNode, DriveNode, HostConfig, NetworkConfig, Part, Route, SystemConfig,
     TopologyError,
 };
-pub use unused::unused;
+pub use unused::{InUse, unused};
 pub use world::{AnySource, ExitRule, Options, Start, ThreadSetup, World};

@@ -1,19 +1,104 @@
-//! Settings of a host's software that a run has no use for.
+//! Settings that a run has no use for.
 
+use wordline_device::DeviceConfig;
+use wordline_device::config::Arbitration;
+use wordline_ftl::{FtlConfig, Placement, Side, VictimPolicy};
 use wordline_host::{Engine, Scheduler, StackConfig, ThreadSpec};
 
-/// What of the keys that the user set changes nothing on this host, and why. Each is said as it was written.
-pub fn unused(set: &[String], stack: &StackConfig, threads: &[&ThreadSpec]) -> Vec<String> {
+/// What a run's settings are for.
+pub struct InUse<'a> {
+    /// The host's.
+    pub stack: &'a StackConfig,
+    /// Those of the only drive. `None` where there are several drives, of which one may have a use for what another has none for.
+    pub drive: Option<(&'a DeviceConfig, &'a FtlConfig)>,
+    /// There is an array.
+    pub array: bool,
+    /// The host's threads.
+    pub threads: &'a [&'a ThreadSpec],
+}
+
+/// What of the keys that the user set changes nothing in this run, and why. Each is said as it was written.
+pub fn unused(set: &[String], of: &InUse) -> Vec<String> {
     let line = |text: &String| {
-        let (path, _) = text.split_once('=')?;
-        let key = path.strip_prefix("stack.").or_else(|| path.strip_prefix("testbed."))?;
-        let why = why_unused(key, stack, threads)?;
+        let path = text.split_once('=')?.0.trim();
+        let host = path.strip_prefix("stack.").or_else(|| path.strip_prefix("testbed."));
+        let why = match (host, of.drive) {
+            (Some(key), _) => of_host(key, of)?,
+            (None, Some((device, ftl))) => match path.strip_prefix("ftl.") {
+                Some(key) => of_ftl(key, ftl)?,
+                None => of_device(path.strip_prefix("device.").unwrap_or(path), device, ftl)?,
+            },
+            (None, None) => return None,
+        };
         Some(format!("{path} has no effect here: {why}"))
     };
     set.iter().filter_map(line).collect()
 }
 
-fn why_unused(key: &str, stack: &StackConfig, threads: &[&ThreadSpec]) -> Option<&'static str> {
+fn of_device(key: &str, device: &DeviceConfig, ftl: &FtlConfig) -> Option<&'static str> {
+    let weighted = device.queues.arbitration == Arbitration::WeightedUrgent;
+    match key {
+        "queues.weights" if !weighted => Some("queues.arbitration is not weighted-urgent"),
+        "limits.count_rebuild_reads" if !has_strides(ftl) => Some(NO_STRIDES),
+        _ => None,
+    }
+}
+
+const NO_STRIDES: &str = "the FTL has no strides (ftl.stride), and rebuilds nothing";
+
+fn has_strides(ftl: &FtlConfig) -> bool {
+    ftl.stride > 0 && ftl.fssd.is_none() && ftl.firmware.is_none()
+}
+
+fn of_ftl(key: &str, ftl: &FtlConfig) -> Option<&'static str> {
+    let of_strides = matches!(
+        key,
+        "parities"
+            | "stride_layout"
+            | "parity_place"
+            | "emeta_on_parity"
+            | "throttle"
+            | "rebuild_from_one"
+            | "rebuild_split"
+            | "check_neighbours"
+            | "write_mostly_iops"
+            | "write_mostly_window"
+            | "op_after_parity"
+            | "parity_offload"
+    );
+    let of_parts =
+        matches!(key, "partition_rule" | "partition_interval" | "cold_margin" | "gc_buffer");
+    match key {
+        _ if of_strides && !has_strides(ftl) => Some(NO_STRIDES),
+        _ if of_parts && !ftl.hot_cold => Some("hot and cold data are not apart (ftl.hot_cold)"),
+        "d_choices" if ftl.victim != VictimPolicy::DChoices => Some("ftl.victim is not d-choices"),
+        "victim_window" if ftl.victim != VictimPolicy::WindowedGreedy => {
+            Some("ftl.victim is not windowed-greedy")
+        }
+        _ => of_fssd(key.strip_prefix("fssd.")?, ftl),
+    }
+}
+
+fn of_fssd(key: &str, ftl: &FtlConfig) -> Option<&'static str> {
+    let fssd = ftl.fssd.as_ref()?;
+    match key {
+        "firmware_factor" | "report_units" | "places" | "lun_reads" | "hold"
+            if ftl.placement == Placement::Host =>
+        {
+            Some("all of the FTL runs on the host (ftl.placement)")
+        }
+        "report_units" if fssd.victims == Side::Drive => {
+            Some("the drive chooses the victims (ftl.fssd.victims)")
+        }
+        "places" | "lun_reads" | "hold" if fssd.scheduler == Side::Drive => {
+            Some("the drive orders the requests (ftl.fssd.scheduler)")
+        }
+        _ => None,
+    }
+}
+
+fn of_host(key: &str, of: &InUse) -> Option<&'static str> {
+    let InUse { stack, threads, .. } = of;
     // A server has threads of its own, and clients go through both kernels.
     if stack.nbd.is_some() {
         return None;
@@ -22,6 +107,8 @@ fn why_unused(key: &str, stack: &StackConfig, threads: &[&ThreadSpec]) -> Option
     let kernel_has_the_drive =
         threads.iter().any(|t| !matches!(t.engine, Engine::Spdk | Engine::Null));
     let (section, _) = key.split_once('.').unwrap_or((key, ""));
+    let ftl_on_host = of.drive.is_none_or(|(_, ftl)| ftl.placement == Placement::Host);
+    let has_map = of.drive.is_none_or(|(_, ftl)| ftl.cost.map.is_some());
     // The largest request bounds those of drivers in user space too.
     let is_of_kernel = matches!(
         section,
@@ -56,6 +143,10 @@ fn why_unused(key: &str, stack: &StackConfig, threads: &[&ThreadSpec]) -> Option
         "io_poll" | "io_poll_delay" if !polls => Some("no job polls for its completions (hipri)"),
         "sq_thread_idle" if !threads.iter().any(submits) => {
             Some("no job has a thread of io_uring that submits for it (sqthread_poll)")
+        }
+        "md" if !of.array => Some("there is no array"),
+        "rwsem_spin" if !ftl_on_host || !has_map => {
+            Some("the host has no map with a lock (ftl.placement, ftl.cost.map)")
         }
         "cost" if key.starts_with("cost.uring.") && !any(Engine::IoUring) => {
             Some("no job has the engine io_uring")

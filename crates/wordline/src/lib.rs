@@ -85,7 +85,7 @@ pub use wordline_huge::MappedFile;
 pub use wordline_md::{Level, MdConfig};
 pub use wordline_profile::{Config, ConfigError, ReadFile, Source, Sources};
 pub use wordline_sim::{BuildError, JobError, JobFault, LoadError};
-pub use wordline_sim::{Drive, Options, Precondition, RunError, RunResult, StoppedBy, ThreadSetup};
+pub use wordline_sim::{Drive, Options, Precondition, RunError, RunResult, ThreadSetup};
 pub use wordline_trace::{Align, Clock, OpenOptions, Reader, Wrap, open as open_trace};
 pub use wordline_translation::Ended;
 

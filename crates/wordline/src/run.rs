@@ -6,8 +6,8 @@ use wordline_base::{Span, Time};
 use wordline_host::ThreadSpec;
 use wordline_profile::Inside;
 use wordline_sim::{
-    Drive, DriveResult, Ended, JobDisks, Provenance, RunResult, StoppedBy, ThreadSetup, World,
-    notes, unused,
+    Drive, DriveResult, Ended, InUse, JobDisks, Provenance, RunResult, ThreadSetup, World, notes,
+    unused,
 };
 use wordline_trace::{Align, Rounded};
 use wordline_translation::Translation;
@@ -64,7 +64,16 @@ impl Run {
         let unused = match system.nodes.hosts.is_empty() {
             true => {
                 let specs: Vec<&ThreadSpec> = threads.iter().map(|t| &t.spec).collect();
-                unused(&system.overrides, &system.config.stack, &specs)
+                let config = &system.config;
+                let one = system.nodes.drives.is_empty() && config.members.is_empty();
+                let own = system.ftl.is_some();
+                let in_use = InUse {
+                    stack: &config.stack,
+                    drive: (one && !own).then_some((&config.device, &config.ftl)),
+                    array: !system.nodes.arrays.is_empty(),
+                    threads: &specs,
+                };
+                unused(&system.overrides, &in_use)
             }
             false => Vec::new(),
         };
@@ -186,15 +195,11 @@ impl Run {
         }
         result.warnings.splice(0..0, system.deviations().into_iter().chain(self.not_polled));
         notes.extend(self.why);
-        if self.by_user {
-            result.stopped = StoppedBy::User;
-            if result.ended == Ended::Complete {
-                result.ended = Ended::Interrupted;
-            }
+        if self.by_user && result.ended != Ended::Failed {
+            result.ended = Ended::Interrupted;
         }
         if let Some(limit) = self.plan.options.limit
-            && result.ended == Ended::Interrupted
-            && !self.by_user
+            && result.ended == Ended::Limit
         {
             let end = Span(result.machine.simulated_ns);
             notes.push(format!(

@@ -44,7 +44,8 @@ pub struct MachineArgs {
 #[derive(Args, Clone)]
 #[command(next_help_heading = "System under test")]
 pub struct PartArgs {
-    /// Another medium for the drive, which keeps its capacity: a name from `wordline device list`
+    /// Another medium for the drive, which keeps its capacity: a name from `wordline device list`.
+    /// A buffer in SLC mode (nand.slc) goes with the drive's own medium
     #[arg(long, value_name = "NAME")]
     pub media: Option<String>,
     /// Flash translation layer; default: as the device's profile has it

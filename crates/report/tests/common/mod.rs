@@ -60,7 +60,6 @@ pub fn result(threads: Vec<ThreadResult>) -> RunResult {
     RunResult {
         provenance: Provenance { version: "0.1.0".to_owned(), ..Provenance::default() },
         ended: Ended::Complete,
-        stopped: Default::default(),
         trace_error: None,
         global_options: Vec::new(),
         threads,
@@ -510,8 +509,8 @@ impl Random {
                 scale: self.text(),
                 overrides: (0..self.below(6)).map(|_| self.text()).collect(),
             },
-            ended: [Ended::Complete, Ended::Interrupted, Ended::Failed][self.below(3) as usize],
-            stopped: Default::default(),
+            ended: [Ended::Complete, Ended::Limit, Ended::Interrupted, Ended::Failed]
+                [self.below(4) as usize],
             trace_error: None,
             global_options: self.options(),
             threads: (0..self.below(5)).map(|i| self.thread(i as u32 + 1)).collect(),

@@ -41,23 +41,12 @@ pub const ENOSPC: i32 = 28;
 pub enum Ended {
     /// Every job reached its own end.
     Complete,
+    /// The time that the run was given is over; in-flight I/O was drained.
+    Limit,
     /// Stopped by the user; in-flight I/O was drained.
     Interrupted,
     /// A job failed and asked the rest to stop, or an I/O error ended a job.
     Failed,
-}
-
-/// Who ended a run before its jobs did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StoppedBy {
-    /// They came to their own end, or failed.
-    #[default]
-    Nobody,
-    /// The time that the run was given is over.
-    Limit,
-    /// The user, at whatever time.
-    User,
 }
 
 /// Why the numbers of a run are not those of a whole run.
@@ -173,8 +162,6 @@ pub struct RunResult {
     pub provenance: Provenance,
     /// How it came to its end.
     pub ended: Ended,
-    /// Who ended it before that.
-    pub stopped: StoppedBy,
     /// What ended a trace before its end; serialised in words.
     #[serde(serialize_with = "in_words")]
     pub trace_error: Option<TraceError>,
@@ -227,11 +214,8 @@ impl RunResult {
         }
         match self.ended {
             Ended::Complete if generated != served => Err(RunError::Lost { generated, served }),
-            Ended::Complete => Ok(()),
-            Ended::Interrupted if self.stopped == StoppedBy::User => {
-                Err(RunError::Interrupted { served })
-            }
-            Ended::Interrupted => Ok(()),
+            Ended::Complete | Ended::Limit => Ok(()),
+            Ended::Interrupted => Err(RunError::Interrupted { served }),
             Ended::Failed => Err(self.failure()),
         }
     }

@@ -524,13 +524,12 @@ impl World {
         }
         let ended = match (self.stopped, failed) {
             (_, true) => Ended::Failed,
-            (true, false) => Ended::Interrupted,
+            (true, false) => Ended::Limit,
             (false, false) => Ended::Complete,
         };
         RunResult {
             provenance,
             ended,
-            stopped: if self.stopped { StoppedBy::Limit } else { StoppedBy::Nobody },
             trace_error,
             global_options: Vec::new(),
             threads: std::mem::take(&mut *self.threads)
