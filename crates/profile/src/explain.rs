@@ -226,7 +226,7 @@ impl Lines {
     fn read_again(&mut self, d: &Derived, config: &Config) {
         let errors = &config.nand.errors;
         if let Some(ReadAgain { mean, each, lost }) =
-            d.read_again.filter(|again| again.mean >= 0.01)
+            d.read_again.filter(|again| again.mean >= 0.01 || again.lost >= 1e-6)
         {
             let all = total(&d.read_latency) + Span((mean * each.0 as f64) as u64);
             self.row(

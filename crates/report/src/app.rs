@@ -127,9 +127,8 @@ pub fn app_text(result: &RunResult) -> String {
 fn one_text(app: &Report, turnarounds: &[Turnaround], out: &mut String) {
     put!(out, "\n{}: {} operations begun, {} finished", app.name, app.begun, app.finished);
     // The table is of what came after the ramp.
-    let measured: u64 = app.ops.iter().map(|op| op.latency.len()).sum();
-    if measured < app.finished {
-        put!(out, " in the whole run; {measured} finished");
+    if app.counted < app.finished {
+        put!(out, ", {} of them after the ramp", app.counted);
     }
     put!(out, ", {:.3} s\n", app.runtime.as_secs_f64());
     put!(out, "  {:18} {:>9} {:>9} {:>9}", "", "total", "per s", "mean us");

@@ -4,14 +4,16 @@
 //! It is Linux' semaphore for readers and writers (kernel/locking/rwsem-xadd.c of 4.14, with CONFIG_RWSEM_SPIN_ON_OWNER).
 //! A writer here is a thread that would have it alone.
 //!
-//! - A writer takes it if nobody has it, also where others sleep for it. A lock that goes to the thread that has slept
-//!   longest stays unused until that thread is awake, and then all sleep each time.
+//! - A writer takes it if nobody has it, also where others sleep for it. If the lock were given to a sleeper, nobody could use
+//!   it until that thread is awake.
 //! - A writer spins while the one that has it alone runs, behind others that spin (rwsem_optimistic_spin, osq_lock). It sleeps
 //!   if that one is off its core, if readers have it, or if another thread is to have its own core.
 //! - A reader never spins, and does not pass by those that sleep.
 //! - Once it is free, readers that have slept longest have it (__rwsem_mark_wake). If nobody shares it then, the first that spins
-//!   takes it. Where nobody spins, the first that sleeps is woken and tries.
-//! - Threads of the kernel, the FTL's own among them, do not pass by those that sleep.
+//!   takes it. Where nobody spins, the first that sleeps is woken and tries. (4.14 wakes it where others spin, too. It then finds
+//!   the lock taken and sleeps again, and the processor time of that is left out.)
+//! - Threads of the kernel, the FTL's own among them, do not pass by those that sleep: they sleep as well. That is chosen. 4.14 has
+//!   no such rule, and the collector would have the lock again before another thread is awake.
 //! - One that has slept for longer than 4 ms is next (RWSEM_FLAG_HANDOFF of 5.2): 4.14 would let others pass by for ever.
 //!
 //! The collector looks at each sector of a unit that it has read. It lets go of the lock between two of them if another thread
@@ -128,8 +130,8 @@ impl MapLock {
         Asked::Sleeps
     }
     /// A thread asks, or asks once more after it spun or slept. `runs` says that the one that has it alone has its core, and that
-    /// no other is to have the core of the thread; `passes` that it passes by those who sleep.
-    pub fn ask(&mut self, thread: u32, hold: Hold, runs: bool, passes: bool, now: Time) -> Asked {
+    /// no other is to have the core of the thread; `may_pass` that it passes by those who sleep.
+    pub fn ask(&mut self, thread: u32, hold: Hold, runs: bool, may_pass: bool, now: Time) -> Asked {
         if hold == Hold::Shared {
             if self.owner.is_some() || !self.waiting.is_empty() {
                 return self.queue(thread, hold, now);
@@ -140,7 +142,8 @@ impl MapLock {
         let spins = self.spinning.iter().position(|&(t, _)| t == thread);
         let first = self.spinning.is_empty() || spins == Some(0);
         let slept = self.waiting.iter().any(|w| w.thread == thread);
-        let first = first && (passes || self.waiting.is_empty());
+        let passes = may_pass || self.waiting.is_empty();
+        let first = first && passes;
         let turn = self.hands_over(now).map_or(first || slept, |next| next == thread);
         if self.is_free() && turn {
             self.spinning.retain(|&(t, _)| t != thread);
@@ -149,10 +152,10 @@ impl MapLock {
             return Asked::Has;
         }
         // A thread that has slept for it does not spin any more.
-        if runs && self.readers == 0 && !slept {
+        if runs && self.readers == 0 && !slept && passes {
             if spins.is_none() {
                 self.stats.spins += 1;
-                self.spinning.push_back((thread, passes));
+                self.spinning.push_back((thread, may_pass));
             }
             return Asked::Spins;
         }
@@ -185,6 +188,8 @@ impl MapLock {
         }
         match (self.spinning.front(), self.waiting.front()) {
             (Some(&(thread, _)), None) => Some(Next::Spins(thread)),
+            // One that does not pass by those who sleep is to join them.
+            (Some(&(thread, false)), _) => Some(Next::Spins(thread)),
             (Some(&(thread, true)), _) if self.hands_over(now).is_none() => {
                 Some(Next::Spins(thread))
             }
@@ -246,7 +251,7 @@ impl<S: Source> Host<S> {
         if asked == Asked::Spins {
             return Some(self.look(ctx, t, Loop::Lock, Time::NEVER));
         }
-        // Those behind it do not spin for nothing.
+        // The next that spins looks whether it still should.
         if let Some(next) = next {
             self.notice(ctx, next);
         }
@@ -390,7 +395,7 @@ mod tests {
                     continue;
                 }
             };
-            match lock.ask(thread, hold, rng.below(2) == 0, thread % 3 > 0, now) {
+            match lock.ask(thread, hold, rng.below(2) == 0, thread % 8 > 0, now) {
                 Asked::Has => {
                     holding.push((thread, hold));
                     had += 1;
@@ -456,6 +461,24 @@ mod tests {
         assert_eq!(lock.next(late), Some(Next::Spins(3)));
     }
 
+    /// It would keep the core of the one that is to wake up.
+    #[test]
+    fn a_thread_of_the_ftl_does_not_spin_for_a_lock_that_is_free() {
+        let mut lock = MapLock::default();
+        let now = Time::ZERO;
+        assert_eq!(lock.ask(1, Hold::Alone, false, true, now), Asked::Has);
+        assert_eq!(lock.ask(2, Hold::Alone, true, false, now), Asked::Spins);
+        assert_eq!(lock.ask(3, Hold::Alone, true, true, now), Asked::Spins);
+        assert_eq!(lock.ask(4, Hold::Alone, false, true, now), Asked::Sleeps);
+        lock.leave(Hold::Alone);
+        assert_eq!(lock.next(now), Some(Next::Spins(2)));
+        assert_eq!(lock.ask(2, Hold::Alone, true, false, now), Asked::Sleeps);
+        assert_eq!(lock.next(now), Some(Next::Spins(3)));
+        assert_eq!(lock.ask(3, Hold::Alone, true, true, now), Asked::Has);
+        lock.leave(Hold::Alone);
+        assert_eq!(lock.next(now), Some(Next::Wakes(4)));
+    }
+
     #[test]
     fn a_thread_of_the_ftl_passes_by_nobody() {
         let mut lock = MapLock::default();
@@ -464,10 +487,10 @@ mod tests {
         assert_eq!(lock.ask(2, Hold::Alone, false, true, now), Asked::Sleeps);
         lock.leave(Hold::Alone);
         assert_eq!(lock.next(now), Some(Next::Wakes(2)));
-        assert_eq!(lock.ask(1, Hold::Alone, true, false, now), Asked::Spins);
+        assert_eq!(lock.ask(1, Hold::Alone, true, false, now), Asked::Sleeps);
         assert_eq!(lock.next(now), Some(Next::Wakes(2)));
         assert_eq!(lock.ask(2, Hold::Alone, true, true, now), Asked::Has);
         lock.leave(Hold::Alone);
-        assert_eq!(lock.next(now), Some(Next::Spins(1)));
+        assert_eq!(lock.next(now), Some(Next::Wakes(1)));
     }
 }

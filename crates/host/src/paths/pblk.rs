@@ -902,9 +902,7 @@ impl<S: Source> Host<S> {
             kernel.todo.pop_front();
         }
         pblk.ended(ctx, end);
-        if !self.threads[t].pblk.holds_map() {
-            return self.segment(ctx, t, Step::PblkUnlock);
-        }
+        debug_assert!(self.threads[t].pblk.holds_map());
         let ns = self.map_work(t);
         self.threads[t].pblk.sectors = Sectors { ns, sectors: end.sectors.max(1) };
         self.next_sector(ctx, t)
