@@ -24,7 +24,7 @@ demo: build
 # with make test WORDLINE_TESTS= it says so and passes.
 WORDLINE_TESTS ?= all
 test: setup-test setup-python lint
-	@# With Python's package, which would compile the half of this once more for itself: it has fewer features.
+	@# Python's package is built in the same call. In a call of its own cargo compiles the CLI once more, with fewer features.
 	PYO3_BUILD_EXTENSION_MODULE=1 cargo build --profile test --workspace --lib --tests
 	cp target/debug/lib_wordline.so $(MODULE)
 	PROPTEST_RNG_SEED=1 WORDLINE_TESTS=$(WORDLINE_TESTS) scripts/tests

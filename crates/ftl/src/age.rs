@@ -6,8 +6,8 @@
 //! something to write. Write errors do not happen.
 //!
 //! A victim is moved in steps between those of users. It is free when all of it has been moved, as in time, and users that
-//! are held write nothing until then. A drive whose users are held for a part of each line is found in that part: what
-//! ageing has left of a victim is closed again, and a greedy collector takes it first.
+//! are held write nothing until then. So a run of users that are held for a part of each line begins in the part of it in which
+//! ageing ends: what is left of a victim is the least valid line, which a greedy collector takes next.
 //!
 //! Users of a stated pace keep their rate while the LUNs allow both: the collector has its whole
 //! budget in the buffer meanwhile, and of that in flight what fills whole units together with users'. By Little's law
@@ -131,7 +131,6 @@ impl Ftl {
                 self.invalidate(ppa.0);
             }
         }
-        self.age_emptied();
         self.counters.trimmed_sectors += u64::from(sectors);
         Ok(())
     }
@@ -260,7 +259,6 @@ impl Ftl {
     }
     /// Makes the pages programmed of the open lines those of their cursors.
     fn age_end(&mut self) {
-        self.age_emptied();
         self.set_user_active(false);
         for side in 0..2 {
             if let Some(line) = self.lines.sides[side].cur {
@@ -276,7 +274,7 @@ impl Ftl {
         let before = self.counters.gc_sectors;
         self.free_full();
         while self.should_collect() && self.counters.gc_sectors - before < self.sectors {
-            let Some(line) = self.age_victim.or_else(|| self.choose_victim()) else { break };
+            let Some(line) = self.age_begun().or_else(|| self.choose_victim()) else { break };
             self.age_move(line, u32::MAX)?;
             self.free_full();
         }
@@ -284,12 +282,10 @@ impl Ftl {
         self.age_end();
         Ok(())
     }
-    /// Ageing is over: a victim that is moved in part is a line like others, and a stripe that is half written is
-    /// ended with padding, so that all that is read from flash has its parity.
+    /// Ageing is over: a stripe that it left half written is ended with padding, so that all that is read
+    /// from flash has its parity.
     pub fn settle(&mut self) {
-        if let Some(line) = self.age_victim.take() {
-            self.lines[line].state = LineState::Closed;
-        }
+        self.age_victim = None;
         for side in 0..2 {
             let Some(line) = self.lines.sides[side].cur else { continue };
             let l = &self.lines[line];
@@ -503,7 +499,7 @@ impl Ftl {
 
     /// Lets the collector move what its budget gives it for `users` sectors of theirs.
     fn age_pace(&mut self, users: u32) -> Result<(), AgeError> {
-        /// Steps of a line.
+        /// Steps of a line. One of a large line is still worth two threads.
         const STEPS: u32 = 8;
         if std::mem::take(&mut self.gc.kick) {
             self.free_full();
@@ -526,10 +522,17 @@ impl Ftl {
         }
         Ok(())
     }
-    /// What is being moved, or else is to be.
+    /// The line of which a part has been moved, unless users have emptied it since.
+    fn age_begun(&self) -> Option<LineId> {
+        self.age_victim.filter(|&line| {
+            self.lines[line].state == LineState::Closed && self.map.valid_in(line) > 0
+        })
+    }
+    /// What is collected next.
     fn age_choose(&mut self) -> Result<Option<LineId>, AgeError> {
-        if self.age_victim.is_some() || !self.should_collect() {
-            return Ok(self.age_victim);
+        let begun = self.age_begun();
+        if begun.is_some() || !self.should_collect() {
+            return Ok(begun);
         }
         let coldest = self.coldest_line();
         if coldest.is_some() {
@@ -606,7 +609,7 @@ impl Ftl {
         if u64::from(self.map.valid_in(line)) > writable {
             return Err(AgeError::Full("no room to collect garbage"));
         }
-        let begins = self.lines[line].state != LineState::Gc;
+        let begins = self.age_victim.take() != Some(line);
         self.lines[line].state = LineState::Gc;
         let l = &self.lines[line];
         if begins && l.emeta_ok && !l.write_error {
@@ -617,6 +620,7 @@ impl Ftl {
             }
         }
         let first = self.lines.first_sector(line);
+        let split = self.lines.is_split();
         let valid = self.map.valid_in(line);
         let n = valid.min(most);
         if self.config.stride == 0 && self.map.moves_lines() {
@@ -625,27 +629,17 @@ impl Ftl {
             self.age_move_on(line, first, n)?;
         }
         if n < valid {
+            // Between steps it is a line like others: users may empty it.
             self.map.clear_first(line, first, n);
+            self.lines[line].state = LineState::Closed;
             self.age_victim = Some(line);
             return Ok(n);
         }
-        self.age_free(line);
-        Ok(n)
-    }
-    fn age_free(&mut self, line: LineId) {
-        self.age_victim = None;
-        let split = self.lines.is_split();
-        let first = self.lines.first_sector(line);
         self.map.clear_line(line, first, if split { self.g.sectors_per_unit } else { 0 });
         self.counters.lines_freed += 1;
         self.lines.release(line);
         self.rate_update();
-    }
-    /// A victim that users have emptied is free.
-    fn age_emptied(&mut self) {
-        if let Some(line) = self.age_victim.filter(|&line| self.map.valid_in(line) == 0) {
-            self.age_free(line);
-        }
+        Ok(n)
     }
     /// Moves the first valid sectors of a line when places for all of them are found.
     fn age_move_runs(&mut self, first: u32, sectors: u32) -> Result<(), AgeError> {

@@ -183,9 +183,7 @@ impl Ftl {
                 LineState::Next => side.next == Some(line),
                 LineState::Open => side.cur == Some(line),
                 LineState::Closing => side.closing.contains(&line),
-                LineState::Gc => {
-                    self.gc.victims.iter().any(|v| v.line == line) || self.age_victim == Some(line)
-                }
+                LineState::Gc => self.gc.victims.iter().any(|v| v.line == line),
                 LineState::Closed => true,
                 LineState::Bad => l.good < lines.min_good || l.capacity == 0,
             };

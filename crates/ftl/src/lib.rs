@@ -197,7 +197,7 @@ pub struct Ftl {
     age_credit: i64,
     /// The users' pace, while ageing at it.
     pace: Option<Pace>,
-    /// The line that ageing moves, a part of it at a time.
+    /// The line of which ageing has moved a part.
     age_victim: Option<LineId>,
     counters: Counters,
 }

@@ -63,10 +63,7 @@ impl Ftl {
         self.partition.counts().into_iter().try_for_each(|count| out.put64(count))?;
         out.put32(lines.count())?;
         for (line, l) in lines.lines.iter().enumerate() {
-            // What ageing moves in steps is a line like others for who goes on from here.
-            let is_moved = self.age_victim == Some(line as LineId);
-            let state = if is_moved { LineState::Closed } else { l.state };
-            out.put32(state as u32)?;
+            out.put32(l.state as u32)?;
             out.put32(l.stream as u32)?;
             out.put32(l.block)?;
             out.put64(l.seq)?;

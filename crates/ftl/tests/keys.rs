@@ -40,10 +40,14 @@ fn trace(c: &FtlConfig) -> u64 {
         }
     }
     let mut hash = fake.trace ^ ftl.counters().read_buffer.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    // Then users are silent for ten seconds.
-    let end = ctx.now + Span::from_secs(10);
-    while ctx.queue.next_time().is_some_and(|t| t < end) && fake.tick(&mut ftl, &mut ctx) {
-        hash = hash.rotate_left(7) ^ ctx.now.0;
+    // Then users are silent for ten seconds, twice: a collector at rest does not fill the unit of the sector between.
+    for tag in 20_000..20_002 {
+        let end = ctx.now + Span::from_secs(10);
+        while ctx.queue.next_time().is_some_and(|t| t < end) && fake.tick(&mut ftl, &mut ctx) {
+            hash = hash.rotate_left(7) ^ ctx.now.0;
+            fake.settle(&mut ftl, &mut ctx, &mut order);
+        }
+        ftl.write(&mut ctx, tag, Lpn(0), 1, false, Source::Host);
         fake.settle(&mut ftl, &mut ctx, &mut order);
     }
     hash ^ fake.trace

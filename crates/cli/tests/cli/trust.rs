@@ -179,92 +179,112 @@ fn a_time_without_a_unit_is_refused() {
 /// A setting that is said to have no effect has none, and nothing is said where it has one.
 #[test]
 fn settings_without_effect_are_told() {
+    const READER: &str = "--rw=randread --device z-ssd-small --stack";
+    const PBLK: &str = "--rw=randrw --device cnex-small";
+    const RAIL: &str = "--rw=randrw --device cnex-small --ftl rail";
+    const FSSD: &str = "--rw=randrw --device fssd-small";
     let place = Place::new();
-    let job = "--name=a --rw=randread --iodepth=4 --number_ios=300 --device z-ssd-small";
+    let run = |words: &str| place.json(&format!("--name=a --iodepth=4 --number_ios=300 {words}"));
+    let same = |system: &str, set: &[&str], why: &str| {
+        let without = run(system);
+        for set in set {
+            let with = run(&format!("{system} --set {set}"));
+            let (path, _) = set.split_once('=').expect("a setting");
+            let told = format!("{path} has no effect here: {why}");
+            let notes = texts(&with, "notes");
+            assert!(notes.iter().any(|note| note.starts_with(&told)), "{told}: {notes:?}");
+            assert_eq!(with["jobs"], without["jobs"], "{system} {set}");
+            let layers = |result: &Value| result["wordline"]["latency"].clone();
+            assert_eq!(layers(&with), layers(&without), "{system} {set}");
+        }
+    };
     for (stack, set, why) in [
         (
             "linux-libaio",
-            "kyber.read_lat=1us",
+            "stack.kyber.read_lat=1us",
             "neither stack.scheduler nor stack.bio_scheduler is kyber",
         ),
-        ("linux-libaio", "bfq.timeout=1us", "stack.scheduler is not bfq"),
-        ("linux-libaio", "sfq.depth=1", "stack.scheduler is not sfq"),
-        ("linux-libaio", "deadline.read_expire=1us", "stack.scheduler is not mq-deadline"),
-        ("linux-libaio", "io_poll_delay=0", "no job polls for its completions (hipri)"),
-        ("linux-libaio", "cost.spdk.submit=9us", "no job has the engine spdk"),
-        ("linux-libaio", "cost.uring.enter=9us", "no job has the engine io_uring"),
-        ("linux-io_uring", "sq_thread_idle=1us", "no job has a thread of io_uring"),
-        ("spdk", "scheduler=kyber", "no I/O goes through the kernel's block layer"),
-        ("spdk", "merge=false", "no I/O goes through the kernel's block layer"),
-        ("none", "scheduler=kyber", "jobs hand commands to the drive without a kernel"),
+        ("linux-libaio", "stack.bfq.timeout=1us", "stack.scheduler is not bfq"),
+        ("linux-libaio", "stack.sfq.depth=1", "stack.scheduler is not sfq"),
+        ("linux-libaio", "stack.deadline.read_expire=1us", "stack.scheduler is not mq-deadline"),
+        ("linux-libaio", "stack.io_poll_delay=0", "no job polls for its completions (hipri)"),
+        ("linux-libaio", "stack.cost.spdk.submit=9us", "no job has the engine spdk"),
+        ("linux-libaio", "stack.cost.uring.enter=9us", "no job has the engine io_uring"),
+        ("linux-io_uring", "stack.sq_thread_idle=1us", "no job has a thread of io_uring"),
+        ("spdk", "stack.scheduler=kyber", "no I/O goes through the kernel's block layer"),
+        ("spdk", "stack.merge=false", "no I/O goes through the kernel's block layer"),
+        ("none", "stack.scheduler=kyber", "jobs hand commands to the drive without a kernel"),
     ] {
-        let run = |set: &str| place.json(&format!("{job} --stack {stack} {set}"));
-        let (without, with) = (run(""), run(&format!("--set stack.{set}")));
-        let (key, _) = set.split_once('=').expect("a setting");
-        let told = format!("stack.{key} has no effect here: {why}");
-        let notes = texts(&with, "notes");
-        assert!(notes.iter().any(|note| note.starts_with(&told)), "{told}: {notes:?}");
-        assert_eq!(with["jobs"], without["jobs"], "{stack} {set}");
-        assert_eq!(with["wordline"]["latency"], without["wordline"]["latency"], "{stack} {set}");
+        same(&format!("{READER} {stack}"), &[set], why);
     }
-    settings_of_drives_without_effect(&place);
-    for set in [
-        "--set stack.scheduler=kyber --set stack.kyber.read_lat=1us --set stack.scheduler_tags=9",
-        "--hipri=1 --ioengine=pvsync2 --set stack.io_poll_delay=0",
-        "--ioengine=spdk --stack spdk --set stack.cost.spdk.submit=9us",
-        "--stack spdk --bs=256k --set stack.max_request=16384",
-        "--stack none --bs=256k --set stack.max_request=16384",
-        "--ioengine=io_uring --sqthread_poll=1 --set stack.sq_thread_idle=1us",
-    ] {
-        let notes = texts(&place.json(&format!("{job} {set}")), "notes");
-        assert!(!notes.iter().any(|note| note.contains("no effect")), "{set}: {notes:?}");
-    }
-}
-
-fn settings_of_drives_without_effect(place: &Place) {
-    let no_strides = "the FTL has no strides (ftl.stride)";
-    let on_host = "all of the FTL runs on the host (ftl.placement)";
-    for (system, set, why) in [
-        ("cnex-small", "ftl.parities=2", no_strides),
-        ("cnex-small", "ftl.throttle=gc", no_strides),
-        ("cnex-small", "limits.count_rebuild_reads=true", no_strides),
-        (
-            "cnex-small --ftl rail",
+    same(
+        PBLK,
+        &[
+            "ftl.parities=2",
+            "ftl.stride_layout=skewed",
+            "ftl.parity_place=fixed",
+            "ftl.emeta_on_parity=true",
+            "ftl.throttle=gc",
+            "ftl.rebuild_from_one=false",
+            "ftl.rebuild_split=false",
+            "ftl.check_neighbours=false",
+            "ftl.write_mostly_iops=5",
+            "ftl.write_mostly_window=5ms",
+            "ftl.op_after_parity=false",
+            "ftl.parity_offload=true",
+            "limits.count_rebuild_reads=true",
+        ],
+        "the FTL has no strides (ftl.stride)",
+    );
+    same(
+        RAIL,
+        &[
+            "ftl.partition_rule=gc-share",
+            "ftl.partition_interval=3000",
             "ftl.cold_margin=20",
-            "hot and cold data are not apart (ftl.hot_cold)",
-        ),
-        ("cnex-small", "ftl.d_choices=3", "ftl.victim is not d-choices"),
-        ("cnex-small", "ftl.victim_window=3", "ftl.victim is not windowed-greedy"),
-        ("cnex-small", "queues.weights=[9,3,2]", "queues.arbitration is not weighted-urgent"),
+            "ftl.gc_buffer=own",
+        ],
+        "hot and cold data are not apart (ftl.hot_cold)",
+    );
+    same(
+        FSSD,
+        &[
+            "ftl.fssd.firmware_factor=3",
+            "ftl.fssd.report_units=2",
+            "ftl.fssd.places=100",
+            "ftl.fssd.lun_reads=2",
+            "ftl.fssd.hold=1us",
+        ],
+        "all of the FTL runs on the host (ftl.placement)",
+    );
+    same(PBLK, &["ftl.d_choices=3"], "ftl.victim is not d-choices");
+    same(PBLK, &["ftl.victim_window=3"], "ftl.victim is not windowed-greedy");
+    same(
+        PBLK,
+        &["queues.weights=[9,3,2]", "device.queues.weights=[9,3,2]"],
+        "queues.arbitration is not weighted-urgent",
+    );
+    same(PBLK, &["stack.md.chunk=65536"], "there is no array");
+    same(PBLK, &["stack.rwsem_spin=false"], "the host has no map with a lock");
+    let linux = format!("{READER} linux-libaio");
+    for (system, set) in [
         (
-            "cnex-small",
-            "device.queues.weights=[9,3,2]",
-            "queues.arbitration is not weighted-urgent",
+            linux.as_str(),
+            "--set stack.scheduler=kyber --set stack.kyber.read_lat=1us --set stack.scheduler_tags=9",
         ),
-        ("cnex-small", "stack.md.chunk=65536", "there is no array"),
-        ("cnex-small", "stack.rwsem_spin=false", "the host has no map with a lock"),
-        ("fssd-small", "ftl.fssd.firmware_factor=3", on_host),
-        ("fssd-small", "ftl.fssd.report_units=2", on_host),
+        (&linux, "--hipri=1 --ioengine=pvsync2 --set stack.io_poll_delay=0"),
+        (&linux, "--ioengine=io_uring --sqthread_poll=1 --set stack.sq_thread_idle=1us"),
+        (&format!("{READER} spdk"), "--ioengine=spdk --set stack.cost.spdk.submit=9us"),
+        (&format!("{READER} spdk"), "--bs=256k --set stack.max_request=16384"),
+        (&format!("{READER} none"), "--bs=256k --set stack.max_request=16384"),
+        (RAIL, "--set ftl.parities=2 --set ftl.throttle=gc --set limits.count_rebuild_reads=true"),
+        (PBLK, "--ftl rail-hc --set ftl.cold_margin=20"),
+        (PBLK, "--set ftl.victim=d-choices --set ftl.d_choices=3"),
+        (PBLK, "--set queues.arbitration=weighted-urgent --set queues.weights=[9,3,2]"),
+        (PBLK, "--array raid0 --drives 2 --set stack.md.chunk=65536"),
+        (FSSD, "--set stack.rwsem_spin=false"),
     ] {
-        let job = format!("--name=a --rw=randrw --iodepth=4 --number_ios=300 --device {system}");
-        let run = |set: &str| place.json(&format!("{job} {set}"));
-        let (without, with) = (run(""), run(&format!("--set {set}")));
-        let (path, _) = set.split_once('=').expect("a setting");
-        let told = format!("{path} has no effect here: {why}");
-        let notes = texts(&with, "notes");
-        assert!(notes.iter().any(|note| note.starts_with(&told)), "{told}: {notes:?}");
-        assert_eq!(with["jobs"], without["jobs"], "{system} {set}");
-        assert_eq!(with["wordline"]["latency"], without["wordline"]["latency"], "{system} {set}");
-    }
-    for set in [
-        "--ftl rail --set ftl.parities=2 --set ftl.throttle=gc --set limits.count_rebuild_reads=true",
-        "--ftl rail-hc --set ftl.cold_margin=20",
-        "--set ftl.victim=d-choices --set ftl.d_choices=3",
-        "--set queues.arbitration=weighted-urgent --set queues.weights=[9,3,2]",
-        "--array raid0 --drives 2 --set stack.md.chunk=65536",
-    ] {
-        let job = "--name=a --rw=randrw --iodepth=4 --number_ios=300 --device cnex-small";
-        let notes = texts(&place.json(&format!("{job} {set}")), "notes");
+        let notes = texts(&run(&format!("{system} {set}")), "notes");
         assert!(!notes.iter().any(|note| note.contains("no effect")), "{set}: {notes:?}");
     }
 }
