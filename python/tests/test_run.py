@@ -240,6 +240,14 @@ def test_an_interrupt_ends_a_run_with_its_result():
     assert "interrupted" in result.failure
 
 
+def test_an_interrupt_is_no_failure_of_a_run_of_which_a_job_has_failed():
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    job = "[global]\nrw=randread\n[bad]\nmax_latency=1us\n[long]\ntime_based\nruntime=10h\n"
+    result = wl.run(job, device="z-ssd-small", progress=False)
+    assert result.interrupted and result.ended == "interrupted"
+    assert "job 'bad' ended early" in result.failure
+
+
 def test_a_run_lets_other_threads_go_on():
     ticks = []
 

@@ -513,7 +513,8 @@ impl Ftl {
             };
             // Users that are held wait for all of it, and owe nothing for that.
             let is_held = self.rate.user_max == 0;
-            let most = if is_held { u32::MAX } else { (self.age_credit / CREDIT) as u32 };
+            let owed = u32::try_from(self.age_credit / CREDIT).unwrap_or(u32::MAX);
+            let most = if is_held { u32::MAX } else { owed };
             let moved = self.age_move(line, most)?;
             if !is_held {
                 self.age_credit -= CREDIT * i64::from(moved);
@@ -636,9 +637,7 @@ impl Ftl {
             return Ok(n);
         }
         self.map.clear_line(line, first, if split { self.g.sectors_per_unit } else { 0 });
-        self.counters.lines_freed += 1;
-        self.lines.release(line);
-        self.rate_update();
+        self.free_line(line);
         Ok(n)
     }
     /// Moves the first valid sectors of a line when places for all of them are found.

@@ -211,6 +211,12 @@ impl Ftl {
                 return of_line(line, "is closed with nothing valid, and not to be freed".into());
             }
         }
+        if let Some(line) = self.age_victim.filter(|&l| lines[l].state != LineState::Closed) {
+            return of_line(
+                line,
+                format!("is {:?}, and a part of it was moved", lines[line].state),
+            );
+        }
         if pins != self.pins {
             return count(format!("{pins} reads in flight by line, {} in all", self.pins));
         }

@@ -195,8 +195,10 @@ impl Ftl {
         }
         progress
     }
-    fn free_line(&mut self, line: LineId) {
+    pub(crate) fn free_line(&mut self, line: LineId) {
         debug_assert_eq!(self.map.valid_in(line), 0);
+        // Users emptied what ageing had begun with: the number is another line's from now on.
+        self.age_victim = self.age_victim.filter(|&begun| begun != line);
         self.counters.lines_freed += 1;
         self.lines.release(line);
         self.rate_update();

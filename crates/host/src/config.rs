@@ -123,7 +123,7 @@ pub struct StackConfig {
     /// A woken thread whose core is busy goes to an idle one (select_idle_sibling). Off: a thread stays where it began.
     #[serde(default)]
     pub migrate: bool,
-    /// Who would have the lock of an FTL's map alone spins while the one that has it runs
+    /// A thread that wants the lock of an FTL's map alone spins while the lock's owner runs
     /// (CONFIG_RWSEM_SPIN_ON_OWNER). Off: it sleeps at once.
     #[serde(default = "yes")]
     pub rwsem_spin: bool,

@@ -578,7 +578,7 @@ const SERVED: &str = "stack.nbd.page_cache";
 /// Kinds of FTL that have a section of their own.
 const KINDS: [&str; 2] = ["fssd", "firmware"];
 
-/// The settings of `[ftl]` that FTLs other than pblk and its kin go by, too, and the sections of those.
+/// Settings of `[ftl]` that not only pblk and its kin have, and the sections of the other FTLs.
 const NOT_PBLKS_ALONE: [&str; 5] = ["placement", "over_provisioning", "cost", "fssd", "firmware"];
 
 /// The settings of a drive that stand beside its name.

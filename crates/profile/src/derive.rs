@@ -227,8 +227,8 @@ pub struct Derived {
     pub throttled: Option<Throttled>,
     /// 4 KiB read from flash, from doorbell to completion entry.
     pub read_latency: Vec<Stage>,
-    /// What errors make of such a read of a page that was written before time began; none without errors. No other figure
-    /// has it.
+    /// The same read of a page that was written before time began, with the errors of the medium; `None` where there are
+    /// none. No other figure counts errors.
     pub read_again: Option<ReadAgain>,
     /// The same from the DRAM cache, if there is one.
     pub cached_read_latency: Option<Vec<Stage>>,

@@ -222,12 +222,12 @@ impl Lines {
             self.row("", text);
         }
     }
-    /// What reads that are done again take, where one of a hundred is.
+    /// What reads that are done again take, where one of a hundred is, and how many are lost, where one of a million is.
     fn read_again(&mut self, d: &Derived, config: &Config) {
         let errors = &config.nand.errors;
-        if let Some(ReadAgain { mean, each, lost }) =
-            d.read_again.filter(|again| again.mean >= 0.01 || again.lost >= 1e-6)
-        {
+        let Some(ReadAgain { mean, each, lost }) = d.read_again else { return };
+        let again = mean >= 0.01;
+        if again {
             let all = total(&d.read_latency) + Span((mean * each.0 as f64) as u64);
             self.row(
                 "... read again",
@@ -240,16 +240,14 @@ impl Lines {
                     all.as_us_f64()
                 ),
             );
-            // One of a million, which a run may well meet.
-            if lost >= 1e-6 {
-                let steps = errors.steps;
-                let text = format!(
-                    "{:.2e} of them have more errors than the code corrects after {steps} more readings: what was there \
-                     is lost, and the read fails",
-                    lost
-                );
-                self.row("", text);
-            }
+        }
+        if lost >= 1e-6 {
+            let text = format!(
+                "{lost:.2e} of such reads have more errors than the code corrects after {} more readings: what was there \
+                 is lost, and the read fails",
+                errors.steps
+            );
+            self.row(if again { "" } else { "... lost" }, text);
         }
     }
     fn latency(&mut self, name: &str, stages: &[Stage]) {

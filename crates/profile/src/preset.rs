@@ -163,8 +163,8 @@ pub fn show(name: &str) -> Result<&'static str, ConfigError> {
     found.map(|p| p.text).ok_or_else(|| {
         if name.ends_with(".toml") {
             return ConfigError::plain(format!(
-                "'{}' is a file, and these are the profiles that come with the program: wordline device check \
-                 explains a file",
+                "'{}' is the name of a file, and these are the profiles that come with the program: wordline device \
+                 check explains a file",
                 crate::tree::shorten(name)
             ));
         }

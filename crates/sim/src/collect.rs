@@ -169,14 +169,11 @@ impl Slowest {
             self.heap.push(Reverse((latency, Reverse(self.seen), slot)));
         }
     }
-    /// What a thread did does not count. What it had displaced does not come back.
-    pub fn forget(&mut self, thread: u32) {
-        let (heap, lives) = (std::mem::take(&mut self.heap), std::mem::take(&mut self.lives));
-        for Reverse((latency, seen, slot)) in heap {
-            if lives[slot].job != thread {
-                self.heap.push(Reverse((latency, seen, self.lives.len())));
-                self.lives.push(lives[slot].clone());
-            }
+    /// Takes in what is kept apart. Of I/Os that took as long, its own stay.
+    fn merge(&mut self, other: Slowest) {
+        for life in other.take() {
+            let job = life.job;
+            self.offer(&life, job);
         }
     }
     /// Slowest first.
@@ -184,6 +181,26 @@ impl Slowest {
         let mut order: Vec<_> = self.heap.into_iter().map(|Reverse(e)| e).collect();
         order.sort_by_key(|&(latency, Reverse(seen), _)| (Reverse(latency), seen));
         order.into_iter().map(|(_, _, slot)| self.lives[slot].clone()).collect()
+    }
+}
+
+/// What is kept of I/Os as they end, by direction.
+pub struct Kept {
+    /// Sums by layer.
+    pub layers: [LayerSums; 4],
+    /// The slowest.
+    pub slowest: [Slowest; 4],
+}
+
+impl Kept {
+    /// Nothing yet, and `slowest` I/Os of each direction at most.
+    pub fn new(slowest: usize) -> Kept {
+        Kept { layers: Default::default(), slowest: std::array::from_fn(|_| Slowest::new(slowest)) }
+    }
+    /// Takes in what is kept apart.
+    pub fn merge(&mut self, other: Kept) {
+        self.layers.iter_mut().zip(&other.layers).for_each(|(all, own)| all.merge(own));
+        self.slowest.iter_mut().zip(other.slowest).for_each(|(all, own)| all.merge(own));
     }
 }
 
@@ -407,6 +424,21 @@ mod tests {
         }
         let latencies: Vec<u64> = slowest.take().iter().map(|l| l.latency().0).collect();
         assert_eq!(latencies, [9, 9, 7]);
+    }
+
+    #[test]
+    fn the_slowest_of_a_search_displace_nothing_until_it_counts() {
+        let (mut all, mut searched) = (Slowest::new(2), Slowest::new(2));
+        let mut lives = Lives::default();
+        for nand in [4, 6] {
+            all.offer(&life(&mut lives, 0, nand, 0), 0);
+        }
+        for nand in [5, 6, 8] {
+            searched.offer(&life(&mut lives, 0, nand, 0), 1);
+        }
+        all.merge(searched);
+        let of = |l: &Life| (l.latency().0, l.job);
+        assert_eq!(all.take().iter().map(of).collect::<Vec<_>>(), [(8, 1), (6, 0)]);
     }
 
     #[test]

@@ -9,7 +9,8 @@ use wordline_host::{Engine, Scheduler, StackConfig, ThreadSpec};
 pub struct InUse<'a> {
     /// The host's.
     pub stack: &'a StackConfig,
-    /// Those of the only drive. `None` where there are several drives, of which one may have a use for what another has none for.
+    /// Those of the only drive. `None` where there are several drives, of which one may have a use for what another has none
+    /// for, and where the FTL is the caller's own.
     pub drive: Option<(&'a DeviceConfig, &'a FtlConfig)>,
     /// There is an array.
     pub array: bool,
@@ -44,6 +45,11 @@ fn of_device(key: &str, device: &DeviceConfig, ftl: &FtlConfig) -> Option<&'stat
     }
 }
 
+/// Of FSSD the collector may be on the host alone.
+fn has_host_part(ftl: &FtlConfig) -> bool {
+    ftl.placement == Placement::Host || ftl.fssd.is_some()
+}
+
 const NO_STRIDES: &str = "the FTL has no strides (ftl.stride), and rebuilds nothing";
 
 fn has_strides(ftl: &FtlConfig) -> bool {
@@ -63,13 +69,16 @@ fn of_ftl(key: &str, ftl: &FtlConfig) -> Option<&'static str> {
             | "check_neighbours"
             | "write_mostly_iops"
             | "write_mostly_window"
-            | "op_after_parity"
             | "parity_offload"
+            | "busy_race"
+            | "cost.xor_sector"
     );
     let of_parts =
         matches!(key, "partition_rule" | "partition_interval" | "cold_margin" | "gc_buffer");
     match key {
         _ if of_strides && !has_strides(ftl) => Some(NO_STRIDES),
+        // Lines of hot and of cold data have metadata of their own each.
+        "op_after_parity" if !has_strides(ftl) && !ftl.hot_cold => Some(NO_STRIDES),
         _ if of_parts && !ftl.hot_cold => Some("hot and cold data are not apart (ftl.hot_cold)"),
         "d_choices" if ftl.victim != VictimPolicy::DChoices => Some("ftl.victim is not d-choices"),
         "victim_window" if ftl.victim != VictimPolicy::WindowedGreedy => {
@@ -81,11 +90,13 @@ fn of_ftl(key: &str, ftl: &FtlConfig) -> Option<&'static str> {
 
 fn of_fssd(key: &str, ftl: &FtlConfig) -> Option<&'static str> {
     let fssd = ftl.fssd.as_ref()?;
+    let on_host = ftl.placement == Placement::Host;
     match key {
-        "firmware_factor" | "report_units" | "places" | "lun_reads" | "hold"
-            if ftl.placement == Placement::Host =>
-        {
-            Some("all of the FTL runs on the host (ftl.placement)")
+        "firmware_factor" if on_host && fssd.collector == Side::Host => {
+            Some("all of the FTL runs on the host (ftl.placement, ftl.fssd.collector)")
+        }
+        "report_units" | "places" | "lun_reads" | "hold" if on_host => {
+            Some("the map is on the host (ftl.placement)")
         }
         "report_units" if fssd.victims == Side::Drive => {
             Some("the drive chooses the victims (ftl.fssd.victims)")
@@ -145,6 +156,9 @@ fn of_host(key: &str, of: &InUse) -> Option<&'static str> {
             Some("no job has a thread of io_uring that submits for it (sqthread_poll)")
         }
         "md" if !of.array => Some("there is no array"),
+        "ftl_core" if of.drive.is_some_and(|(_, ftl)| !has_host_part(ftl)) => {
+            Some("no part of the FTL runs on the host (ftl.placement)")
+        }
         "rwsem_spin" if !ftl_on_host || !has_map => {
             Some("the host has no map with a lock (ftl.placement, ftl.cost.map)")
         }

@@ -1,7 +1,7 @@
 //! The machine in virtual time: host and drive on one event queue.
 
 use crate::app::{AppSource, SharedApp};
-use crate::collect::{LatencySeries, LayerSums, Slowest};
+use crate::collect::{Kept, LatencySeries};
 use crate::cpu::CpuSource;
 use crate::interval::Series;
 use crate::job::{EINVAL, EIO, JobSource, SyncOf};
@@ -183,14 +183,12 @@ pub struct World {
     steady: IdVec<ThreadId, Option<Steady>>,
     /// Threads that have not ended.
     running: usize,
-    /// Sums by layer, by direction.
-    layers: [LayerSums; 4],
+    /// Of I/Os that ended and count.
+    kept: Kept,
     /// The same of threads that look for the depth of `latency_target`, apart: what they find begins anew.
-    searched: BTreeMap<ThreadId, [LayerSums; 4]>,
+    searched: BTreeMap<ThreadId, Kept>,
     /// Latencies of each interval.
     latencies: Option<LatencySeries>,
-    /// By direction.
-    slowest: [Slowest; 4],
     /// Flash writes of each interval.
     series: Vec<Row>,
     /// Time between two of its rows.
@@ -278,7 +276,7 @@ impl World {
             if let Some(AnySource::Job(job)) = self.source(i)
                 && job.job().latency_target > Span::ZERO
             {
-                self.searched.insert(i, Default::default());
+                self.searched.insert(i, Kept::new(options.slowest));
             }
         }
         self.end_with_io();
@@ -642,7 +640,6 @@ impl World {
         if restarts {
             stats.restart(f.completed);
             self.searched.remove(&thread);
-            self.slowest.iter_mut().for_each(|slowest| slowest.forget(thread));
             self.ctx.lives.release(f.io);
             return;
         }
@@ -651,15 +648,15 @@ impl World {
         // Only syncs that fio has in its statistics have a row.
         if f.ok && stats.counts(f.completed) && sync == SyncOf::Job {
             let row = f.ddir.reported();
-            let layers = match self.searched.is_empty() {
-                true => &mut self.layers,
-                false => self.searched.get_mut(&thread).unwrap_or(&mut self.layers),
+            let kept = match self.searched.is_empty() {
+                true => &mut self.kept,
+                false => self.searched.get_mut(&thread).unwrap_or(&mut self.kept),
             };
-            layers[row].add(life);
+            kept.layers[row].add(life);
+            kept.slowest[row].offer(life, thread);
             if let Some(series) = &mut self.latencies {
                 series.add(f.completed, f.ddir, life.latency());
             }
-            self.slowest[row].offer(life, thread);
         }
         self.ctx.lives.release(f.io);
     }

@@ -195,7 +195,7 @@ impl Run {
         }
         result.warnings.splice(0..0, system.deviations().into_iter().chain(self.not_polled));
         notes.extend(self.why);
-        if self.by_user && result.ended != Ended::Failed {
+        if self.by_user {
             result.ended = Ended::Interrupted;
         }
         if let Some(limit) = self.plan.options.limit

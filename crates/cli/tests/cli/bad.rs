@@ -166,7 +166,7 @@ fn unknown_options_and_names_are_refused_with_the_nearest() {
     place.run("device show cnex-smal").fails(2, &["did you mean 'cnex-small'?"]);
     place
         .run("device show cnex-smal.toml")
-        .fails(2, &["is a file", "wordline device check explains"]);
+        .fails(2, &["is the name of a file", "wordline device check explains"]);
     place.run("device show nothing").fails(2, &["'nothing': wordline device list names all"]);
     place.run("device check .").fails(2, &["."]);
     place.run("rnu").fails(2, &["'rnu'"]);

@@ -181,22 +181,31 @@ fn a_time_without_a_unit_is_refused() {
 fn settings_without_effect_are_told() {
     const READER: &str = "--rw=randread --device z-ssd-small --stack";
     const PBLK: &str = "--rw=randrw --device cnex-small";
-    const RAIL: &str = "--rw=randrw --device cnex-small --ftl rail";
-    const FSSD: &str = "--rw=randrw --device fssd-small";
+    // The collector is at work.
+    const AGED: &str =
+        "--rw=randrw --device cnex-small --bs=64k --number_ios=4000 --precondition steady";
+    const FSSD: &str = "--rw=randrw --device fssd-small --number_ios=4000 --precondition steady";
+    let rail = format!("{AGED} --ftl rail");
     let place = Place::new();
-    let run = |words: &str| place.json(&format!("--name=a --iodepth=4 --number_ios=300 {words}"));
+    let run = |words: &str| {
+        place.json(&format!("--name=a --iodepth=4 --norandommap --number_ios=300 {words}"))
+    };
     let same = |system: &str, set: &[&str], why: &str| {
         let without = run(system);
+        let moved = int(&without, "/wordline/machine/counters/ftl.gc_sectors");
+        assert!(!system.contains("steady") || moved > 0, "{system}");
+        // All at once: what has no effect has none beside others either.
+        let words: String = set.iter().map(|set| format!(" --set {set}")).collect();
+        let with = run(&format!("{system}{words}"));
+        let notes = texts(&with, "notes");
         for set in set {
-            let with = run(&format!("{system} --set {set}"));
             let (path, _) = set.split_once('=').expect("a setting");
             let told = format!("{path} has no effect here: {why}");
-            let notes = texts(&with, "notes");
             assert!(notes.iter().any(|note| note.starts_with(&told)), "{told}: {notes:?}");
-            assert_eq!(with["jobs"], without["jobs"], "{system} {set}");
-            let layers = |result: &Value| result["wordline"]["latency"].clone();
-            assert_eq!(layers(&with), layers(&without), "{system} {set}");
         }
+        assert_eq!(with["jobs"], without["jobs"], "{system}{words}");
+        let layers = |result: &Value| result["wordline"]["latency"].clone();
+        assert_eq!(layers(&with), layers(&without), "{system}{words}");
     };
     for (stack, set, why) in [
         (
@@ -211,6 +220,7 @@ fn settings_without_effect_are_told() {
         ("linux-libaio", "stack.cost.spdk.submit=9us", "no job has the engine spdk"),
         ("linux-libaio", "stack.cost.uring.enter=9us", "no job has the engine io_uring"),
         ("linux-io_uring", "stack.sq_thread_idle=1us", "no job has a thread of io_uring"),
+        ("linux-libaio", "stack.ftl_core=0", "no part of the FTL runs on the host"),
         ("spdk", "stack.scheduler=kyber", "no I/O goes through the kernel's block layer"),
         ("spdk", "stack.merge=false", "no I/O goes through the kernel's block layer"),
         ("none", "stack.scheduler=kyber", "jobs hand commands to the drive without a kernel"),
@@ -218,7 +228,7 @@ fn settings_without_effect_are_told() {
         same(&format!("{READER} {stack}"), &[set], why);
     }
     same(
-        PBLK,
+        AGED,
         &[
             "ftl.parities=2",
             "ftl.stride_layout=skewed",
@@ -232,12 +242,14 @@ fn settings_without_effect_are_told() {
             "ftl.write_mostly_window=5ms",
             "ftl.op_after_parity=false",
             "ftl.parity_offload=true",
+            "ftl.busy_race=true",
+            "ftl.cost.xor_sector=9us",
             "limits.count_rebuild_reads=true",
         ],
         "the FTL has no strides (ftl.stride)",
     );
     same(
-        RAIL,
+        &rail,
         &[
             "ftl.partition_rule=gc-share",
             "ftl.partition_interval=3000",
@@ -246,19 +258,21 @@ fn settings_without_effect_are_told() {
         ],
         "hot and cold data are not apart (ftl.hot_cold)",
     );
-    same(
-        FSSD,
-        &[
-            "ftl.fssd.firmware_factor=3",
-            "ftl.fssd.report_units=2",
-            "ftl.fssd.places=100",
-            "ftl.fssd.lun_reads=2",
-            "ftl.fssd.hold=1us",
-        ],
-        "all of the FTL runs on the host (ftl.placement)",
-    );
-    same(PBLK, &["ftl.d_choices=3"], "ftl.victim is not d-choices");
-    same(PBLK, &["ftl.victim_window=3"], "ftl.victim is not windowed-greedy");
+    same(FSSD, &["ftl.fssd.firmware_factor=3"], "all of the FTL runs on the host");
+    let of_the_map = [
+        "ftl.fssd.report_units=2",
+        "ftl.fssd.places=100",
+        "ftl.fssd.lun_reads=2",
+        "ftl.fssd.hold=1us",
+    ];
+    same(FSSD, &of_the_map, "the map is on the host (ftl.placement)");
+    let map = format!("{FSSD} --set ftl.on_host=map");
+    same(&map, &of_the_map, "the map is on the host (ftl.placement)");
+    let none = format!("{FSSD} --set ftl.on_host=none");
+    same(&none, &of_the_map[..1], "the drive chooses the victims (ftl.fssd.victims)");
+    same(&none, &of_the_map[1..], "the drive orders the requests (ftl.fssd.scheduler)");
+    same(AGED, &["ftl.d_choices=3"], "ftl.victim is not d-choices");
+    same(AGED, &["ftl.victim_window=3"], "ftl.victim is not windowed-greedy");
     same(
         PBLK,
         &["queues.weights=[9,3,2]", "device.queues.weights=[9,3,2]"],
@@ -277,12 +291,17 @@ fn settings_without_effect_are_told() {
         (&format!("{READER} spdk"), "--ioengine=spdk --set stack.cost.spdk.submit=9us"),
         (&format!("{READER} spdk"), "--bs=256k --set stack.max_request=16384"),
         (&format!("{READER} none"), "--bs=256k --set stack.max_request=16384"),
-        (RAIL, "--set ftl.parities=2 --set ftl.throttle=gc --set limits.count_rebuild_reads=true"),
+        (&rail, "--set ftl.parities=2 --set ftl.throttle=gc --set limits.count_rebuild_reads=true"),
+        (PBLK, "--ftl rail-hc --set ftl.stride=0 --set ftl.op_after_parity=false"),
         (PBLK, "--ftl rail-hc --set ftl.cold_margin=20"),
         (PBLK, "--set ftl.victim=d-choices --set ftl.d_choices=3"),
         (PBLK, "--set queues.arbitration=weighted-urgent --set queues.weights=[9,3,2]"),
         (PBLK, "--array raid0 --drives 2 --set stack.md.chunk=65536"),
         (FSSD, "--set stack.rwsem_spin=false"),
+        (&map, "--set ftl.fssd.firmware_factor=3"),
+        (&none, "--set ftl.fssd.firmware_factor=3"),
+        (&format!("{FSSD} --set ftl.on_host=gc"), "--set ftl.fssd.report_units=2"),
+        (&format!("{FSSD} --set ftl.on_host=schedule"), "--set ftl.fssd.hold=1us"),
     ] {
         let notes = texts(&run(&format!("{system} {set}")), "notes");
         assert!(!notes.iter().any(|note| note.contains("no effect")), "{set}: {notes:?}");

@@ -89,20 +89,20 @@ enum Sent {
 }
 
 fn fill(page: &mut [u8], lpn: usize, version: u32) {
-    for (i, word) in page.chunks_exact_mut(8).enumerate() {
-        let mixed = (lpn as u64) << 40 | u64::from(version) << 9 | i as u64;
-        word.copy_from_slice(&mixed.to_le_bytes());
+    let (words, _) = page.as_chunks_mut();
+    for (i, word) in words.iter_mut().enumerate() {
+        *word = ((lpn as u64) << 40 | u64::from(version) << 9 | i as u64).to_le_bytes();
     }
 }
 /// The version a page holds; 0 for zeroes.
 fn version_of(page: &[u8], lpn: usize) -> Option<u32> {
-    if page.iter().all(|&b| b == 0) {
-        return Some(0);
-    }
-    let version = u64::from_le_bytes(page[..8].try_into().unwrap()) >> 9 & 0x7FFF_FFFF;
+    let word = u64::from_le_bytes(page[..8].try_into().unwrap());
+    let version = (word >> 9 & 0x7FFF_FFFF) as u32;
     let mut expected = vec![0; page.len()];
-    fill(&mut expected, lpn, version as u32);
-    (expected == page).then_some(version as u32)
+    if word != 0 {
+        fill(&mut expected, lpn, version);
+    }
+    (expected == page).then_some(version)
 }
 
 impl Model {

@@ -77,13 +77,13 @@ struct Waiter {
 /// What became of those who asked for the lock of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct MapLockStats {
-    /// Times that it was had together with others.
+    /// Times that a thread took it shared.
     pub shared: u64,
-    /// Times that it was had alone.
+    /// Times that a thread took it alone.
     pub alone: u64,
-    /// Times that somebody slept for it.
+    /// Times that a thread slept for it.
     pub waits: u64,
-    /// Times that somebody spun for it.
+    /// Times that a thread spun for it.
     pub spins: u64,
 }
 

@@ -43,7 +43,7 @@ pub enum Ended {
     Complete,
     /// The time that the run was given is over; in-flight I/O was drained.
     Limit,
-    /// Stopped by the user; in-flight I/O was drained.
+    /// Stopped by the user; in-flight I/O was drained. Jobs may have failed before.
     Interrupted,
     /// A job failed and asked the rest to stop, or an I/O error ended a job.
     Failed,
@@ -215,9 +215,15 @@ impl RunResult {
         match self.ended {
             Ended::Complete if generated != served => Err(RunError::Lost { generated, served }),
             Ended::Complete | Ended::Limit => Ok(()),
-            Ended::Interrupted => Err(RunError::Interrupted { served }),
-            Ended::Failed => Err(self.failure()),
+            Ended::Interrupted if !self.has_failed() => Err(RunError::Interrupted { served }),
+            Ended::Interrupted | Ended::Failed => Err(self.failure()),
         }
+    }
+
+    /// A job or a program has failed.
+    fn has_failed(&self) -> bool {
+        self.threads.iter().any(|t| t.error != 0)
+            || self.app.iter().chain(&self.with).any(|program| program.failure.is_some())
     }
 
     fn failure(&self) -> RunError {

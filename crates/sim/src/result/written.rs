@@ -136,10 +136,9 @@ impl Trend {
     /// Lines that are collected in a run, three in each third, before a small difference of its thirds counts.
     pub(crate) const LINES: u64 = 9;
 
-    /// The trend of a value in each third. It goes somewhere if the first third differs from the mean of the
-    /// rest, and by more than the two others do from each other, unless all three are in order: otherwise
-    /// the difference may be noise. So may be any small difference of few lines that were collected (`lines`), since a third
-    /// with less than a few victims has the share in use of each of them.
+    /// The trend of a value in each third. It goes somewhere if the first third differs from the mean of the other two,
+    /// and these differ less from each other or all three are in order. Anything else may be noise. So may be a small
+    /// difference where few lines were collected (`lines`): a third with a few victims shows what each of them had in use.
     pub fn of(by_third: [f64; 3], lines: u64) -> Trend {
         if lines < Trend::LINES && Trend::is_close(by_third) {
             return Trend::Flat;

@@ -5,7 +5,7 @@ use super::{
     ThreadSetup, Watched, World,
 };
 use crate::check::{Mounting, Units};
-use crate::collect::{LatencySeries, Slowest};
+use crate::collect::{Kept, LatencySeries};
 use crate::drive::Drive;
 use crate::error::BuildError;
 use crate::host;
@@ -341,10 +341,9 @@ impl World {
             starts,
             exits,
             places,
-            layers: Default::default(),
+            kept: Kept::new(options.slowest),
             searched: Default::default(),
             latencies: options.latency_over_time.then(|| LatencySeries::new(SERIES_INTERVAL)),
-            slowest: std::array::from_fn(|_| Slowest::new(options.slowest)),
             series: Vec::new(),
             series_interval: SERIES_INTERVAL,
             series_last: Totals::default(),

@@ -512,7 +512,8 @@ impl World {
             ))
         }));
         let tracks = self.tracks();
-        let mut slowest: Vec<Life> = self.slowest.into_iter().flat_map(Slowest::take).collect();
+        let mut slowest: Vec<Life> =
+            self.kept.slowest.into_iter().flat_map(Slowest::take).collect();
         // As the result counts its drives.
         let number = |drive: u16| {
             let place = self.seen.iter().position(|&unit| unit + 1 == usize::from(drive));
@@ -553,7 +554,7 @@ impl World {
     pub(super) fn machine(&mut self, now: Time, host: &HostStats, generated: u64) -> Machine {
         // Searches that ended with the run.
         for searched in std::mem::take(&mut self.searched).into_values() {
-            self.layers.iter_mut().zip(&searched).for_each(|(all, own)| all.merge(own));
+            self.kept.merge(searched);
         }
         let elapsed = now.0.max(1) as f64;
         let share = |ns: u64| ns as f64 / elapsed;
@@ -594,7 +595,7 @@ impl World {
             },
             layers: Ddir::REPORTED
                 .iter()
-                .filter_map(|&d| self.layers[d as usize].table(d))
+                .filter_map(|&d| self.kept.layers[d as usize].table(d))
                 .collect(),
             classes: classes::rows(self.threads.iter().map(|t| &t.result)),
             drive_classes: sum.classes,

@@ -88,7 +88,7 @@ impl World {
                 _ => None,
             };
         }
-        self.intervals.add(self.ctx.now.0, &self.layers, flash);
+        self.intervals.add(self.ctx.now.0, &self.kept.layers, flash);
     }
 
     /// Alone these events would keep a machine going that has come to a halt.
