@@ -117,6 +117,29 @@ fn an_aged_drive_runs_on_in_time() {
 }
 
 #[test]
+fn a_victim_that_trims_empty_before_ageing_ends_with_it_is_forgotten() {
+    let mut off = Stamps::off();
+    let mut ftl = aged(&mut off, false);
+    let sectors = ftl.sectors();
+    let mut rng = Seed(5).stream("trims");
+    for round in 0..20 {
+        // So many end within a victim as often as not.
+        let lpns: Vec<u32> = (0..300 + rng.below(300)).map(|_| rng.below(sectors) as u32).collect();
+        ftl.overwrite(&mut off, &lpns).unwrap();
+        ftl.unmap(Lpn(0), sectors as u32).unwrap();
+        let moved = ftl.counters().gc_sectors;
+        for half in [0..sectors / 2, sectors / 2..sectors] {
+            let in_order: Vec<u32> = half.map(|lpn| lpn as u32).collect();
+            ftl.overwrite(&mut off, &in_order).unwrap();
+            ftl.check_invariants().unwrap_or_else(|breach| panic!("round {round}: {breach}"));
+        }
+        assert_eq!(ftl.counters().gc_sectors, moved, "round {round}: a new drive has no garbage");
+        let lpns: Vec<u32> = (0..2 * sectors).map(|_| rng.below(sectors) as u32).collect();
+        ftl.overwrite(&mut off, &lpns).unwrap();
+    }
+}
+
+#[test]
 fn ageing_without_the_check_can_be_checked_later() {
     let mut off = Stamps::off();
     let mut ftl = aged(&mut off, false);
