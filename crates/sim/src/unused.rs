@@ -45,7 +45,7 @@ fn of_device(key: &str, device: &DeviceConfig, ftl: &FtlConfig) -> Option<&'stat
     }
 }
 
-/// Of FSSD the collector may be on the host alone.
+/// Of FSSD a part may be on the host wherever its map is.
 fn has_host_part(ftl: &FtlConfig) -> bool {
     ftl.placement == Placement::Host || ftl.fssd.is_some()
 }
