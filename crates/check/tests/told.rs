@@ -254,6 +254,30 @@ fn writes_that_stay_in_the_page_cache_are_told() {
     assert_eq!(of("direct=0\nend_fsync=1\n"), None);
 }
 
+#[test]
+fn reads_that_come_out_of_the_page_cache_are_told() {
+    let words = "came out of the page cache";
+    let of = |options: &str, fs: &str| {
+        let job = format!("[a]\nbs=4k\nsize=16m\n{options}");
+        let case = Case::new("z-ssd-small", &job).age(Age::Filled).fs(fs);
+        warned(&case.run().unwrap(), words)
+    };
+    for fs in ["ext4", "xfs"] {
+        let told = of("rw=randread\nnorandommap\ndirect=0\nio_size=64m\n", fs);
+        let told = told.expect("each page is read four times");
+        // 1 - e^-4 of the pages come from the drive, once.
+        assert!(told.starts_with("51 of 67 MB read came"), "{told}");
+        assert_eq!(of("rw=randread\ndirect=0\n", fs), None, "each page is read once");
+        assert_eq!(of("rw=read\ndirect=0\n", fs), None, "what was read ahead came from the drive");
+        assert_eq!(of("rw=randread\nnorandommap\ndirect=1\nio_size=64m\n", fs), None);
+    }
+    let loops = |invalidate: bool| {
+        of(&format!("rw=read\ndirect=0\nloops=3\ninvalidate={}\n", u8::from(invalidate)), "ext4")
+    };
+    assert!(loops(false).is_some(), "two of three times");
+    assert_eq!(loops(true), None, "each turn begins without what the one before it left");
+}
+
 /// fio cuts each drawn pause to whole microseconds.
 #[test]
 fn a_rate_that_is_exceeded_is_told() {

@@ -18,7 +18,7 @@
 //! ways of its partition alone. What is counted by partition is counted for the one whose command brought
 //! the line in, and so is its share of dirty lines.
 //!
-//! Memory is taken when it is first touched: lines by groups of sets, tags and stamps by pages of the system.
+//! Tags and stamps take memory when they are first written, by pages of the system.
 
 use crate::config::CacheConfig;
 use crate::ghost::Shape;
@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use wordline_base::{Array, BadValue, IoClass, Lpn, SectorSize, Slab, Stamps, prefetch};
 
-/// A line's place: `set << WAY_BITS | way`.
+/// A line's place: `set * ways + way`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LineId(u32);
 
@@ -38,13 +38,11 @@ impl LineId {
     pub fn place(self) -> u32 {
         self.0
     }
-    pub fn way(self) -> usize {
-        (self.0 & ((1 << WAY_BITS) - 1)) as usize
-    }
 }
 
-const WAY_BITS: u32 = 5;
-const GROUP_BITS: u32 = 6;
+/// So that a line's place is a number of 32 bits.
+const MAX_WAYS: u32 = 32;
+const MAX_SETS: u64 = 1 << 27;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
@@ -104,13 +102,6 @@ impl Line {
     pub fn is_busy(&self) -> bool {
         self.writing_back || self.filling != 0 || self.fills > 0
     }
-}
-
-/// Lines of sets that take memory together.
-struct Group {
-    /// The order in which each set's ways were touched last.
-    used: Box<[Used]>,
-    lines: Box<[Line]>,
 }
 
 /// What a flash read brings into the cache.
@@ -208,7 +199,9 @@ pub(crate) struct Cache {
     tags: Array<u32>,
     /// Of each sector of each line.
     stamps: Array<u32>,
-    groups: Vec<Option<Box<Group>>>,
+    lines: Box<[Line]>,
+    /// The order in which each set's ways were touched last.
+    used: Box<[Used]>,
     #[cfg(debug_assertions)]
     touched: Option<LineId>,
     pub partitions: Option<Partitions>,
@@ -273,10 +266,10 @@ impl Cache {
             let message = format!("is {line}: must be a multiple of {one} up to {most}");
             return Err(BadValue::new("cache.line_bytes", message));
         }
-        if config.ways == 0 || config.ways > 1 << WAY_BITS {
+        if config.ways == 0 || config.ways > MAX_WAYS {
             return Err(BadValue::new(
                 "cache.ways",
-                format!("is {}: must be 1 to 32", config.ways),
+                format!("is {}: must be 1 to {MAX_WAYS}", config.ways),
             ));
         }
         let sets = config.bytes / line / u64::from(config.ways);
@@ -285,7 +278,7 @@ impl Cache {
                 format!("holds less than one set of {} lines of {line} bytes", config.ways);
             return Err(BadValue::new("cache.bytes", message));
         }
-        if sets >= 1 << (32 - WAY_BITS) {
+        if sets >= MAX_SETS {
             return Err(BadValue::new("cache.bytes", "has more than 2^27 sets: use longer lines"));
         }
         if config.dirty_high > 100 {
@@ -309,7 +302,8 @@ impl Cache {
             line_sectors: sectors as u32,
             tags: Array::zeroed(all as usize),
             stamps: Array::zeroed((all * sectors) as usize),
-            groups: (0..sets.div_ceil(1 << GROUP_BITS)).map(|_| None).collect(),
+            lines: vec![BLANK_LINE; all as usize].into(),
+            used: recency::unused(config.ways).collect::<Vec<_>>().repeat(sets as usize).into(),
             #[cfg(debug_assertions)]
             touched: None,
             partitions: partitions.map(|p| Partitions::new(p, shape)).transpose()?,
@@ -383,26 +377,21 @@ impl Cache {
     #[inline]
     pub fn prefetch(&self, lpn: u32) {
         let set = lpn / self.line_sectors % self.sets;
-        let i = self.at(LineId(set << WAY_BITS));
-        prefetch(&self.tags, i);
-        prefetch(&self.tags, i + self.ways as usize - 1);
-        if let Some(group) = &self.groups[(set >> GROUP_BITS) as usize] {
-            prefetch(&group.used, self.ring_of(set).end - 1);
-        }
+        let ways = self.ways_in(set);
+        prefetch(&self.tags, ways.start);
+        prefetch(&self.tags, ways.end - 1);
+        prefetch(&self.used, self.ring_of(set).end - 1);
     }
     /// The sector was not found and will need a line soon: most likely that used longest ago.
     #[inline]
     pub fn prefetch_room(&self, lpn: u32, partition: u8) {
         let set = lpn / self.line_sectors % self.sets;
-        let id = LineId(set << WAY_BITS);
-        let (g, i) = self.in_group(id);
-        if let Some(group) = &self.groups[g] {
-            let way = self.by_age(group, set, partition).next().unwrap_or(0);
-            prefetch(&group.lines, i + way);
-            // The end of a line is where the next begins.
-            prefetch(&group.lines, i + way + 1);
-            prefetch(&self.stamps, (self.at(id) + way) * self.line_sectors as usize);
-        }
+        let way = self.by_age(set, partition).next().unwrap_or(0);
+        let i = self.ways_in(set).start + way;
+        prefetch(&self.lines, i);
+        // The end of a line is where the next begins.
+        prefetch(&self.lines, i + 1);
+        prefetch(&self.stamps, i * self.line_sectors as usize);
     }
     pub fn lines(&self) -> u64 {
         u64::from(self.sets) * u64::from(self.ways)
@@ -410,17 +399,14 @@ impl Cache {
 
     /// Lines that hold data which commands of a partition brought in.
     pub fn lines_of(&self, partition: u8) -> u64 {
-        let lines = self.groups.iter().flatten().flat_map(|g| &g.lines);
-        lines.filter(|line| line.valid != 0 && line.partition == partition).count() as u64
+        let of = |line: &&Line| line.valid != 0 && line.partition == partition;
+        self.lines.iter().filter(of).count() as u64
     }
 
     /// Lines that hold data, by [`Line::class`], ascending.
     pub fn lines_by_class(&self) -> Vec<(IoClass, u64)> {
         let mut rows: Vec<(IoClass, u64)> = Vec::new();
-        for line in self.groups.iter().flatten().flat_map(|g| &g.lines) {
-            if line.valid == 0 {
-                continue;
-            }
+        for line in self.lines.iter().filter(|line| line.valid != 0) {
             match rows.iter_mut().find(|row| row.0 == line.class) {
                 Some(row) => row.1 += 1,
                 None => rows.push((line.class, 1)),
@@ -430,61 +416,40 @@ impl Cache {
         rows
     }
 
+    /// The places of a set's ways.
     #[inline]
-    fn at(&self, id: LineId) -> usize {
-        let (set, way) = (id.0 >> WAY_BITS, id.0 & ((1 << WAY_BITS) - 1));
-        set as usize * self.ways as usize + way as usize
+    fn ways_in(&self, set: u32) -> Range<usize> {
+        let ways = self.ways as usize;
+        let first = set as usize * ways;
+        first..first + ways
     }
-    /// Where a line is: its group, and its place there.
+    /// The ways of a partition in a set, that touched longest ago first.
     #[inline]
-    fn in_group(&self, id: LineId) -> (usize, usize) {
-        let (set, way) = (id.0 >> WAY_BITS, id.0 & ((1 << WAY_BITS) - 1));
-        let within = (set & ((1 << GROUP_BITS) - 1)) * self.ways + way;
-        ((set >> GROUP_BITS) as usize, within as usize)
-    }
-    /// The ways of a partition in a set of a group, that touched longest ago first.
-    #[inline]
-    fn by_age<'a>(
-        &self,
-        group: &'a Group,
-        set: u32,
-        partition: u8,
-    ) -> impl Iterator<Item = usize> + use<'a> {
+    fn by_age(&self, set: u32, partition: u8) -> impl Iterator<Item = usize> + use<'_> {
         let ways = self.ways_of(partition);
-        recency::by_age(&group.used[self.ring_of(set)]).filter(move |way| ways.contains(way))
+        recency::by_age(&self.used[self.ring_of(set)]).filter(move |way| ways.contains(way))
     }
-    /// Where the order of a set is in its group.
     #[inline]
     fn ring_of(&self, set: u32) -> Range<usize> {
         let ring = self.ways as usize + 1;
-        let at = (set & ((1 << GROUP_BITS) - 1)) as usize * ring;
-        at..at + ring
-    }
-    #[inline]
-    fn group(&self, g: usize) -> &Group {
-        self.groups[g].as_ref().expect("a line that is in use has memory")
-    }
-    #[inline]
-    fn group_mut(&mut self, g: usize) -> &mut Group {
-        self.groups[g].as_mut().expect("a line that is in use has memory")
+        let first = set as usize * ring;
+        first..first + ring
     }
     #[inline]
     pub fn line(&self, id: LineId) -> &Line {
-        let (g, i) = self.in_group(id);
-        &self.group(g).lines[i]
+        &self.lines[id.0 as usize]
     }
     #[inline]
     pub fn line_mut(&mut self, id: LineId) -> &mut Line {
-        let (g, i) = self.in_group(id);
-        &mut self.group_mut(g).lines[i]
+        &mut self.lines[id.0 as usize]
     }
     /// The first sector of the line.
     pub fn first_sector(&self, id: LineId) -> u32 {
-        (self.tags[self.at(id)] - 1) * self.line_sectors
+        (self.tags[id.0 as usize] - 1) * self.line_sectors
     }
     /// The stamps of a run of a line's sectors.
     pub fn stamps(&self, id: LineId, first: u32, n: u32) -> &[u32] {
-        let at = self.at(id) * self.line_sectors as usize + first as usize;
+        let at = id.0 as usize * self.line_sectors as usize + first as usize;
         &self.stamps[at..at + n as usize]
     }
 
@@ -498,11 +463,10 @@ impl Cache {
     }
     #[inline]
     pub fn find(&self, number: u32) -> Option<LineId> {
-        let set = number % self.sets;
-        let base = set as usize * self.ways as usize;
-        let tags = &self.tags[base..base + self.ways as usize];
-        let way = position(tags, number + 1)?;
-        Some(LineId(set << WAY_BITS | way as u32))
+        let ways = self.ways_in(number % self.sets);
+        let first = ways.start;
+        let way = position(&self.tags[ways], number + 1)?;
+        Some(LineId((first + way) as u32))
     }
 
     /// Every sector of the range is valid.
@@ -541,10 +505,9 @@ impl Cache {
         {
             self.touched = Some(id);
         }
-        let (set, way) = (id.0 >> WAY_BITS, id.0 & ((1 << WAY_BITS) - 1));
+        let (set, way) = (id.0 / self.ways, id.0 % self.ways);
         let ring = self.ring_of(set);
-        let used = &mut self.group_mut((set >> GROUP_BITS) as usize).used[ring];
-        recency::touch(used, way as usize);
+        recency::touch(&mut self.used[ring], way as usize);
     }
 
     /// Makes room for a line in its partition: an empty way, or else the least recently used line that is
@@ -552,18 +515,13 @@ impl Cache {
     pub fn allocate(&mut self, number: u32, partition: u8) -> Result<LineId, LineId> {
         debug_assert!(self.find(number).is_none(), "a line is in one place");
         let set = number % self.sets;
-        let g = (set >> GROUP_BITS) as usize;
-        if self.groups[g].is_none() {
-            self.take_memory(g);
-        }
         let (rank, way) = self.room(set, partition);
-        let id = LineId(set << WAY_BITS | way as u32);
+        let at = self.ways_in(set).start + way;
+        let id = LineId(at as u32);
         if rank >= 2 {
             return Err(id);
         }
-        let (_, i) = self.in_group(id);
-        let group = self.groups[g].as_mut().expect("a line that is in use has memory");
-        let line = &mut group.lines[i];
+        let line = &mut self.lines[at];
         if rank == 1 {
             self.stats[usize::from(partition)].evictions += 1;
             self.stats[usize::from(line.partition)].ahead_useless += count(line.ahead);
@@ -571,39 +529,27 @@ impl Cache {
         debug_assert_eq!(line.waiters, NONE, "nobody waits for a line that is replaced");
         debug_assert_eq!(line.position, 0);
         *line = Line { partition, ..BLANK_LINE };
-        let at = self.at(id);
         self.tags[at] = number + 1;
         self.touch(id);
         debug_assert!(self.ways_of(partition).contains(&way), "in its own partition");
         Ok(id)
     }
 
-    /// The lines of a group of sets, on its first use.
-    #[cold]
-    fn take_memory(&mut self, g: usize) {
-        let sets = (self.sets - (g as u32) * (1 << GROUP_BITS)).min(1 << GROUP_BITS);
-        self.groups[g] = Some(Box::new(Group {
-            used: recency::unused(self.ways).collect::<Vec<_>>().repeat(sets as usize).into(),
-            lines: vec![BLANK_LINE; (sets * self.ways) as usize].into_boxed_slice(),
-        }));
-    }
-
     /// The way of a set to make room in, and how little it is fit for that: 0 is empty, 1 clean, 2 dirty,
     /// 3 busy or kept; among equals the one touched longest ago.
     #[inline]
     fn room(&self, set: u32, partition: u8) -> (u32, usize) {
-        let (g, base) = self.in_group(LineId(set << WAY_BITS));
-        let (group, tags) = (self.group(g), self.at(LineId(set << WAY_BITS)));
-        let rank_of = |way: usize| match (self.tags[tags + way], &group.lines[base + way]) {
+        let first = self.ways_in(set).start;
+        let rank_of = |way: usize| match (self.tags[first + way], &self.lines[first + way]) {
             (0, _) => 0,
             (_, line) if line.is_busy() || line.kept => 3,
             (_, line) if line.dirty != 0 => 2,
             _ => 1,
         };
         // Nearly always the first is it (empty ones were never touched), which saves looking at the others.
-        let mut ways = self.by_age(group, set, partition);
-        let first = ways.next().expect("each partition has a way");
-        let best = (rank_of(first), first);
+        let mut ways = self.by_age(set, partition);
+        let oldest = ways.next().expect("each partition has a way");
+        let best = (rank_of(oldest), oldest);
         if best.0 < 2 {
             return best;
         }
@@ -616,7 +562,7 @@ impl Cache {
     /// not in the cache has its newest data with the FTL. They are for a command of the class `by`, or read
     /// ahead.
     pub fn begin_fill(&mut self, stamps: &Stamps, id: LineId, mask: u64, by: Option<IoClass>) {
-        let i = self.at(id);
+        let i = id.0 as usize;
         if stamps.is_on() {
             let (base, at) =
                 ((self.tags[i] - 1) * self.line_sectors, i * self.line_sectors as usize);
@@ -670,7 +616,7 @@ impl Cache {
         n: u32,
         class: IoClass,
     ) {
-        let i = self.at(id);
+        let i = id.0 as usize;
         if stamps.is_on() {
             let base = (self.tags[i] - 1) * self.line_sectors;
             let at = i * self.line_sectors as usize + first as usize;
@@ -680,9 +626,7 @@ impl Cache {
             }
         }
         let mask = bits(first, n);
-        let (g, i) = self.in_group(id);
-        let group = self.groups[g].as_mut().expect("a line that is in use has memory");
-        let line = &mut group.lines[i];
+        let line = &mut self.lines[i];
         let (was_dirty, useless) = (line.dirty, line.ahead & mask);
         let by = usize::from(line.partition);
         line.class = class;
@@ -884,8 +828,7 @@ impl Cache {
 
     /// Lines that hold something, for a trim that is longer than the cache.
     pub fn resident(&self) -> impl Iterator<Item = LineId> + '_ {
-        let of = |i| LineId(((i / self.ways) << WAY_BITS) + i % self.ways);
-        (0..).zip(&*self.tags).filter(|(_, tag)| **tag != 0).map(move |(i, _)| of(i))
+        (0..).zip(&*self.tags).filter(|(_, tag)| **tag != 0).map(|(i, _)| LineId(i))
     }
 
     /// Checks what must hold of a split cache after each event, of the set that was touched last: a line is
@@ -897,8 +840,7 @@ impl Cache {
         assert!(latency.start == 0 && latency.end == throughput.start);
         assert!(throughput.end == self.ways as usize);
         assert!(!latency.is_empty() && !throughput.is_empty(), "each partition has a way");
-        let i = self.at(LineId(id.0 >> WAY_BITS << WAY_BITS));
-        let tags = &self.tags[i..i + self.ways as usize];
+        let tags = &self.tags[self.ways_in(id.0 / self.ways)];
         for (way, tag) in tags.iter().enumerate() {
             let twice = *tag != 0 && tags[..way].contains(tag);
             assert!(!twice, "line {} is in two ways of its set", tag.wrapping_sub(1));

@@ -443,6 +443,17 @@ pub(crate) fn in_page_cache(written: u64, to_drive: u64) -> Option<String> {
     })
 }
 
+/// Of bytes read out of files through the page cache, so many were there already.
+pub(crate) fn out_of_page_cache(read: u64, held: u64) -> Option<String> {
+    (held > read / 10).then(|| {
+        format!(
+            "{} read came out of the page cache of the host, which had them already: those reads were as fast as its \
+             memory. direct=1, or files that are larger than its memory, shows the drive",
+            part_of(held, read)
+        )
+    })
+}
+
 /// Reads in order that come one at a time, although the drive has many LUNs: `waited` of `reads` flash
 /// reads stood behind another read of users.
 pub(crate) fn reads_in_order(waited: u64, reads: u64, unit_sectors: u32) -> Option<String> {
@@ -840,6 +851,14 @@ mod tests {
         assert_eq!(in_page_cache(1_000, 4_096), None, "a part of a page");
         let told = in_page_cache(20_000_000_000, 12_000_000_000).expect("two fifths are left");
         assert!(told.starts_with("8000 of 20000 MB written did not reach the drive"), "{told}");
+    }
+
+    #[test]
+    fn reads_that_the_hosts_memory_answers_are_told() {
+        assert_eq!(out_of_page_cache(0, 0), None);
+        assert_eq!(out_of_page_cache(1_000_000_000, 100_000_000), None, "a tenth");
+        let told = out_of_page_cache(20_000_000_000, 12_000_000_000).expect("three fifths");
+        assert!(told.starts_with("12000 of 20000 MB read came out of the page cache"), "{told}");
     }
 
     #[test]

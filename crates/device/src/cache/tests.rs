@@ -120,11 +120,3 @@ fn a_waiter_for_the_next_position_stays_until_that_one() {
     assert_eq!(cmds(&mut c, next), [1, 4]);
     c.assert_consistent();
 }
-
-#[test]
-fn the_cache_takes_memory_only_for_sets_that_are_touched() {
-    let mut c = cache(393_216, 8, 1);
-    assert_eq!(c.lines(), 393_216);
-    c.allocate(5, 0).unwrap();
-    assert_eq!(c.groups.iter().flatten().count(), 1);
-}

@@ -220,9 +220,10 @@ impl RunResult {
         }
     }
 
-    /// A job or a program has failed.
-    fn has_failed(&self) -> bool {
+    /// A job, a trace or a program has failed.
+    pub(crate) fn has_failed(&self) -> bool {
         self.threads.iter().any(|t| t.error != 0)
+            || self.trace_error.is_some()
             || self.app.iter().chain(&self.with).any(|program| program.failure.is_some())
     }
 

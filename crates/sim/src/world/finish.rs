@@ -156,6 +156,23 @@ impl World {
         caution::in_page_cache(written, to_drive)
     }
 
+    /// Reads of jobs that the hosts' memory answers. What a program has in the page cache is a part of how it works.
+    fn out_of_page_cache(&self) -> Option<String> {
+        let (mut asked, mut held) = (0, 0);
+        for seat in self.hosts.iter().filter(|seat| !seat.host.serves()) {
+            let Some(fs) = seat.host.fs() else { continue };
+            let is_app = |t| matches!(seat.host.source(t), Some(AnySource::App(_)));
+            if (0..seat.host.thread_count()).any(is_app) {
+                continue;
+            }
+            let pages = fs.stats();
+            asked += (pages.hits + pages.misses) * SECTOR;
+            // What was read ahead came from the drive for this.
+            held += pages.hits.saturating_sub(pages.read_ahead) * SECTOR;
+        }
+        caution::out_of_page_cache(asked, held)
+    }
+
     /// Which host something is said of, if there are several.
     fn of_host(&self, seat: &HostSeat) -> String {
         if self.hosts.len() > 1 { format!("host {}: ", seat.name) } else { String::new() }
@@ -303,7 +320,6 @@ impl World {
                 self.over(t, now);
             }
         }
-        let mut failed = false;
         let mut rated: Vec<Rated> = Vec::new();
         // Of the threads of a job the first.
         let (mut failures, mut unjudged) = (BTreeMap::new(), BTreeMap::new());
@@ -347,7 +363,6 @@ impl World {
             let r = &mut stats.result;
             r.generated = issued[i];
             generated += r.generated;
-            failed |= r.error != 0;
             r.steady = self.steady[i].as_ref().map(Steady::result);
         }
         if now > Time::ZERO && self.series_last != self.series_now(now) {
@@ -360,14 +375,12 @@ impl World {
             self.sample_interval();
         }
         let trace_error = self.trace_error().cloned();
-        failed |= trace_error.is_some();
         let reports = |beside: bool| {
             let seats = self.apps.iter().filter(move |seat| seat.beside == beside);
             seats.map(|seat| seat.app.borrow().report())
         };
         let app = reports(false).next();
         let with: Vec<_> = reports(true).collect();
-        failed |= app.iter().chain(&with).any(|program| program.failure.is_some());
         let turnarounds: Vec<Turnaround> =
             self.apps.iter().flat_map(|seat| seat.app.borrow().turnarounds()).collect();
         let iologs = self.iologs();
@@ -397,6 +410,7 @@ impl World {
         }));
         warnings.extend(self.unflushed());
         warnings.extend(self.in_page_cache());
+        warnings.extend(self.out_of_page_cache());
         warnings.extend(self.warnings(&machine));
         for array in &machine.arrays {
             let node =
@@ -523,14 +537,9 @@ impl World {
             let (host, _) = self.places[life.job];
             life.place_in_machine(self.hosts[host].host.first_core(), number);
         }
-        let ended = match (self.stopped, failed) {
-            (_, true) => Ended::Failed,
-            (true, false) => Ended::Limit,
-            (false, false) => Ended::Complete,
-        };
-        RunResult {
+        let mut result = RunResult {
             provenance,
-            ended,
+            ended: if self.stopped { Ended::Limit } else { Ended::Complete },
             trace_error,
             global_options: Vec::new(),
             threads: std::mem::take(&mut *self.threads)
@@ -548,7 +557,11 @@ impl World {
             prepared,
             warnings,
             notes,
+        };
+        if result.has_failed() {
+            result.ended = Ended::Failed;
         }
+        result
     }
 
     pub(super) fn machine(&mut self, now: Time, host: &HostStats, generated: u64) -> Machine {
