@@ -124,6 +124,24 @@ mod tests {
         }
     }
 
+    /// A result has a row in `busy_by` of who held LUNs, and a long study would end without its table where one did not.
+    /// Users' programs are what such studies are about.
+    #[test]
+    fn who_may_never_hold_a_lun_has_a_number_nevertheless() {
+        let mut found = 0;
+        for p in PRESETS {
+            let study = Study::parse(p.name, p.name, p.text).expect("it parses");
+            for metric in study.spec.metric {
+                let path = metric.path.unwrap_or_default();
+                if path.contains(".busy_by.") && !path.contains(".user_program.") {
+                    found += 1;
+                    assert!(metric.absent.is_some(), "{}: {path} needs absent = 0.0", p.name);
+                }
+            }
+        }
+        assert!(found > 3, "{found}");
+    }
+
     #[test]
     fn every_study_that_comes_along_has_points() {
         let no_file = |_: &str| Err(std::io::Error::other("no files here"));
