@@ -246,6 +246,7 @@ def test_an_interrupt_is_no_failure_of_a_run_of_which_a_job_has_failed():
     result = wl.run(job, device="z-ssd-small", progress=False)
     assert result.interrupted and result.ended == "interrupted"
     assert "job 'bad' ended early" in result.failure
+    assert result.warnings[0].startswith("before the run was stopped a part of it had failed: job 'bad'")
 
 
 def test_a_run_lets_other_threads_go_on():

@@ -283,7 +283,8 @@ def run(
     a timeline. Files that jobs ask for (``write_lat_log``) are in ``Result.logs``; ``Result.write_logs`` writes them.
 
     An interrupt (Ctrl-C, a notebook's stop) ends the run in good order, and its result so far is returned, with
-    ``interrupted`` true. A run that failed raises :class:`RunError`, which has the result.
+    ``interrupted`` true; if a job had failed by then, ``warnings`` tells. A run that failed raises :class:`RunError`, which has
+    the result.
     """
     request = run_request(
         job,

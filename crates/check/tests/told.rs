@@ -116,6 +116,23 @@ fn statistics_are_of_the_depth_that_was_found() {
     }
 }
 
+/// While a job looks for its depth, its I/Os do not displace slow ones of a job beside it.
+#[test]
+fn the_slowest_are_of_ios_that_count() {
+    let job = "[global]\nrw=randread\nbs=4k\nnorandommap\nioengine=libaio\ntime_based\nruntime=200ms\n\
+               [plain]\niodepth=1\n[search]\niodepth=64\nlatency_window=5ms\nlatency_percentile=90\nlatency_target=30\n";
+    let options = wordline::Options { slowest: 16, ..Default::default() };
+    let case = Case { options, ..Case::new("z-ssd-small", job).age(Age::Filled) };
+    let outcome = case.run().unwrap();
+    let threads = &outcome.result.threads;
+    assert!(threads[1].depth_search.is_some(), "it looked for a depth");
+    let most = threads.iter().map(|t| t.dirs[0].lat.max()).max().unwrap();
+    let slowest: Vec<u64> = outcome.result.slowest.iter().map(|l| l.latency().0).collect();
+    assert_eq!((slowest.len(), slowest[0]), (16, most), "{slowest:?}");
+    let of_plain = outcome.result.slowest.iter().filter(|l| l.job == 0).count();
+    assert!(of_plain > 0, "one at a time is slower than what the search ended with");
+}
+
 /// fio syncs within its loop of I/O, so the time that the sync takes counts in every rate: 3.33 writes 200 MiB
 /// in 82 ms without `end_fsync`, and in 208 ms with it.
 #[test]
@@ -257,25 +274,35 @@ fn writes_that_stay_in_the_page_cache_are_told() {
 #[test]
 fn reads_that_come_out_of_the_page_cache_are_told() {
     let words = "came out of the page cache";
-    let of = |options: &str, fs: &str| {
+    let of = |options: &str, (fs, set): (&str, &[&str])| {
         let job = format!("[a]\nbs=4k\nsize=16m\n{options}");
         let case = Case::new("z-ssd-small", &job).age(Age::Filled).fs(fs);
+        let case = set.iter().fold(case, |case, &one| case.set(one));
         warned(&case.run().unwrap(), words)
     };
     for fs in ["ext4", "xfs"] {
-        let told = of("rw=randread\nnorandommap\ndirect=0\nio_size=64m\n", fs);
+        let plain = (fs, &[][..]);
+        let told = of("rw=randread\nnorandommap\ndirect=0\nio_size=64m\n", plain);
         let told = told.expect("each page is read four times");
         // 1 - e^-4 of the pages come from the drive, once.
         assert!(told.starts_with("51 of 67 MB read came"), "{told}");
-        assert_eq!(of("rw=randread\ndirect=0\n", fs), None, "each page is read once");
-        assert_eq!(of("rw=read\ndirect=0\n", fs), None, "what was read ahead came from the drive");
-        assert_eq!(of("rw=randread\nnorandommap\ndirect=1\nio_size=64m\n", fs), None);
+        assert_eq!(of("rw=randread\ndirect=0\n", plain), None, "each page is read once");
+        assert_eq!(of("rw=randread\nnorandommap\ndirect=1\nio_size=64m\n", plain), None);
+        for ahead in ["fs.read_ahead=0", "fs.read_ahead=8k", "fs.read_ahead=128k"] {
+            for bs in ["1k", "4k", "6k"] {
+                let options = format!("rw=read\ndirect=0\nbs={bs}\n");
+                assert_eq!(of(&options, (fs, &[ahead])), None, "{fs} {ahead} {bs}: read once");
+            }
+        }
     }
     let loops = |invalidate: bool| {
-        of(&format!("rw=read\ndirect=0\nloops=3\ninvalidate={}\n", u8::from(invalidate)), "ext4")
+        let options = format!("rw=read\ndirect=0\nloops=3\ninvalidate={}\n", u8::from(invalidate));
+        of(&options, ("ext4", &[]))
     };
     assert!(loops(false).is_some(), "two of three times");
     assert_eq!(loops(true), None, "each turn begins without what the one before it left");
+    let written = of("rw=randrw\nnorandommap\ndirect=0\nio_size=64m\n", ("ext4", &[]));
+    assert!(written.is_some(), "pages that the job itself wrote");
 }
 
 /// fio cuts each drawn pause to whole microseconds.

@@ -40,9 +40,16 @@ impl LineId {
     }
 }
 
-/// So that a line's place is a number of 32 bits.
+#[cfg(test)]
+impl Cache {
+    pub fn way_of(&self, id: LineId) -> usize {
+        (id.0 % self.ways) as usize
+    }
+}
+
 const MAX_WAYS: u32 = 32;
-const MAX_SETS: u64 = 1 << 27;
+/// A line takes memory of the simulator, used or not: this many take 1.2 GB.
+const MAX_LINES: u64 = 1 << 24;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
@@ -278,8 +285,8 @@ impl Cache {
                 format!("holds less than one set of {} lines of {line} bytes", config.ways);
             return Err(BadValue::new("cache.bytes", message));
         }
-        if sets >= MAX_SETS {
-            return Err(BadValue::new("cache.bytes", "has more than 2^27 sets: use longer lines"));
+        if sets * u64::from(config.ways) > MAX_LINES {
+            return Err(BadValue::new("cache.bytes", "has more than 2^24 lines: use longer ones"));
         }
         if config.dirty_high > 100 {
             let message = format!("is {}: must be 0 to 100 percent", config.dirty_high);

@@ -525,9 +525,7 @@ impl Ftl {
     }
     /// The line of which a part has been moved, unless users have emptied it since.
     fn age_begun(&self) -> Option<LineId> {
-        self.age_victim.filter(|&line| {
-            self.lines[line].state == LineState::Closed && self.map.valid_in(line) > 0
-        })
+        self.age_victim.filter(|&line| self.map.valid_in(line) > 0)
     }
     /// What is collected next.
     fn age_choose(&mut self) -> Result<Option<LineId>, AgeError> {

@@ -310,8 +310,8 @@ fn device(config: &Config, found: &mut Found) {
             if cache.bytes == 0 || set > 0 && !cache.bytes.is_multiple_of(set) {
                 let message = format!("must be a multiple of ways x line_bytes = {set}");
                 found.add("device.cache.bytes", message);
-            } else if set > 0 && cache.bytes / set >= 1 << 27 {
-                found.add("device.cache.bytes", "makes more than 2^27 sets: use longer lines");
+            } else if cache.bytes / line > 1 << 24 {
+                found.add("device.cache.bytes", "makes more than 2^24 lines: use longer ones");
             }
         }
         if cache.rate == 0 {

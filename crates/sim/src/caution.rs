@@ -443,13 +443,14 @@ pub(crate) fn in_page_cache(written: u64, to_drive: u64) -> Option<String> {
     })
 }
 
-/// Of bytes read out of files through the page cache, so many were there already.
-pub(crate) fn out_of_page_cache(read: u64, held: u64) -> Option<String> {
-    (held > read / 10).then(|| {
+/// Of bytes read from files, so many came from the drive.
+pub(crate) fn out_of_page_cache(read: u64, from_drive: u64) -> Option<String> {
+    let left = read.saturating_sub(from_drive);
+    (left > read / 10).then(|| {
         format!(
-            "{} read came out of the page cache of the host, which had them already: those reads were as fast as its \
-             memory. direct=1, or files that are larger than its memory, shows the drive",
-            part_of(held, read)
+            "{} read came out of the page cache of the host and not from the drive: those reads were as fast as its \
+             memory. direct=1 shows the drive",
+            part_of(left, read)
         )
     })
 }
@@ -856,8 +857,9 @@ mod tests {
     #[test]
     fn reads_that_the_hosts_memory_answers_are_told() {
         assert_eq!(out_of_page_cache(0, 0), None);
-        assert_eq!(out_of_page_cache(1_000_000_000, 100_000_000), None, "a tenth");
-        let told = out_of_page_cache(20_000_000_000, 12_000_000_000).expect("three fifths");
+        assert_eq!(out_of_page_cache(1_000_000_000, 900_000_000), None, "a tenth");
+        assert_eq!(out_of_page_cache(1_000, 4_096), None, "a part of a page");
+        let told = out_of_page_cache(20_000_000_000, 8_000_000_000).expect("three fifths");
         assert!(told.starts_with("12000 of 20000 MB read came out of the page cache"), "{told}");
     }
 

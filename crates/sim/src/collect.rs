@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_of_a_search_displace_nothing_until_it_counts() {
+    fn the_slowest_of_two_lists_are_one_list_of_the_slowest() {
         let (mut all, mut searched) = (Slowest::new(2), Slowest::new(2));
         let mut lives = Lives::default();
         for nand in [4, 6] {

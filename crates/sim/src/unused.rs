@@ -45,9 +45,10 @@ fn of_device(key: &str, device: &DeviceConfig, ftl: &FtlConfig) -> Option<&'stat
     }
 }
 
-/// Of FSSD a part may be on the host wherever its map is.
+/// Parts of FSSD may be on the host while its map is in the drive.
 fn has_host_part(ftl: &FtlConfig) -> bool {
-    ftl.placement == Placement::Host || ftl.fssd.is_some()
+    let parts = ftl.fssd.as_ref().map(|fssd| [fssd.victims, fssd.collector, fssd.scheduler]);
+    ftl.placement == Placement::Host || parts.is_some_and(|sides| sides.contains(&Side::Host))
 }
 
 const NO_STRIDES: &str = "the FTL has no strides (ftl.stride), and rebuilds nothing";

@@ -196,6 +196,12 @@ impl Run {
         result.warnings.splice(0..0, system.deviations().into_iter().chain(self.not_polled));
         notes.extend(self.why);
         if self.by_user {
+            if result.ended == Ended::Failed
+                && let Err(why) = result.verdict()
+            {
+                let told = format!("before the run was stopped a part of it had failed: {why}");
+                result.warnings.insert(0, told);
+            }
             result.ended = Ended::Interrupted;
         }
         if let Some(limit) = self.plan.options.limit

@@ -31,14 +31,14 @@ const open = async (options) => {
 };
 // What a tip says when the mouse has come to x, y. A browser without a free core shows it some frames later.
 const hover = async (page, x, y, tip) => {
-  const end = Date.now() + patience;
-  let said = "";
-  for (let k = 0; !/\d/.test(said) && Date.now() < end; k += 1) {
+  const end = Date.now() + patience / 10;
+  for (let k = 0; ; k += 1) {
     await page.mouse.move(x + (k % 2 ? -1 : 1), y);
     await page.mouse.move(x, y);
-    said = await tip.textContent();
+    const said = await tip.textContent();
+    if (/\d/.test(said) || Date.now() > end) return said;
+    await page.waitForTimeout(50);
   }
-  return said;
 };
 for (let i = 0; i < words.length; i += 2) {
   const [file, results] = [words[i], words[i + 1].split(",").filter(Boolean)];

@@ -271,6 +271,7 @@ fn settings_without_effect_are_told() {
     let none = format!("{FSSD} --set ftl.on_host=none");
     same(&none, &of_the_map[..1], "the drive chooses the victims (ftl.fssd.victims)");
     same(&none, &of_the_map[1..], "the drive orders the requests (ftl.fssd.scheduler)");
+    same(&none, &["stack.ftl_core=0"], "no part of the FTL runs on the host");
     same(AGED, &["ftl.d_choices=3"], "ftl.victim is not d-choices");
     same(AGED, &["ftl.victim_window=3"], "ftl.victim is not windowed-greedy");
     same(

@@ -158,19 +158,20 @@ impl World {
 
     /// Reads of jobs that the hosts' memory answers. What a program has in the page cache is a part of how it works.
     fn out_of_page_cache(&self) -> Option<String> {
-        let (mut asked, mut held) = (0, 0);
-        for seat in self.hosts.iter().filter(|seat| !seat.host.serves()) {
+        let (mut read, mut from_drive) = (0, 0);
+        for (h, seat) in self.hosts.iter().enumerate().filter(|(_, seat)| !seat.host.serves()) {
             let Some(fs) = seat.host.fs() else { continue };
-            let is_app = |t| matches!(seat.host.source(t), Some(AnySource::App(_)));
-            if (0..seat.host.thread_count()).any(is_app) {
-                continue;
-            }
-            let pages = fs.stats();
-            asked += (pages.hits + pages.misses) * SECTOR;
-            // What was read ahead came from the drive for this.
-            held += pages.hits.saturating_sub(pages.read_ahead) * SECTOR;
+            let reads_files = |t: u32| match seat.host.source(t) {
+                Some(AnySource::Job(job)) => !job.job().ioengine.is_by_name(),
+                _ => false,
+            };
+            let own = self.threads.iter().zip(self.places.iter());
+            let own = own.filter(|(_, at)| at.0 == h && reads_files(at.1));
+            read += own.map(|(t, _)| t.result.dirs[Ddir::Read as usize].io_bytes).sum::<u64>();
+            // What programs read is in it.
+            from_drive += fs.stats().data_read * SECTOR;
         }
-        caution::out_of_page_cache(asked, held)
+        caution::out_of_page_cache(read, from_drive)
     }
 
     /// Which host something is said of, if there are several.

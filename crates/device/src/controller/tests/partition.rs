@@ -53,8 +53,10 @@ fn assert_kept_apart(cache: &Cache, before: &BTreeMap<u32, u32>, seed: u64) {
             continue;
         }
         let own = cache.ways_of(cache.line(id).partition);
-        let way = id.place() as usize % cache.shape().ways as usize;
-        assert!(own.contains(&way), "seed {seed}: a line of the other partition was evicted");
+        assert!(
+            own.contains(&cache.way_of(id)),
+            "seed {seed}: a line of the other partition was evicted"
+        );
     }
 }
 
