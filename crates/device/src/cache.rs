@@ -47,6 +47,8 @@ impl Cache {
     }
 }
 
+/// The `dirty_max`, in percent, that is no bound.
+const UNBOUNDED: u32 = 100;
 const MAX_WAYS: u32 = 32;
 /// A line takes memory of the simulator, used or not: this many take 1.2 GB.
 const MAX_LINES: u64 = 1 << 24;
@@ -264,8 +266,28 @@ pub(crate) fn position(tags: &[u32], tag: u32) -> Option<usize> {
     tags[first..].iter().position(|one| *one == tag).map(|at| first + at)
 }
 
+/// The ways that room for a partition's lines is made in.
+#[inline]
+pub(crate) fn ways_of(
+    partitions: Option<&Partitions>,
+    shape: Shape,
+    partition: u8,
+) -> Range<usize> {
+    match partitions {
+        None => 0..shape.ways as usize,
+        Some(p) => {
+            let ways = p.ways_of(partition);
+            ways.start as usize..ways.end as usize
+        }
+    }
+}
+
 impl Cache {
-    pub fn new(config: &CacheConfig, sector: SectorSize) -> Result<Cache, BadValue> {
+    /// The sets of a cache and their parts, without the memory of its lines.
+    pub fn check(
+        config: &CacheConfig,
+        sector: SectorSize,
+    ) -> Result<(Shape, Option<Partitions>), BadValue> {
         let line = u64::from(config.line_bytes);
         let sectors = sector.of(line);
         if !(1..=64).contains(&sectors) || sector.bytes_of(sectors) != line {
@@ -292,31 +314,37 @@ impl Cache {
             let message = format!("is {}: must be 0 to 100 percent", config.dirty_high);
             return Err(BadValue::new("cache.dirty_high", message));
         }
-        let unbounded = config.dirty_max == 100;
+        let unbounded = config.dirty_max == UNBOUNDED;
         if !unbounded && !(config.dirty_high + 1..100).contains(&config.dirty_max) {
             let (max, high) = (config.dirty_max, config.dirty_high);
             let message =
                 format!("is {max}: must be above dirty_high, {high}, or 100 for no bound");
             return Err(BadValue::new("cache.dirty_max", message));
         }
-        let all = sets * u64::from(config.ways);
-        let share = |percent: u32| (all * u64::from(percent) / 100) as u32;
         let partitions = config.partition.as_ref();
         let shape = Shape { sets: sets as u32, ways: config.ways, line_sectors: sectors as u32 };
+        Ok((shape, partitions.map(|p| Partitions::new(p, shape)).transpose()?))
+    }
+
+    pub fn new(config: &CacheConfig, sector: SectorSize) -> Result<Cache, BadValue> {
+        let (shape, partitions) = Cache::check(config, sector)?;
+        let Shape { sets, ways, line_sectors } = shape;
+        let all = u64::from(sets) * u64::from(ways);
+        let share = |percent: u32| (all * u64::from(percent) / 100) as u32;
         Ok(Cache {
-            sets: sets as u32,
-            ways: config.ways,
-            line_sectors: sectors as u32,
+            sets,
+            ways,
+            line_sectors,
             tags: Array::zeroed(all as usize),
-            stamps: Array::zeroed((all * sectors) as usize),
+            stamps: Array::zeroed((all * u64::from(line_sectors)) as usize),
             lines: vec![BLANK_LINE; all as usize].into(),
-            used: recency::unused(config.ways).collect::<Vec<_>>().repeat(sets as usize).into(),
+            used: recency::unused(ways).collect::<Vec<_>>().repeat(sets as usize).into(),
             #[cfg(debug_assertions)]
             touched: None,
-            partitions: partitions.map(|p| Partitions::new(p, shape)).transpose()?,
+            partitions,
             dirty: [0; PARTITIONS],
             dirty_high: config.dirty_high.into(),
-            dirty_most: match unbounded {
+            dirty_most: match config.dirty_max == UNBOUNDED {
                 true => u32::MAX,
                 // Some are always written back while writes wait.
                 false => share(config.dirty_max).max(share(config.dirty_high) + 1),
@@ -331,19 +359,14 @@ impl Cache {
         })
     }
 
+    #[inline]
     pub fn shape(&self) -> Shape {
         Shape { sets: self.sets, ways: self.ways, line_sectors: self.line_sectors }
     }
     /// The ways that room for a partition's lines is made in.
     #[inline]
     pub fn ways_of(&self, partition: u8) -> Range<usize> {
-        match &self.partitions {
-            None => 0..self.ways as usize,
-            Some(p) => {
-                let ways = p.ways_of(partition);
-                ways.start as usize..ways.end as usize
-            }
-        }
+        ways_of(self.partitions.as_ref(), self.shape(), partition)
     }
     #[inline]
     pub fn stats_of(&mut self, partition: u8) -> &mut CacheStats {

@@ -28,7 +28,7 @@ mod stream;
 mod tests;
 mod write;
 
-use crate::cache::{Cache, CacheStats, Fill, LineId, Woken};
+use crate::cache::{Cache, CacheStats, Fill, LineId, Woken, ways_of};
 use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig, SasConfig};
 use crate::controller::background::{Background, WriteBack};
 use crate::controller::execute::LookUp;
@@ -38,10 +38,11 @@ use crate::controller::stream::Stream;
 use crate::dram::Dram;
 use crate::firmware::{Firmware, Grant};
 use crate::front::{Front, Starved, Taken};
+use crate::ghost::Shape;
 use crate::guard::Guard;
 use crate::limits::{Cap, Rate};
 use crate::link::{Link, Switch, Transfer};
-use crate::partition::{Epoch, LATENCY, PARTITION_NAMES, PARTITIONS};
+use crate::partition::{Epoch, LATENCY, PARTITION_NAMES, PARTITIONS, Partitions};
 use crate::power::PowerLimit;
 use crate::queue::{Posted, QueueFull};
 use crate::readahead::ReadAhead;
@@ -224,8 +225,8 @@ impl Controller {
             return Err(BadValue::new("cache", message));
         }
         if let Some(c) = &device.cache {
-            let cache = Cache::new(c, sector)?;
-            read_aheads(c, &cache, 0, (1, sector))?;
+            let (shape, partitions) = Cache::check(c, sector)?;
+            read_aheads(c, (shape, partitions.as_ref()), 0, (1, sector))?;
             Epoch::new(&c.epoch)?;
         }
         Ok(())
@@ -302,8 +303,9 @@ impl Controller {
         let (mut cache, mut read_ahead, mut epoch) = (None, Vec::new(), None);
         if let Some(c) = &device.cache {
             let new = Cache::new(c, geometry.sector)?;
+            let sets = (new.shape(), new.partitions.as_ref());
             read_ahead =
-                read_aheads(c, &new, sectors, (geometry.sectors_per_unit, geometry.sector))?;
+                read_aheads(c, sets, sectors, (geometry.sectors_per_unit, geometry.sector))?;
             if c.partition.is_some() || read_ahead.iter().any(ReadAhead::adapts) {
                 epoch = Some(Epoch::new(&c.epoch)?);
             }
@@ -1000,15 +1002,15 @@ impl Controller {
 /// nothing ahead.
 fn read_aheads(
     c: &CacheConfig,
-    cache: &Cache,
+    (shape, parts): (Shape, Option<&Partitions>),
     end: u64,
     (unit, sector): (u32, SectorSize),
 ) -> Result<Vec<ReadAhead>, BadValue> {
     let Some(config) = &c.read_ahead else { return Ok(Vec::new()) };
     let partitions = if c.partition.is_some() { PARTITIONS as u8 } else { 1 };
     let of = |partition| {
-        let mut ahead = ReadAhead::new(config, end, cache.shape(), unit, sector)?;
-        ahead.set_ways(cache.ways_of(partition).len() as u32);
+        let mut ahead = ReadAhead::new(config, end, shape, unit, sector)?;
+        ahead.set_ways(ways_of(parts, shape, partition).len() as u32);
         Ok(ahead)
     };
     (0..partitions).map(of).collect()

@@ -15,6 +15,7 @@ use wordline_base::track::Track;
 use wordline_base::{Ddir, IdVec, IoId, Life, SECTOR, Time, Tracks, Workload};
 use wordline_device::config::Arbitration;
 use wordline_fio::job::SyncMode;
+use wordline_fs::FsStats;
 use wordline_ftl::Translation;
 use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::{ArrayStats, HostStats};
@@ -140,38 +141,35 @@ impl World {
     /// What jobs wrote into files and their hosts did not write to the drive. A ramp's writes are in the second
     /// number alone, so that it is never told too late.
     fn in_page_cache(&self) -> Option<String> {
-        let (mut written, mut to_drive) = (0, 0);
-        for (h, seat) in self.hosts.iter().enumerate().filter(|(_, seat)| !seat.host.serves()) {
-            let Some(fs) = seat.host.fs() else { continue };
-            // The engines that make, look up and delete files count bytes and write none.
-            let by_name = |t: u32| match seat.host.source(t) {
-                Some(AnySource::Job(job)) => job.job().ioengine.is_by_name(),
-                _ => false,
-            };
-            let own = self.threads.iter().zip(self.places.iter());
-            let own = own.filter(|(_, at)| at.0 == h && !by_name(at.1));
-            written += own.map(|(t, _)| t.result.dirs[Ddir::Write as usize].io_bytes).sum::<u64>();
-            to_drive += (fs.stats().data_blocks + fs.stats().journal_blocks) * SECTOR;
-        }
+        let of_drive = |fs: &FsStats| fs.data_blocks + fs.journal_blocks;
+        let (written, to_drive) = self.through_files(Ddir::Write, true, of_drive);
         caution::in_page_cache(written, to_drive)
     }
 
-    /// Reads of jobs that the hosts' memory answers. What a program has in the page cache is a part of how it works.
+    /// Reads of jobs that the hosts' memory answers. What a program has in the page cache is a part of how it works;
+    /// what it reads from the drive is in the second number.
     fn out_of_page_cache(&self) -> Option<String> {
-        let (mut read, mut from_drive) = (0, 0);
+        let (read, from_drive) = self.through_files(Ddir::Read, false, |fs| fs.data_read);
+        caution::out_of_page_cache(read, from_drive)
+    }
+
+    /// Bytes that jobs, and programs where they are wanted, read from files or wrote into them; and those of the blocks
+    /// that their hosts' file systems read or wrote.
+    fn through_files(&self, ddir: Ddir, apps: bool, blocks: fn(&FsStats) -> u64) -> (u64, u64) {
+        let (mut of_files, mut of_drive) = (0, 0);
         for (h, seat) in self.hosts.iter().enumerate().filter(|(_, seat)| !seat.host.serves()) {
             let Some(fs) = seat.host.fs() else { continue };
-            let reads_files = |t: u32| match seat.host.source(t) {
+            let counts = |t: u32| match seat.host.source(t) {
+                // The engines that make, look up and delete files count bytes and move none.
                 Some(AnySource::Job(job)) => !job.job().ioengine.is_by_name(),
-                _ => false,
+                _ => apps,
             };
             let own = self.threads.iter().zip(self.places.iter());
-            let own = own.filter(|(_, at)| at.0 == h && reads_files(at.1));
-            read += own.map(|(t, _)| t.result.dirs[Ddir::Read as usize].io_bytes).sum::<u64>();
-            // What programs read is in it.
-            from_drive += fs.stats().data_read * SECTOR;
+            let own = own.filter(|(_, at)| at.0 == h && counts(at.1));
+            of_files += own.map(|(t, _)| t.result.dirs[ddir as usize].io_bytes).sum::<u64>();
+            of_drive += blocks(fs.stats()) * SECTOR;
         }
-        caution::out_of_page_cache(read, from_drive)
+        (of_files, of_drive)
     }
 
     /// Which host something is said of, if there are several.
