@@ -13,12 +13,18 @@ build:
 # Aged drives are kept here, not in the user's cache.
 KEPT := XDG_CACHE_HOME=$(CURDIR)/target/cache
 DEMO := examples/mixed.fio --device cnex-westlake --scale quick --precondition steady
+# Both run at once, and the second is shown after the first.
+DEMO_PBLK := $(WORDLINE) run $(DEMO) --ftl pblk --slowest 1
+DEMO_RAIL := $(WORDLINE) run $(DEMO) --ftl rail --output target/demo-rail.txt
 demo: build
-	$(KEPT) $(WORDLINE) run $(DEMO) --ftl pblk --slowest 1
-	@echo
-	@echo "The same on RAIL, whose reads do not wait for programs (all of it: target/demo-rail.txt):"
-	$(KEPT) $(WORDLINE) run $(DEMO) --ftl rail --output target/demo-rail.txt
-	@grep -E 'IOPS=|^  (read|write) \(|^  (LUN wait|all) |^  (write ampl|strides)' target/demo-rail.txt
+	@export $(KEPT); \
+	$(DEMO_RAIL) 2> target/demo-rail.log & rail=$$!; \
+	echo "$(DEMO_PBLK)"; \
+	$(DEMO_PBLK) || { status=$$?; kill $$rail; exit $$status; }; \
+	echo; echo "The same on RAIL, whose reads do not wait for programs (all of it: target/demo-rail.txt):"; \
+	echo "$(DEMO_RAIL)"; \
+	wait $$rail; status=$$?; cat target/demo-rail.log >&2; (( status == 0 )) || exit $$status; \
+	grep -E 'IOPS=|^  (read|write) \(|^  (LUN wait|all) |^  (write ampl|strides)' target/demo-rail.txt
 
 # A test of a served drive that lacks what it needs (root, FUSE, loop devices, io_uring, a program) fails;
 # with make test WORDLINE_TESTS= it says so and passes.

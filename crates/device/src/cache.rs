@@ -20,7 +20,7 @@
 //!
 //! Tags and stamps take memory when they are first written, by pages of the system.
 
-use crate::config::CacheConfig;
+use crate::config::{CacheConfig, MAX_CACHE_LINES};
 use crate::ghost::Shape;
 use crate::partition::{LATENCY, PARTITIONS, Partitions};
 use crate::recency::{self, Used};
@@ -50,8 +50,6 @@ impl Cache {
 /// The `dirty_max`, in percent, that is no bound.
 const UNBOUNDED: u32 = 100;
 const MAX_WAYS: u32 = 32;
-/// A line takes memory of the simulator, used or not: this many take 1.2 GB.
-const MAX_LINES: u64 = 1 << 24;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
@@ -307,7 +305,7 @@ impl Cache {
                 format!("holds less than one set of {} lines of {line} bytes", config.ways);
             return Err(BadValue::new("cache.bytes", message));
         }
-        if sets * u64::from(config.ways) > MAX_LINES {
+        if sets * u64::from(config.ways) > MAX_CACHE_LINES {
             return Err(BadValue::new("cache.bytes", "has more than 2^24 lines: use longer ones"));
         }
         if config.dirty_high > 100 {

@@ -251,6 +251,9 @@ fn all() -> u32 {
     100
 }
 
+/// A line of a cache takes memory of the simulator, used or not: this many take 1.2 GB.
+pub const MAX_CACHE_LINES: u64 = 1 << 24;
+
 /// The DRAM in front of the flash.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

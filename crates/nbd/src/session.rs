@@ -214,13 +214,7 @@ impl Session {
 
     /// Where to put bytes that arrive; then call [`Session::arrived`].
     pub fn space(&mut self) -> &mut [u8] {
-        self.payload = 0;
-        if self.to == self.from {
-            (self.from, self.to) = (0, 0);
-            if self.input.len() > 8 * CHUNK_IN {
-                self.input = vec![0; CHUNK_IN];
-            }
-        }
+        self.forget_payload();
         if self.to == self.input.len() {
             if self.from > 0 {
                 self.input.copy_within(self.from..self.to, 0);
@@ -233,6 +227,16 @@ impl Session {
             }
         }
         &mut self.input[self.to..]
+    }
+    /// The payload was taken. A large buffer of which all was taken is given back at once: its client may be idle from now on.
+    fn forget_payload(&mut self) {
+        self.payload = 0;
+        if self.to == self.from {
+            (self.from, self.to) = (0, 0);
+            if self.input.len() > 8 * CHUNK_IN {
+                self.input = vec![0; CHUNK_IN];
+            }
+        }
     }
     /// Bytes of memory that the next [`Session::space`] will take: for a request longer than what there
     /// is, as much as has arrived of it, and no more than it needs.
@@ -337,7 +341,7 @@ impl Session {
 
     /// The next thing that the bytes so far say. None: more are needed, or the connection is full.
     pub fn poll(&mut self) -> Option<Event> {
-        self.payload = 0;
+        self.forget_payload();
         loop {
             let done = match self.state {
                 State::Flags => self.flags(),

@@ -323,12 +323,18 @@ fn answers_take_no_more_memory_than_they_have() {
     }
 }
 
-/// What a session says that it will take is what it takes: its buffer grows by no more.
-#[test]
-fn memory_grows_by_what_was_announced() {
+/// It takes requests as large as the export.
+fn ready_for_large() -> Session {
     let mut s = Session::new(exports(), Limits::default(), Tls::No);
     feed(&mut s, &[&3u32.to_be_bytes()[..], &go("", &[])].concat());
     s.sent(s.output().len());
+    s
+}
+
+/// What a session says that it will take is what it takes: its buffer grows by no more.
+#[test]
+fn memory_grows_by_what_was_announced() {
+    let mut s = ready_for_large();
     let len = SIZE as u32;
     let bytes = [request(cmd::WRITE, 0, 7, 0, len), vec![5; len as usize]].concat();
     let (mut at, mut grown) = (0, 0);
@@ -346,6 +352,18 @@ fn memory_grows_by_what_was_announced() {
     }
     assert!(grown > 2, "it grew {grown} times");
     assert!(s.payload() == &bytes[28..]);
+}
+
+/// What a large write needed is given back when it was taken, not when its client sends the next request.
+#[test]
+fn an_idle_client_holds_no_memory_of_a_write() {
+    let mut s = ready_for_large();
+    let before = s.memory();
+    let len = SIZE as u32;
+    let sent = [request(cmd::WRITE, 0, 7, 0, len), vec![5; len as usize]].concat();
+    let taken = feed(&mut s, &sent);
+    assert!(matches!(&taken[..], [Event::Request(r)] if r.cookie == 7));
+    assert!(s.memory() <= before, "{} bytes, {before} before", s.memory());
 }
 
 #[test]

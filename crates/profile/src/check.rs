@@ -4,7 +4,7 @@ use crate::config::{Config, settings};
 use crate::derive::capacity;
 use wordline_app::AppConfig;
 use wordline_base::{BadValue, SECTOR, Span};
-use wordline_device::config::{Arbitration, CacheConfig, ReadAheadConfig};
+use wordline_device::config::{Arbitration, CacheConfig, MAX_CACHE_LINES, ReadAheadConfig};
 use wordline_ftl::{Placement, Side};
 use wordline_nand::{Geometry, check_script};
 
@@ -310,7 +310,7 @@ fn device(config: &Config, found: &mut Found) {
             if cache.bytes == 0 || set > 0 && !cache.bytes.is_multiple_of(set) {
                 let message = format!("must be a multiple of ways x line_bytes = {set}");
                 found.add("device.cache.bytes", message);
-            } else if cache.bytes / line > 1 << 24 {
+            } else if cache.bytes / line > MAX_CACHE_LINES {
                 found.add("device.cache.bytes", "makes more than 2^24 lines: use longer ones");
             }
         }

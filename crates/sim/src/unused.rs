@@ -41,6 +41,9 @@ fn of_device(key: &str, device: &DeviceConfig, ftl: &FtlConfig) -> Option<&'stat
     match key {
         "queues.weights" if !weighted => Some("queues.arbitration is not weighted-urgent"),
         "limits.count_rebuild_reads" if !has_strides(ftl) => Some(NO_STRIDES),
+        "staging_bytes" if ftl.fssd.as_ref().is_none_or(|fssd| fssd.volatile) => {
+            Some("only FSSD stages data in the drive, where ftl.fssd.volatile is false")
+        }
         _ => None,
     }
 }
@@ -49,6 +52,12 @@ fn of_device(key: &str, device: &DeviceConfig, ftl: &FtlConfig) -> Option<&'stat
 fn has_host_part(ftl: &FtlConfig) -> bool {
     let parts = ftl.fssd.as_ref().map(|fssd| [fssd.victims, fssd.collector, fssd.scheduler]);
     ftl.placement == Placement::Host || parts.is_some_and(|sides| sides.contains(&Side::Host))
+}
+
+/// FSSD's scheduler is on the host, and its map in the drive.
+fn orders_on_host(ftl: &FtlConfig) -> bool {
+    let scheduler = ftl.fssd.as_ref().map(|fssd| fssd.scheduler);
+    ftl.placement == Placement::Device && scheduler == Some(Side::Host)
 }
 
 const NO_STRIDES: &str = "the FTL has no strides (ftl.stride), and rebuilds nothing";
@@ -81,6 +90,9 @@ fn of_ftl(key: &str, ftl: &FtlConfig) -> Option<&'static str> {
         // Lines of hot and of cold data have metadata of their own each.
         "op_after_parity" if !has_strides(ftl) && !ftl.hot_cold => Some(NO_STRIDES),
         _ if of_parts && !ftl.hot_cold => Some("hot and cold data are not apart (ftl.hot_cold)"),
+        "cost.place" if !orders_on_host(ftl) => Some(
+            "no part on the host looks up places in a map that is in the drive (ftl.fssd.scheduler)",
+        ),
         "d_choices" if ftl.victim != VictimPolicy::DChoices => Some("ftl.victim is not d-choices"),
         "victim_window" if ftl.victim != VictimPolicy::WindowedGreedy => {
             Some("ftl.victim is not windowed-greedy")

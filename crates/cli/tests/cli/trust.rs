@@ -272,6 +272,12 @@ fn settings_without_effect_are_told() {
     same(&none, &of_the_map[..1], "the drive chooses the victims (ftl.fssd.victims)");
     same(&none, &of_the_map[1..], "the drive orders the requests (ftl.fssd.scheduler)");
     same(&none, &["stack.ftl_core=0"], "no part of the FTL runs on the host");
+    for system in [AGED, FSSD, &none] {
+        same(system, &["ftl.cost.place=9us"], "no part on the host looks up places");
+    }
+    same(AGED, &["staging_bytes=1048576"], "only FSSD stages data in the drive");
+    let volatile = format!("{FSSD} --set ftl.fssd.volatile=true");
+    same(&volatile, &["device.staging_bytes=1048576"], "only FSSD stages data in the drive");
     same(AGED, &["ftl.d_choices=3"], "ftl.victim is not d-choices");
     same(AGED, &["ftl.victim_window=3"], "ftl.victim is not windowed-greedy");
     same(
@@ -302,7 +308,11 @@ fn settings_without_effect_are_told() {
         (&map, "--set ftl.fssd.firmware_factor=3"),
         (&none, "--set ftl.fssd.firmware_factor=3"),
         (&format!("{FSSD} --set ftl.on_host=gc"), "--set ftl.fssd.report_units=2"),
-        (&format!("{FSSD} --set ftl.on_host=schedule"), "--set ftl.fssd.hold=1us"),
+        (
+            &format!("{FSSD} --set ftl.on_host=schedule"),
+            "--set ftl.fssd.hold=1us --set ftl.cost.place=9us",
+        ),
+        (FSSD, "--set staging_bytes=1048576"),
     ] {
         let notes = texts(&run(&format!("{system} {set}")), "notes");
         assert!(!notes.iter().any(|note| note.contains("no effect")), "{set}: {notes:?}");

@@ -155,6 +155,27 @@ fn holds_no_more(bytes: u32, reads: u64) {
     assert_eq!(status, Some(0), "{said}");
 }
 
+/// Clients that wrote much and are idle hold nothing: one more may write as much.
+#[test]
+fn clients_that_wrote_and_are_idle_keep_no_memory_from_others() {
+    let place = Place::new(&format!("{SMALL} --client-memory 128M"));
+    let server = place.start();
+    let data = vec![3; 32 << 20];
+    let idle: Vec<_> = (0..15)
+        .map(|_| {
+            let mut c = place.client("");
+            assert_eq!(c.call(cmd::WRITE, 0, 0, 32 << 20, &data).unwrap().error, 0);
+            assert_eq!(c.call(cmd::READ, 0, 0, 32 << 20, &[]).unwrap().error, 0);
+            c
+        })
+        .collect();
+    for mut c in idle {
+        assert_eq!(c.call(cmd::READ, 0, 0, 4096, &[]).unwrap().error, 0);
+    }
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(0), "{said}");
+}
+
 /// A client that was idle for long, and then asks for much, is not slow: it is the drive that it waits for.
 #[test]
 fn a_client_is_not_slow_before_it_asks() {
