@@ -278,6 +278,62 @@ fn a_drive_of_qlc_writes_at_the_rates_that_are_derived() {
     near("at random", rate, derived.random_write[1].iops(), 0.12);
 }
 
+/// The collector writes to one superblock: where that has a part of the LUNs, it is what bounds random writes.
+#[test]
+fn small_superblocks_bound_the_collector_as_is_derived() {
+    let job = writes("randwrite", "4k", 60_000);
+    for luns in ["1", "2", "3", "6"] {
+        let case = Case::new("intel-750-small", &job).set("device.cache=none").age(Age::Steady);
+        let case = case.set(&format!("ftl.firmware.superblock_luns={luns}"));
+        let (rate, derived) = run(case, 60_000);
+        let peak = &derived.random_write[1];
+        println!("{luns} LUNs: {rate:.0} of {:.0} IOPS, {}", peak.iops(), peak.least().name);
+        assert!((rate / peak.iops() - 1.0).abs() < 0.12, "{luns}: {rate:.0} of {:.0}", peak.iops());
+        assert_eq!(peak.least().name == "the collector's superblock", luns != "6", "{luns}");
+    }
+}
+
+/// Pages of the map that are written in turn are collected as users' sectors are. Where they are nearly as many they are a gain
+/// for the collector, as all of them are soon stale.
+#[test]
+fn a_map_that_is_written_often_takes_the_programs_that_are_derived() {
+    for every in [3000, 6000, 20_000, 100_000] {
+        let set = format!("ftl.firmware.checkpoint_sectors={every}");
+        let in_order = writes("write", "128k", 4000);
+        let at_random = writes("randwrite", "4k", 100_000);
+        let case = |job| Case::new("intel-750-small", job).set("device.cache=none").set(&set);
+        for (case, ios, random) in
+            [(case(&in_order), 4000, false), (case(&at_random).age(Age::Steady), 100_000, true)]
+        {
+            let derived = derive(&case.config().unwrap());
+            let o = case.run().unwrap().result;
+            let wa = &o.machine.totals.write_amplification;
+            let user = wa.user_sectors as f64;
+            let found = 1.0 + (wa.gc_sectors + wa.metadata_sectors) as f64 / user;
+            let pages = derived.capacity.user_sectors.div_ceil(1024) as f64 / f64::from(every);
+            let expected = if random { derived.uniform_wa.unwrap() } else { 1.0 + pages };
+            println!("{every}, {ios} I/Os: {found:.3} of {expected:.3}");
+            let share = found / expected;
+            let near = share < 1.0 && every == 3000 || (share - 1.0).abs() < 0.125;
+            assert!(near, "{every}: {found} of {expected}");
+        }
+    }
+}
+
+/// Decoders that are slower than the flash: reads wait for them long before all of them are busy.
+#[test]
+fn reads_of_slow_decoders_have_the_rates_that_are_derived() {
+    for depth in [1, 8, 32, 128] {
+        let job = reads(depth, 20_000);
+        let case = Case::new("intel-750-small", &job).set("device.cache=none").age(Age::Filled);
+        let case = case.set("limits.read_iops=0").set("limits.read_rate=0");
+        let (rate, derived) = run(case.set("nand.decoder.t_iteration=20us"), 20_000);
+        let at = derived.random_read_at.iter().find(|at| at.depth == depth).unwrap();
+        println!("at {depth}: {rate:.0} of {:.0} IOPS", at.iops);
+        assert!((rate / at.iops - 1.0).abs() < 0.05, "{depth}: {rate:.0} of {:.0}", at.iops);
+    }
+}
+
 /// Memory that holds a quarter of the map: three of four commands at random read a page of it, and each sector that is
 /// programmed changes one, which is written when it gives way.
 #[test]

@@ -39,6 +39,32 @@ fn what_was_written_is_read_back() {
     }
 }
 
+/// fio 3.33 reads 256 blocks by either engine. It takes the writes for done at once, so that time is left to read them back.
+#[test]
+fn what_is_not_written_is_read_back_within_runtime() {
+    for engine in ["psync", "libaio"] {
+        let job = format!(
+            "[a]\nioengine={engine}\nrw=randwrite\nsize=1m\nverify=md5\nverify_only\ntime_based\nruntime=100ms\n"
+        );
+        let o = small(&job).run().unwrap();
+        assert_eq!((ios(&o, 0, Ddir::Read), ios(&o, 0, Ddir::Write)), (256, 0), "{engine}");
+        let held_nothing = |w: &String| w.contains("held nothing");
+        assert!(o.result.warnings.iter().all(held_nothing), "{engine}: {:?}", o.result.warnings);
+    }
+}
+
+/// A drive is not aged by writes that a job does not send: it is written uniformly, as where no job writes.
+#[test]
+fn a_job_that_sends_no_writes_ages_no_drive() {
+    for more in ["", "fill_device=1\n", "[b]\nrw=randread\nsize=1m\n"] {
+        let job = format!("[a]\nrw=write\nsize=1m\nverify=md5\nverify_only\n{more}");
+        for age in [Age::Steady, Age::Random] {
+            let o = small(&job).age(age).run().unwrap();
+            assert_eq!(ios(&o, 0, Ddir::Write), 0, "{more}");
+        }
+    }
+}
+
 /// fio rates writes over the time of writing and reads over that of reading back.
 #[test]
 fn each_phase_has_its_own_time() {

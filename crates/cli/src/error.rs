@@ -62,8 +62,8 @@ pub enum WordError {
          by --control"
     )]
     NothingServed,
-    #[error("--size {0}: must be a multiple of 4096 above 0")]
-    SizeRange(String),
+    #[error("--size {text} is {bytes} bytes, must be a multiple of 4096 above 0")]
+    SizeRange { text: String, bytes: u64 },
     /// A size that is no number.
     #[error("--{option} {text}: {why}")]
     Size { option: &'static str, text: String, why: wordline_fio::ValueError },

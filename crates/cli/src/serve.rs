@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wordline::System;
 use wordline_device::DriveConfig;
-use wordline_fio::Size;
+use wordline_fio::units::bytes;
 use wordline_frontend::{Machine, Parts, combine, from_text};
 use wordline_live::image::{Image, Superblock};
 use wordline_live::recover::{Recovered, recover};
@@ -18,11 +18,10 @@ use wordline_live::tape::Recording;
 use wordline_live::{Address, ImageIo, Plan, Server, StatsForm, fit};
 use wordline_sim::About;
 
-/// Bytes of a size as fio writes them.
 fn parse_size(text: &str) -> Result<u64, WordError> {
-    match wordline_fio::units::size(text, 1024) {
-        Ok(Size::Bytes(bytes)) if bytes > 0 && bytes % 4096 == 0 => Ok(bytes),
-        Ok(_) => Err(WordError::SizeRange(text.into())),
+    match bytes(text) {
+        Ok(bytes) if bytes > 0 && bytes % 4096 == 0 => Ok(bytes),
+        Ok(bytes) => Err(WordError::SizeRange { text: text.into(), bytes }),
         Err(why) => Err(WordError::Size { option: "size", text: text.into(), why }),
     }
 }
@@ -186,8 +185,8 @@ fn client_memory(args: &ServeArgs) -> Result<u64, WordError> {
     const EACH: u64 = 2 << 20;
     let least = (128 << 20).max(EACH * u64::from(args.max_connections));
     let Some(text) = &args.client_memory else { return Ok(least.max(512 << 20)) };
-    match wordline_fio::units::size(text, 1024) {
-        Ok(Size::Bytes(bytes)) if bytes >= least => Ok(bytes),
+    match bytes(text) {
+        Ok(bytes) if bytes >= least => Ok(bytes),
         Ok(_) => Err(WordError::ClientMemory {
             text: text.clone(),
             least: least >> 20,

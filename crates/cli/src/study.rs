@@ -228,6 +228,12 @@ fn decide(args: &StudyClaimsArgs) -> Result<(), Failure> {
     let scale = scale(args.scale);
     let options = options(args.jobs, Some(&args.cache))?;
     let mut failed = Vec::new();
+    if !args.run && !args.out.exists() {
+        remark(&format!(
+            "note: {} is not there, so that nothing has run: --run makes results, --out says where they are",
+            args.out.display()
+        ));
+    }
     if args.run {
         signals::install();
         signals::run_begins();

@@ -107,6 +107,8 @@ pub enum ValueError {
     Percentage { text: String },
     #[error("'{text}' has an unknown unit '{unit}': write for example {example}")]
     Unit { text: String, unit: String, example: &'static str },
+    #[error("'{text}' has the unit of time '{unit}', and a number alone is wanted")]
+    Timed { text: String, unit: String },
     #[error("'{text}' is too small: at least {least}")]
     TooSmall { text: String, least: i64 },
     #[error("'{text}' is too large{}", .most.map_or(String::new(), |most| format!(": at most {most}")))]

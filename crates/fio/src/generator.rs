@@ -687,8 +687,9 @@ impl Generator {
         {
             let file = &self.files[io.file];
             let (offset, mapped) = (io.offset - file.base, file.map.is_some());
-            // Where the pass never ends nothing is ever read back.
-            let endless = self.job.time_based && sync && self.files.len() == 1;
+            // Where the pass never ends nothing is ever read back. One that is not sent ends.
+            let job = &self.job;
+            let endless = job.time_based && !job.verify_only && sync && self.files.len() == 1;
             if !endless || self.job.verify_backlog > 0 || self.job.trim_backlog > 0 {
                 let trim = &mut self.streams.trim;
                 number = Some(back.write(io.file, offset, io.len, mapped, trim));

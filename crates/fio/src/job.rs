@@ -670,6 +670,14 @@ pub struct Job {
 }
 
 impl Job {
+    /// It writes. With `verify_only` the writes are remembered, to be read back, and none is sent.
+    pub fn sends_writes(&self) -> bool {
+        self.rw.writes() && !self.verify_only
+    }
+    /// It writes or trims; `verify_only` remembers the trims beside writes as well.
+    pub fn changes(&self) -> bool {
+        self.sends_writes() || self.rw.trims() && !(self.rw.writes() && self.verify_only)
+    }
     /// The workload attribute of its task.
     pub fn workload(&self) -> Workload {
         self.workload_attr.attribute(self.prio)

@@ -68,7 +68,9 @@ const CHECKED: Class = Class::NoMeaning(
     "a read that returns another than the newest write is an error of the simulator",
 );
 const CHECKSUMS: Class = Class::NoMeaning("checksums cost no time here");
-const FILES: Class = Class::NoMeaning("jobs address the drive, no file is laid out");
+const FILES: Class = Class::NoMeaning(
+    "jobs address the drive; with --fs their files are there before the run begins, and stay",
+);
 const PROCESS: Class = Class::NoMeaning("operating system processes and memory are not modelled");
 const CLOCK: Class = Class::NoMeaning("simulated time is read without cost");
 const OUTPUT: Class = Class::NoMeaning("logs are written plain, in simulated time");

@@ -48,6 +48,16 @@ pub fn size(text: &str, kb_base: u64) -> Result<Size, ValueError> {
     }
 }
 
+/// Bytes of a size that is no option of a job: `8G` and `8GiB` are 2^33 bytes and `8GB` 8 x 10^9. In a job fio gives GiB
+/// and GB to each other's powers.
+pub fn bytes(text: &str) -> Result<u64, ValueError> {
+    let base = if text.trim_end().ends_with(['b', 'B']) { 1000 } else { 1024 };
+    match size(text, base)? {
+        Size::Bytes(bytes) => Ok(bytes),
+        Size::Percent(_) => Err(ValueError::Percentage { text: text.into() }),
+    }
+}
+
 enum Quantity {
     Plain(i64),
     Percent(u32),
@@ -80,7 +90,12 @@ fn quantity(text: &str, unit: Unit) -> Result<Quantity, ValueError> {
     let value = i128::from_str_radix(digits, radix).map_err(|_| too_large())?;
     let example = a_number(unit).trim_start_matches(A_NUMBER);
     let unknown = || ValueError::Unit { text: text.into(), unit: suffix.into(), example };
-    let scale = i128::from(scale(suffix, unit).ok_or_else(unknown)?);
+    let scale = i128::from(scale(suffix, unit).ok_or_else(|| {
+        match scale(suffix, Unit::Micros).filter(|_| matches!(unit, Unit::Kilo(_))) {
+            Some(_) => ValueError::Timed { text: text.into(), unit: suffix.into() },
+            None => unknown(),
+        }
+    })?);
     let value = value.checked_mul(scale * sign).ok_or_else(too_large)?;
     i64::try_from(value).map(Quantity::Plain).map_err(|_| too_large())
 }

@@ -77,7 +77,7 @@ pub struct FirmwareConfig {
     pub map_bytes: u64,
     /// After this long without a command the collector goes on by itself, up to `idle_free`.
     pub idle_after: Span,
-    /// Up to so many percent of what is spare above `gc_start`. Absent: it does not.
+    /// Up to so many percent of what is spare above `gc_start`; 0: up to `gc_start`. Absent, or `none`: it does not.
     pub idle_free: Option<f64>,
     /// Percent of the superblocks that are always written with a bit a cell (`[nand.slc]`), out of what is
     /// spare. Users' data go there first and are moved to others while users are away. 0: none.
@@ -144,8 +144,8 @@ pub(crate) struct Plan {
     pub pages: u32,
     /// Entries of a page.
     pub entries: u32,
-    /// User sectors from one page written to the next.
-    pub page_every: u64,
+    /// User sectors in which all these pages are written once.
+    pub checkpoint: u64,
     /// Pages that memory has room for, if not for all the map.
     pub room: u32,
     /// Sectors of the buffer of pages that give way: a unit a LUN, so that all LUNs can write them, but no more than
@@ -256,7 +256,7 @@ impl Plan {
         if c.idle_after == Span::ZERO {
             return Err(bad("idle_after", "must be above 0"));
         }
-        let slots = c.buffer_sectors.unwrap_or(2 * g.luns * unit).max(1);
+        let slots = c.buffer_sectors.unwrap_or(2 * g.luns.max(2) * unit);
         if slots < 4 * unit || slots > 1 << 26 {
             let why = format!("is {slots}, must be {} (four write units) to {}", 4 * unit, 1 << 26);
             return Err(bad("buffer_sectors", why));
@@ -302,7 +302,6 @@ impl Plan {
         };
         let pages = match c.checkpoint_sectors {
             None if room == 0 => 0,
-            Some(0) => return Err(bad("checkpoint_sectors", "must be at least 1")),
             _ => all_pages,
         };
         // Superblocks that hold it three times; one that is written, and those that moving takes.
@@ -311,8 +310,14 @@ impl Plan {
             0 => 0,
             _ => map_blocks + 4,
         };
-        let page_every =
-            c.checkpoint_sectors.map_or(u64::MAX, |n| (n / u64::from(pages).max(1)).max(1));
+        let checkpoint = c.checkpoint_sectors.unwrap_or(u64::MAX);
+        if checkpoint < u64::from(pages) {
+            let why = format!(
+                "is {checkpoint}, must be at least {pages}: the map has so many pages, and a sector of users' writes one \
+                 of them at most"
+            );
+            return Err(bad("checkpoint_sectors", why));
+        }
         let reserve = reserve + of_maps;
         let held = sectors + u64::from(pages);
         let spare = units.saturating_sub(held.div_ceil(u64::from(unit)));
@@ -341,6 +346,17 @@ impl Plan {
                     needed / block.max(1)
                 );
                 return Err(bad("slc_static", why));
+            }
+            let own = c.gc_reserve.map_or(0, |blocks| u64::from(blocks.saturating_sub(2)) * block);
+            if own > 0 && spare < needed && spare + own >= needed {
+                let why = format!(
+                    "is {}, and with it {} superblocks have to be spare where there are {}: set it lower, or \
+                     ftl.over_provisioning higher",
+                    reserve - of_maps,
+                    needed / block.max(1),
+                    spare / block.max(1)
+                );
+                return Err(bad("gc_reserve", why));
             }
             if sectors == 0 || spare < needed {
                 let percent = needed as f64 / units.max(1) as f64 * 100.0;
@@ -414,7 +430,7 @@ impl Plan {
             young,
             pages,
             entries,
-            page_every,
+            checkpoint,
             room,
             map_slots: if room > 0 { (g.luns * unit).min(room).max(4 * unit) } else { 0 },
             beside,

@@ -167,6 +167,9 @@ impl Firmware {
         if self.gc.victim.is_none() && self.is_wanted() && self.may_move() {
             progress |= self.begin(self.is_short());
         }
+        if let Some(v) = &self.gc.victim {
+            self.refresh.waits_for(v.next);
+        }
         progress | self.read_victim()
     }
     /// Where superblocks that are drained wait for what users have in the buffer, the next victim is begun only if all that

@@ -117,8 +117,8 @@ pub struct Firmware {
     cached: Option<Box<Cached>>,
     /// The next page of the map to write.
     page: u32,
-    /// User sectors since the last of those.
-    since_page: u64,
+    /// What of it is due, in user sectors times pages.
+    page_share: u64,
     /// What it wants done.
     actions: VecDeque<Action>,
     /// Counts since the start.
@@ -164,7 +164,7 @@ impl Firmware {
             trimmed: BitMap::new(plan.pages as usize),
             cached: (plan.room > 0).then(|| Box::new(Cached::new(plan.pages, plan.room))),
             page: 0,
-            since_page: 0,
+            page_share: 0,
             slots: IdVec::filled(Slot::default(), all),
             free: [(0..users), (users..moved), (moved..all)].map(|slots| slots.rev().collect()),
             streams: std::array::from_fn(|_| open.clone()),
@@ -328,7 +328,9 @@ impl Firmware {
     }
     /// There is something to do for an idle collector.
     fn idle_work(&self) -> bool {
-        let refreshes = self.refresh.has_victim() || self.refreshes();
+        let refreshes = self.refresh.has_victim()
+            || self.refreshes()
+            || self.refresh.waits() && self.is_short();
         self.plan.idle > 0 && self.coming() < self.plan.idle || self.gc.fold || refreshes
     }
     /// Sets the timer, if there is something to do for an idle collector.
@@ -350,7 +352,6 @@ impl Translation for Firmware {
         }
         self.last_command = ctx.now;
         self.start_refresh(ctx);
-        self.refresh_goes_on();
         self.wait_for_idle(ctx);
         self.work(&mut ctx.stamps);
     }

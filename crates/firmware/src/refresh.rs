@@ -7,6 +7,9 @@
 //! - *Age*: a clock ticks once for each unit of the drive in `refresh_days`. Each tick moves a place of the
 //!   superblock that is due. One is due as soon as it and all that are older could otherwise not be moved before
 //!   they are so old.
+//!
+//! The collector has one victim at a time, and one that frees nothing needs room. While something is due, whatever victim
+//! there is (in the way, or for room) is moved at the pace of what is due.
 
 use crate::Firmware;
 use crate::config::{FirmwareConfig, Plan};
@@ -17,13 +20,6 @@ use wordline_nand::BlockId;
 
 /// The index of the timer that is the clock of age.
 pub(crate) const TIMER: u32 = 1;
-
-/// Why the victim is moved.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Why {
-    Reads,
-    Age,
-}
 
 #[derive(Clone, Default)]
 pub(crate) struct Refresh {
@@ -43,8 +39,8 @@ pub(crate) struct Refresh {
     opened: IdVec<SuperblockId, i64>,
     /// The oldest one is due for its age.
     old: bool,
-    /// The victim is refreshed, its places before this one by now.
-    victim: Option<(Why, u32)>,
+    /// The victim is refreshed, or something that is due waits for it: its places before this one are to be moved by now.
+    victim: Option<u32>,
 }
 
 impl Refresh {
@@ -77,7 +73,14 @@ impl Refresh {
     }
     /// The victim's places before this one are to be moved by now.
     pub fn until(&self) -> u32 {
-        self.victim.map_or(0, |(_, until)| until)
+        self.victim.unwrap_or(0)
+    }
+    /// Something may be due, which waits for a victim that has come so far.
+    #[inline]
+    pub fn waits_for(&mut self, next: u32) {
+        if self.victim.is_none() && self.waits() {
+            self.victim = Some(next);
+        }
     }
     pub fn ended(&mut self) {
         self.victim = None;
@@ -85,7 +88,9 @@ impl Refresh {
     pub fn erased(&mut self, s: SuperblockId, block: BlockId) {
         if self.counts_reads() {
             self.reads[block] = 0;
-            self.is_due[s] = false;
+            if std::mem::take(&mut self.is_due[s]) {
+                self.due.retain(|due| *due != s);
+            }
         }
     }
     pub fn opened(&mut self, s: SuperblockId) {
@@ -110,18 +115,16 @@ impl Firmware {
         // quarter is chosen.
         let (beyond, quarter) = (n - r.limit, (r.limit / 4).max(1));
         let mut new = false;
-        if let (Some((Why::Reads, until)), Some(v)) = (&mut r.victim, &self.gc.victim) {
+        if let (Some(until), Some(v)) = (&mut r.victim, &self.gc.victim) {
             let places = u64::from(self.space.places_of(v.superblock));
             let now = (u64::from(beyond) * places / u64::from(quarter)).min(places) as u32;
             new = now > *until;
             *until = now.max(*until);
         }
-        let state = self.space.superblocks[s].state;
-        if state == State::Open && beyond % quarter == 0 {
-            self.seal(s);
-        }
-        let may = self.space.superblocks[s].state == State::Closed && !self.space.is_static(s);
-        if may && !self.refresh.is_due[s] {
+        // An open one is closed when it has its turn.
+        let b = &self.space.superblocks[s];
+        let may = b.state == State::Closed || b.state == State::Open && !b.slc;
+        if may && !self.space.is_static(s) && !self.refresh.is_due[s] {
             self.refresh.is_due[s] = true;
             self.refresh.due.push_back(s);
             new = true;
@@ -132,7 +135,7 @@ impl Firmware {
     fn seal(&mut self, s: SuperblockId) {
         let b = &self.space.superblocks[s];
         let places = u64::from(self.space.places());
-        if b.slc || self.coming() < self.plan.low + self.plan.beside + places + u64::from(b.left) {
+        if self.coming() < self.plan.low + self.plan.beside + places + u64::from(b.left) {
             return;
         }
         self.space.seal(s);
@@ -167,7 +170,7 @@ impl Firmware {
     pub(crate) fn age_ticks(&mut self, ctx: &mut Ctx) {
         ctx.at(ctx.now + self.plan.tick, Kind::FtlTimer, TIMER);
         self.refresh.now += 1;
-        if let Some((Why::Age, until)) = &mut self.refresh.victim {
+        if let Some(until) = &mut self.refresh.victim {
             *until += 1;
         }
         let places = i64::from(self.space.places());
@@ -203,11 +206,13 @@ impl Firmware {
                 && (b.programs == 0 && !filling.contains(&Some(s)))
         };
         // One that is read goes before one that is old.
+        let is_open = |&s: &SuperblockId| self.space.superblocks[s].state == State::Open;
+        let open: Vec<SuperblockId> = self.refresh.due.iter().copied().filter(is_open).collect();
+        open.into_iter().for_each(|s| self.seal(s));
         let (space, r) = (&self.space, &mut self.refresh);
-        r.due.retain(|&s| r.is_due[s]);
         if let Some(i) = r.due.iter().position(|&s| may(space, s)) {
             let s = r.due.remove(i)?;
-            (r.victim, r.is_due[s]) = (Some((Why::Reads, 0)), false);
+            (r.victim, r.is_due[s]) = (Some(0), false);
             return Some(s);
         }
         // The clock asks again.
@@ -215,13 +220,7 @@ impl Firmware {
             return None;
         }
         let oldest = self.oldest_due().filter(|&s| may(&self.space, s));
-        self.refresh.victim = oldest.map(|_| (Why::Age, 0));
+        self.refresh.victim = oldest.map(|_| 0);
         oldest
-    }
-    /// A victim that a state or a power cut left, and that makes no space, is moved to its end.
-    pub(crate) fn refresh_goes_on(&mut self) {
-        if self.refresh.is_on() && self.refresh.victim.is_none() && !self.is_short() {
-            self.refresh.victim = self.gc.victim.map(|_| (Why::Reads, u32::MAX));
-        }
     }
 }

@@ -121,7 +121,7 @@ impl Firmware {
         out.put32(victim.map_or(0, |v| v.next))?;
         self.gc.numbers().into_iter().try_for_each(|v| out.put64(v))?;
         out.put32(self.page)?;
-        out.put64(self.since_page)?;
+        out.put64(self.page_share)?;
         out.put32(self.trimmed.count() as u32)?;
         self.trimmed.iter().try_for_each(|page| out.put32(page as u32))?;
         out.put32(self.map.next)?;
@@ -283,7 +283,7 @@ impl Firmware {
         }
         self.gc.set_numbers(numbers);
         self.page = r.up_to(self.plan.pages, "a page of the map")?;
-        self.since_page = r.get64()?;
+        self.page_share = r.get64()?;
         for _ in 0..r.up_to(self.plan.pages, "the number of pages of the map")? {
             self.trimmed.set(r.up_to(self.plan.pages - 1, "a page of the map")? as usize);
         }

@@ -204,11 +204,11 @@ impl Firmware {
     }
     /// The sector of the page of the map that is due.
     pub(crate) fn page_due(&mut self) -> Option<u32> {
-        self.since_page += 1;
-        if self.since_page < self.plan.page_every {
+        self.page_share += u64::from(self.plan.pages);
+        if self.page_share < self.plan.checkpoint {
             return None;
         }
-        self.since_page = 0;
+        self.page_share -= self.plan.checkpoint;
         let page = self.page;
         self.page = (page + 1) % self.plan.pages;
         Some(self.plan.sectors as u32 + page)

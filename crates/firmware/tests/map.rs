@@ -264,6 +264,37 @@ fn write(ftl: &mut Firmware, ctx: &mut Ctx, tag: u32, lpn: Lpn) {
     ftl.write(ctx, tag, lpn, 1, false, Source::Host);
 }
 
+/// Of the pages of the map as many are written as `checkpoint_sectors` says, also where that is no multiple of their number.
+/// More than one for each sector of users' are refused.
+#[test]
+fn the_map_is_written_once_in_so_many_sectors() {
+    let g = drive_geometry();
+    let drive = |sectors: u64| {
+        let config =
+            FirmwareConfig { checkpoint_sectors: Some(sectors), ..FirmwareConfig::default() };
+        Firmware::new(&g, 15.0, &config, &mut |_, _| false)
+    };
+    let pages = drive(1 << 30).unwrap().sectors().div_ceil(SECTOR / 4);
+    for every in [pages, pages + 1, 3 * pages / 2, 2 * pages - 1, 7 * pages + 3] {
+        let mut ftl = drive(every).unwrap();
+        let mut ctx = ctx(ftl.sectors());
+        ftl.fill(&mut ctx.stamps).unwrap();
+        let before = *ftl.counters();
+        for at in (0..ftl.sectors() as u32 - 64).step_by(64) {
+            let lpns: Vec<u32> = (at..at + 64).collect();
+            ftl.overwrite(&mut ctx.stamps, &lpns).unwrap();
+        }
+        ftl.settle();
+        let c = ftl.counters().since(&before);
+        let due = (c.user_sectors * pages / every) as f64;
+        // A page that waits in the buffer when it is due again is written once.
+        let written = c.emeta_sectors as f64;
+        assert!((0.99 * due - 1.0..=due).contains(&written), "{every}: {written} of {due}");
+    }
+    let why = drive(pages - 1).err().unwrap().to_string();
+    assert!(why.contains(&format!("must be at least {pages}: the map has")), "{why}");
+}
+
 /// Memory with room for all pages of the map is a map in memory: nothing of it is on flash, and no superblock is kept
 /// for it.
 #[test]

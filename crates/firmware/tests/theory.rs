@@ -782,6 +782,14 @@ fn filled(g: &Geometry, config: FirmwareConfig) -> (Firmware, Ctx, Drive) {
     let mut ftl = firmware(g, 20.0, config);
     let mut ctx = ctx(ftl.sectors());
     ftl.fill(&mut ctx.stamps).unwrap();
+    on_flash(g, ftl, ctx)
+}
+/// One that was written at random for long, and whose collector has a victim half moved.
+fn worked(g: &Geometry, config: FirmwareConfig) -> (Firmware, Ctx, Drive) {
+    let (ftl, ctx, ..) = aged(g, 20.0, config, 5);
+    on_flash(g, ftl, ctx)
+}
+fn on_flash(g: &Geometry, mut ftl: Firmware, mut ctx: Ctx) -> (Firmware, Ctx, Drive) {
     ftl.settle();
     let mut drive = Drive::new(g, &vec![false; (g.lines * g.luns) as usize]);
     drive.adopt(&ftl);
@@ -789,6 +797,39 @@ fn filled(g: &Geometry, config: FirmwareConfig) -> (Firmware, Ctx, Drive) {
     ftl.start(&mut ctx);
     drive.drain(&mut ftl, ctx.now);
     (ftl, ctx, drive)
+}
+
+/// Reads so many sectors, one after the other, of which nine of ten are of `hot`. The most reads of a block between two
+/// erasures.
+fn read_often(
+    (ftl, ctx, drive): &mut (Firmware, Ctx, Drive),
+    reads: u32,
+    mut hot: impl FnMut(&mut Rng) -> u32,
+) -> u32 {
+    let mut rng = Rng::from_seed(3);
+    let (mut pieces, mut most) = (Vec::<Piece>::new(), 0);
+    let mut of_block = std::collections::BTreeMap::new();
+    for _ in 0..reads {
+        let lpn = match rng.below(10) {
+            0 => rng.below(ftl.sectors()) as u32,
+            _ => hot(&mut rng),
+        };
+        pieces.clear();
+        ftl.read(ctx, Lpn(lpn), 1, &mut pieces);
+        drive.drain(ftl, ctx.now);
+        let end = ctx.now + TIMES.read;
+        drive.pass(ftl, ctx, &mut rng, end);
+        if let Some(ppa) = pieces[0].place.ppa() {
+            let block = drive.block_of(ppa.0);
+            let n = of_block.entry((block, drive.erases[block])).or_insert(0);
+            *n += 1;
+            most = most.max(*n);
+            ftl.read_done(ctx, ppa, 1);
+            drive.drain(ftl, ctx.now);
+        }
+    }
+    ftl.check_invariants().unwrap();
+    most
 }
 
 /// Reads of a block since its erasure are bounded by the limit and the quarter in which its superblock is moved, and by
@@ -799,30 +840,9 @@ fn a_block_that_is_read_often_is_written_anew() {
     let limit = 2_000;
     let run = |read_limit: u32| {
         let config = FirmwareConfig { read_limit, ..FirmwareConfig::default() };
-        let (mut ftl, mut ctx, mut drive) = filled(&g, config);
-        let mut rng = Rng::from_seed(3);
-        let (mut pieces, mut most) = (Vec::<Piece>::new(), 0);
-        let mut reads = std::collections::BTreeMap::new();
-        for _ in 0..100_000 {
-            // Sectors of one unit are nine reads of ten.
-            let sectors = if rng.below(10) > 0 { 8 } else { ftl.sectors() };
-            let lpn = rng.below(sectors) as u32;
-            pieces.clear();
-            ftl.read(&mut ctx, Lpn(lpn), 1, &mut pieces);
-            drive.drain(&mut ftl, ctx.now);
-            let end = ctx.now + TIMES.read;
-            drive.pass(&mut ftl, &mut ctx, &mut rng, end);
-            if let Some(ppa) = pieces[0].place.ppa() {
-                let block = drive.block_of(ppa.0);
-                let n = reads.entry((block, drive.erases[block])).or_insert(0);
-                *n += 1;
-                most = most.max(*n);
-                ftl.read_done(&mut ctx, ppa, 1);
-                drive.drain(&mut ftl, ctx.now);
-            }
-        }
-        ftl.check_invariants().unwrap();
-        let c = *ftl.counters();
+        let mut drive = filled(&g, config);
+        let most = read_often(&mut drive, 100_000, |rng| rng.below(8) as u32);
+        let c = *drive.0.counters();
         println!(
             "limit {read_limit}: {most} reads of a block at most, {} lines anew",
             c.lines_refreshed
@@ -833,9 +853,7 @@ fn a_block_that_is_read_often_is_written_anew() {
     assert!(most > 80_000 && c.lines_refreshed == 0 && c.gc_sectors == 0);
     let (most, c) = run(limit);
     let moved = (g.units_per_line() * g.sectors_per_unit) as f64;
-    // What the collector has begun takes a superblock's time at most.
-    let last = (TIMES.program + TIMES.read) * u64::from(g.pages) + TIMES.erase;
-    let bound = limit + limit / 4 + (last.0 / TIMES.read.0) as u32;
+    let bound = limit + limit / 4 + reads_while_moving(&g);
     assert!(most <= bound, "{most} reads of a block, {bound} are the bound");
     let lines = c.lines_refreshed as f64;
     assert!(
@@ -845,6 +863,57 @@ fn a_block_that_is_read_often_is_written_anew() {
     assert!((0.9..=1.0).contains(&(c.gc_sectors as f64 / lines / moved)), "{c:?}");
     assert_eq!(c.lost_sectors, 0);
 }
+/// What the collector has begun takes a superblock's time at most.
+fn reads_while_moving(g: &Geometry) -> u32 {
+    let last = (TIMES.program + TIMES.read) * u64::from(g.pages) + TIMES.erase;
+    (last.0 / TIMES.read.0) as u32
+}
+
+/// A drive whose collector works has a victim already, and less room than to move a superblock takes: what is read often is
+/// written anew all the same, while nobody writes. The superblock in the way and what makes the room are moved first.
+#[test]
+fn what_is_read_often_is_written_anew_on_a_drive_that_collects() {
+    let g = geometry(4, 8, 40, 16, 8);
+    let (limit, hot) = (500, 16);
+    for gc_start in [None, Some(5)] {
+        let config = FirmwareConfig { read_limit: limit, gc_start, ..FirmwareConfig::default() };
+        let mut drive = worked(&g, config);
+        let before = *drive.0.counters();
+        let apart = drive.0.sectors() / hot;
+        let most = read_often(&mut drive, 100_000, |rng| (rng.below(hot) * apart) as u32);
+        let lines = drive.0.counters().lines_refreshed - before.lines_refreshed;
+        println!("{gc_start:?}: {most} reads of a block at most, {lines} lines anew");
+        // Before its superblock those of the others, the victim that there was, and two for room.
+        let bound = limit + limit / 4 + (3 + hot as u32) * reads_while_moving(&g) / hot as u32;
+        assert!(most <= bound, "{most} reads of a block, {bound} are the bound");
+        // Some are in the buffer, where nobody reads a block.
+        assert!(
+            u64::from(30_000 / bound) <= lines && lines <= u64::from(90_000 / limit),
+            "{lines}"
+        );
+    }
+}
+
+/// However low the limit is, and whether the drive was filled or written for long, superblocks are moved to the end.
+#[test]
+fn a_low_limit_of_reads_moves_superblocks_without_end() {
+    let g = geometry(4, 8, 40, 16, 8);
+    for read_limit in [1, 2, 5, 20] {
+        let config = || FirmwareConfig { read_limit, ..FirmwareConfig::default() };
+        for (what, mut drive) in
+            [("filled", filled(&g, config())), ("worked", worked(&g, config()))]
+        {
+            let sectors = drive.0.sectors() / 4;
+            let mut lines = vec![drive.0.counters().lines_refreshed];
+            for _ in 0..3 {
+                read_often(&mut drive, 20_000, |rng| rng.below(sectors) as u32);
+                lines.push(drive.0.counters().lines_refreshed);
+            }
+            println!("{what}, limit {read_limit}: {lines:?} lines anew");
+            assert!(lines.is_sorted_by(|a, b| a < b), "{what}, limit {read_limit}: {lines:?}");
+        }
+    }
+}
 
 /// All that is on flash is written once in `refresh_days`, at an even rate, while nobody writes.
 #[test]
@@ -853,40 +922,50 @@ fn data_are_written_anew_before_they_are_too_old() {
     // 20 ms for each of 5,120 units.
     let period = Span::from_ms(20) * u64::from(g.lines * g.units_per_line());
     let refresh_days = period.0 as f64 / 86_400e9;
-    let (mut ftl, mut ctx, mut drive) =
-        filled(&g, FirmwareConfig { refresh_days, ..FirmwareConfig::default() });
-    let mut rng = Rng::from_seed(3);
-    let mut written = Vec::new();
-    let sectors = ftl.sectors() as u32;
-    let place =
-        |ftl: &Firmware| -> Vec<_> { (0..sectors).map(|lpn| ftl.newest_at(Lpn(lpn))).collect() };
-    let at_first = place(&ftl);
-    let end = ctx.now + period;
-    while ctx.now < end {
-        let next = ctx.now + Span::from_ms(20);
-        drive.pass(&mut ftl, &mut ctx, &mut rng, next);
-        written.push((ctx.now, ftl.counters().gc_sectors));
-    }
-    ftl.check_invariants().unwrap();
-    let c = *ftl.counters();
-    let anew = at_first.iter().zip(place(&ftl)).filter(|&(before, now)| *before != now).count();
-    println!(
-        "{} lines, {} sectors of {sectors}, {anew} elsewhere",
-        c.lines_refreshed, c.gc_sectors
-    );
-    // All but the superblock that is being moved.
+    let config = || FirmwareConfig { refresh_days, ..FirmwareConfig::default() };
     let line = g.units_per_line() * g.sectors_per_unit;
-    assert!(anew as u32 + line >= sectors, "{anew} of {sectors} sectors lie elsewhere");
-    assert!(c.gc_sectors <= u64::from(sectors + line), "{} sectors were moved", c.gc_sectors);
-    // A quarter of it in each quarter of the time.
-    for quarter in 1..4 {
-        let at = Time(1) + Span(period.0 * quarter / 4);
-        let by = written.iter().rev().find(|(now, _)| *now <= at).map_or(0, |(_, n)| *n);
-        let even = u64::from(sectors) * quarter / 4;
-        assert!(
-            by.abs_diff(even) <= u64::from(2 * line),
-            "{by} sectors by quarter {quarter}, {even} are even"
+    // Of one that collects, the superblock that is in the way and those that make room are moved besides.
+    for (what, drive, besides) in
+        [("filled", filled(&g, config()), 1), ("worked", worked(&g, config()), 3)]
+    {
+        let (mut ftl, mut ctx, mut drive) = drive;
+        let mut rng = Rng::from_seed(3);
+        let mut written = Vec::new();
+        let sectors = ftl.sectors() as u32;
+        let place = |ftl: &Firmware| -> Vec<_> {
+            (0..sectors).map(|lpn| ftl.newest_at(Lpn(lpn))).collect()
+        };
+        let (at_first, before) = (place(&ftl), *ftl.counters());
+        let (begin, end) = (ctx.now, ctx.now + period);
+        while ctx.now < end {
+            let next = ctx.now + Span::from_ms(20);
+            drive.pass(&mut ftl, &mut ctx, &mut rng, next);
+            written.push((ctx.now, ftl.counters().gc_sectors - before.gc_sectors));
+        }
+        ftl.check_invariants().unwrap();
+        let c = *ftl.counters();
+        let moved = c.gc_sectors - before.gc_sectors;
+        let anew = at_first.iter().zip(place(&ftl)).filter(|&(before, now)| *before != now).count();
+        println!(
+            "{what}: {} lines, {moved} sectors of {sectors}, {anew} elsewhere",
+            c.lines_refreshed
         );
+        // All but the superblock that is being moved.
+        assert!(
+            anew as u32 + besides * line >= sectors,
+            "{what}: {anew} of {sectors} sectors lie elsewhere"
+        );
+        assert!(moved <= u64::from(sectors + besides * line), "{what}: {moved} sectors were moved");
+        // A quarter of it in each quarter of the time.
+        for quarter in 1..4 {
+            let at = begin + Span(period.0 * quarter / 4);
+            let by = written.iter().rev().find(|(now, _)| *now <= at).map_or(0, |(_, n)| *n);
+            let even = u64::from(sectors) * quarter / 4;
+            assert!(
+                by.abs_diff(even) <= u64::from((1 + besides) * line),
+                "{what}: {by} sectors by quarter {quarter}, {even} are even"
+            );
+        }
     }
 }
 

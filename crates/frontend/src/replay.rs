@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use wordline::{Clock, Error, Logs, Plan, Replay, System, Workload, Wrap};
 use wordline_fio::Job;
-use wordline_fio::units::Size;
+use wordline_fio::units::bytes;
 use wordline_trace::{Action, Format, OpenOptions, Reader, TimeUnit, WordError, address_unit};
 
 /// A trace and everything that decides how it is replayed, in users' words.
@@ -96,8 +96,8 @@ impl TraceReplay {
 
     /// What is said of the trace.
     fn options(&self, seed: u64) -> Result<OpenOptions, InputError> {
-        let bs = |text: &String| match wordline_fio::units::size(text, 1024) {
-            Ok(Size::Bytes(bytes @ 1..=0xFFFF_FFFF)) => Ok(bytes as u32),
+        let bs = |text: &String| match bytes(text) {
+            Ok(bytes @ 1..=0xFFFF_FFFF) => Ok(bytes as u32),
             Ok(_) => Err(InputError::LengthRange(text.clone())),
             Err(e) => Err(InputError::Length(e)),
         };

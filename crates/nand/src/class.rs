@@ -5,7 +5,7 @@ use std::ops::{Deref, Index, IndexMut};
 use wordline_base::Why;
 
 /// What an operation is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Class {
     /// For a read of users.

@@ -1,7 +1,7 @@
 //! What types cannot say: values that are impossible, alone or together.
 
 use crate::config::{Config, settings};
-use crate::derive::capacity;
+use crate::derive::{capacity, refreshing};
 use wordline_app::AppConfig;
 use wordline_base::{BadValue, SECTOR, Span};
 use wordline_device::config::{Arbitration, CacheConfig, MAX_CACHE_LINES, ReadAheadConfig};
@@ -148,6 +148,16 @@ fn ftl(config: &Config, found: &mut Found) {
                 ),
             );
         }
+    }
+    if let Some((share, days)) = Geometry::new(&config.nand).ok().and_then(|g| {
+        let days = c.firmware.as_ref()?.refresh_days;
+        refreshing(config, &g).filter(|share| *share >= 1.0).map(|share| (share, days))
+    }) {
+        let remedy = format!(
+            "is {days}, must be above {:.2e}: to read and program all that a full drive holds takes its LUNs so long",
+            days * share
+        );
+        found.add("ftl.firmware.refresh_days", remedy);
     }
     if let (Some(fssd), Ok(g)) = (&c.fssd, Geometry::new(&config.nand))
         && !fssd.volatile

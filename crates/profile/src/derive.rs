@@ -208,6 +208,8 @@ pub struct Derived {
     pub parity_factor: f64,
     /// Of the pages of the map that are looked up at random, the share that memory does not have.
     pub map_misses: f64,
+    /// Pages of a map that is in memory which are written for each sector of users'.
+    pub map_written: f64,
     /// Random reads of 4 KiB.
     pub random_read: Peak,
     /// The same with no more than so many at a time.
@@ -333,6 +335,18 @@ pub fn rate_at_depth(depth: u32, stations: u32, held: f64, elsewhere: f64) -> f6
     rate
 }
 
+/// The share of the LUNs' time that it takes to write anew what a full drive holds, within `refresh_days`: each unit is read
+/// and programmed, and its block erased.
+pub(crate) fn refreshing(config: &Config, g: &Geometry) -> Option<f64> {
+    let days = config.ftl.firmware.as_ref()?.refresh_days;
+    let n = &config.nand;
+    let each = n.t_read.mean() + n.t_program.mean() + Span(n.t_erase.0 / u64::from(g.pages));
+    let units = g.sectors() as f64 * (1.0 - config.ftl.over_provisioning / 100.0)
+        / f64::from(g.sectors_per_unit);
+    let takes = units / f64::from(g.luns) * each.as_secs_f64();
+    (days > 0.0).then(|| takes / (days * 86_400.0))
+}
+
 fn amplification(config: &Config, g: &Geometry, capacity: &Capacity) -> f64 {
     if g.in_place {
         return f64::from(g.sectors_per_unit);
@@ -359,6 +373,9 @@ const WAITING: &str = "LUNs that wait for channels";
 
 /// The bound of programs that wait for their strides.
 const STRIDES: &str = "strides";
+
+/// The bound of the LUNs of the one superblock that a firmware's collector writes to.
+const OWN: &str = "the collector's superblock";
 
 /// The bound of what is behind a bridge.
 const DRIVES: &str = "drives";
@@ -492,6 +509,7 @@ fn derive_bridge(
         },
         link_rate,
         map_misses: 0.0,
+        map_written: 0.0,
         uniform_wa: inside.iter().filter_map(|d| d.uniform_wa).reduce(f64::max),
         parity_factor: inside.iter().map(|d| d.parity_factor).fold(1.0, f64::max),
         throttled: None,
@@ -536,7 +554,8 @@ fn derive_drive(config: &Config, sas: Option<&SasConfig>) -> Derived {
         capacity,
         link_rate,
         map_misses,
-        uniform_wa: data_wa.map(|wa| wa * (1.0 + map_misses)),
+        map_written: rates.map_written(),
+        uniform_wa: data_wa.map(|wa| wa * (1.0 + map_misses + rates.map_written())),
         parity_factor: rates.parity(),
         throttled: rates.throttled(data_wa),
         read_again: rates.read_again(),
@@ -579,6 +598,8 @@ struct Written {
     /// Bytes a second that FSSD's collector keeps up with: where its victims are, and with so many units at a time. 0:
     /// there is nothing to collect.
     collector: [f64; 2],
+    /// Bytes a second that a firmware's collector writes to its superblock, likewise.
+    own: f64,
 }
 
 struct Rates<'a> {
@@ -679,6 +700,24 @@ impl Rates<'_> {
             room if room >= pages => 0.0,
             room if at_random => 1.0 - room as f64 / pages as f64,
             _ => sectors as f64 / entries as f64,
+        }
+    }
+    /// Pages of a map that is in memory which are written for each sector of users', to tell of trims after a power cut.
+    fn map_written(&self) -> f64 {
+        let pages = self.user_sectors.div_ceil(self.g.sector.bytes() / 4);
+        let firmware = self.config.ftl.firmware.as_ref();
+        let every = firmware.and_then(|firmware| firmware.checkpoint_sectors);
+        // Those of a map that memory has a part of are written when they give way.
+        let every = every.filter(|_| self.map_misses(1, true) == 0.0);
+        every.map_or(0.0, |sectors| pages as f64 / sectors.max(1) as f64)
+    }
+    /// Bytes a second of users that a firmware's collector keeps up with: it programs to its one open superblock. 0: that
+    /// has all LUNs, or there is nothing to collect.
+    fn own_superblock(&self, wa: f64, program: f64) -> f64 {
+        let luns = self.config.ftl.firmware.as_ref().and_then(|firmware| firmware.superblock_luns);
+        match luns.filter(|&luns| luns < self.g.luns && wa > 1.0) {
+            Some(luns) => f64::from(luns) * self.g.unit_bytes() as f64 / ((wa - 1.0) * program),
+            None => 0.0,
         }
     }
     /// Times of a LUN, a channel and a core for a page of the map that is read.
@@ -833,7 +872,7 @@ impl Rates<'_> {
         let misses = wa * self.map_misses(1, at_random);
         let unit_misses = misses * f64::from(self.g.sectors_per_unit);
         let [map_held, map_channel, map_core] = self.map_read();
-        let all = (wa + misses) * self.parity();
+        let all = (wa + misses + wa * self.map_written()) * self.parity();
         let t_read = n.t_read.mean().as_secs_f64();
         let reading = reads * (command + t_read) + data + unit_misses * map_held;
         let lun = all * program + reading;
@@ -852,8 +891,9 @@ impl Rates<'_> {
         let strides = throttled.then(|| self.strides()).flatten();
         let moves = Moves { wa, reads, data, reading, programs: all, program };
         let collector = self.collector(&moves);
+        let own = self.own_superblock(wa, program);
         let work =
-            Written { programs: all, core, lun, channel, array, reading, strides, collector };
+            Written { programs: all, core, lun, channel, array, reading, strides, collector, own };
         self.written(name, bytes, work)
     }
     /// The buffer in SLC mode: what it has room for, and its rates.
@@ -881,20 +921,22 @@ impl Rates<'_> {
         let lun = program + folded * (program + fold_read + erase);
         let channel = moved * (1.0 + 2.0 * folded);
         let (t_read, t_program) = (n.t_read.mean().as_secs_f64(), n.t_program.mean().as_secs_f64());
-        let peak =
-            |name: &str, wa: f64, lun: f64, channel: f64, [reads, programs, erases]: [f64; 3]| {
-                let core = (wa - 1.0) * self.move_core() + wa * misses * map_core;
-                let (lun, channel) = (lun + wa * map_lun, channel + wa * map_channel);
-                let map = wa * unit_misses;
-                let array = [reads + map * t_read, programs + wa * misses * t_program, erases];
-                let reading = (wa - 1.0) * fold_read + map * map_held;
-                let programs = wa * (1.0 + misses);
-                let strides = None;
-                let collector = [0.0; 2];
-                let written =
-                    Written { programs, core, lun, channel, array, reading, strides, collector };
-                self.written(name.into(), LARGE, written)
-            };
+        let peak = |name: &str,
+                    wa: f64,
+                    lun: f64,
+                    channel: f64,
+                    [reads, programs, erases]: [f64; 3]| {
+            let core = (wa - 1.0) * self.move_core() + wa * misses * map_core;
+            let (lun, channel) = (lun + wa * map_lun, channel + wa * map_channel);
+            let map = wa * unit_misses;
+            let array = [reads + map * t_read, programs + wa * misses * t_program, erases];
+            let reading = (wa - 1.0) * fold_read + map * map_held;
+            let programs = wa * (1.0 + misses);
+            let (strides, collector, own) = (None, [0.0; 2], 0.0);
+            let written =
+                Written { programs, core, lun, channel, array, reading, strides, collector, own };
+            self.written(name.into(), LARGE, written)
+        };
         let into = [0.0, slc.t_program.as_secs_f64(), 0.0];
         let out_of =
             [folded * slc.t_read.as_secs_f64(), (1.0 + folded) * t_program, folded * erase];
@@ -950,6 +992,7 @@ impl Rates<'_> {
                 (STRIDES, strides),
                 (VICTIMS, work.collector[0]),
                 (UNITS, work.collector[1]),
+                (OWN, work.own),
                 ("firmware", cores / core),
                 ("link", self.link_rate),
                 ("limit program_rate", l.program_rate as f64 / work.programs),

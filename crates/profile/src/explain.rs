@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::derive::{
-    AS_ONE, AtDepth, Capacity, Chosen, Derived, Peak, ReadAgain, Stage, derive, total,
+    AS_ONE, AtDepth, Capacity, Chosen, Derived, Peak, ReadAgain, Stage, derive, refreshing, total,
 };
 use std::fmt::Write;
 use wordline_base::Span;
@@ -216,6 +216,15 @@ impl Lines {
             ),
         };
         self.row("", text);
+        if d.map_written > 0.0 {
+            // They are stale soon: a collector that takes what has least in use gains by them.
+            let bound = if d.map_written > 0.5 { ". So many make it a bound" } else { "" };
+            let text = format!(
+                "times {:.2} with pages of the map that are written in turn (ftl.firmware.checkpoint_sectors){bound}",
+                1.0 + d.map_written
+            );
+            self.row("", text);
+        }
         if d.parity_factor > 1.0 {
             let parity = d.parity_factor;
             let text = format!("{wa:.2} of it the collector's, times {parity:.2} with parity");
@@ -426,6 +435,18 @@ pub fn explain(config: &Config) -> String {
             let text = "bounds: what is moved waits for pages of the map while LUNs are idle";
             out.row("", text);
         }
+        let few = |value: Option<u32>, least: u32| value.is_some_and(|value| value < least);
+        if let Some(firmware) = &config.ftl.firmware
+            && (few(firmware.gc_units, 2 * g.luns) || few(firmware.gc_lag, g.luns))
+        {
+            let text = format!(
+                "bounds: with less than {} ftl.firmware.gc_units or {} gc_lag the collector waits for LUNs that others \
+                 of its units could use",
+                2 * g.luns,
+                g.luns
+            );
+            out.row("", text);
+        }
     }
 
     out.head("Latency of an idle drive, 4 KiB, doorbell to completion entry");
@@ -448,6 +469,13 @@ pub fn explain(config: &Config) -> String {
         None => {
             out.row("time to fill", "no figure: lines of hot data are moved to cold LUNs meanwhile")
         }
+    }
+    if let Some(share) = refreshing(config, g) {
+        let text = format!(
+            "{:.2} % of the LUNs' time, to write all of a full drive within ftl.firmware.refresh_days",
+            share * 100.0
+        );
+        out.row("written anew", text);
     }
     let left = n.endurance.saturating_sub(n.errors.cycles);
     let flash = c.raw_bytes() as f64 * f64::from(left);

@@ -32,7 +32,7 @@ pub fn writes(plan: &Plan) -> (String, bool) {
             traces = true;
             continue;
         }
-        if !job.rw.writes() && !job.rw.trims() {
+        if !job.changes() {
             continue;
         }
         claims.push(Claim::of(job));
@@ -44,7 +44,7 @@ pub fn writes(plan: &Plan) -> (String, bool) {
 
 /// A thread that reads and ends all that write with itself.
 fn is_stop(plan: &Plan, thread: &Thread) -> bool {
-    let writes = |job: &Job| job.rw.writes() || job.rw.trims() || job.read_iolog.is_some();
+    let writes = |job: &Job| job.changes() || job.read_iolog.is_some();
     let job = plan.job_of(thread);
     let of_others = |t: &Thread| !writes(plan.job_of(t)) || t.group == thread.group;
     job.exitall
@@ -387,8 +387,8 @@ impl WriteSampler {
                 }
                 continue;
             }
-            let overwrites = job.rw.writes();
-            if !overwrites && !job.rw.trims() {
+            let overwrites = job.sends_writes();
+            if !job.changes() {
                 continue;
             }
             let space = placed.space();

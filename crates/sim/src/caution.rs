@@ -34,8 +34,10 @@ pub(crate) struct Seen<'a> {
     pub refused_memory: u64,
     /// Bytes of users' that were programmed.
     pub to_flash: u64,
-    /// Sectors that the collector moved.
+    /// Sectors that the collector moved, and bytes of each.
     pub gc: u64,
+    pub sector: u64,
+    pub faults: Faults,
     /// Lines that became free.
     pub lines_freed: u64,
     /// Lines that were written anew because they were read often or had lain long.
@@ -61,6 +63,19 @@ pub(crate) struct Seen<'a> {
     pub repeats: Vec<(String, u64)>,
     /// A trace is replayed, which has no options of a job's.
     pub replay: Option<Replayed>,
+}
+
+/// What the flash failed to do, and what it cost.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Faults {
+    pub programs: u64,
+    pub erasures: u64,
+    /// Reads of the collector's.
+    pub reads: u64,
+    /// Blocks that are used no more.
+    pub blocks: u64,
+    /// Sectors of which no copy is left.
+    pub lost: u64,
 }
 
 /// Below it the collector moves less than a tenth of a sector for each that is written.
@@ -103,8 +118,41 @@ pub(crate) fn left_out(trace: &TraceSource) -> Option<String> {
     ))
 }
 
+/// `1 line`, `2 lines`.
+fn many(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// What the flash failed at.
+fn failed(faults: &Faults) -> Option<String> {
+    let Faults { programs, erasures, reads, blocks, lost } = *faults;
+    let named = [(programs, "program"), (erasures, "erasure"), (reads, "collector's read")];
+    let named: Vec<String> =
+        named.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| many(n, what)).collect();
+    if named.is_empty() && lost == 0 && blocks == 0 {
+        return None;
+    }
+    let mut text = match named.is_empty() {
+        true => "the flash failed".to_string(),
+        false => format!("the flash failed {}", named.join(", ")),
+    };
+    if blocks > 0 {
+        let (are, each) = if blocks == 1 { ("is", "leaves") } else { ("are", "leave") };
+        text += &format!(
+            "; {} {are} used no more and {each} less that is spare",
+            many(blocks, "block")
+        );
+    }
+    if lost > 0 {
+        let are = if lost == 1 { "is lost: its" } else { "are lost: their" };
+        text += &format!("; {} {are} data cannot be read", many(lost, "sector"));
+    }
+    Some(text + " (nand.faults, nand.errors)")
+}
+
 pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     let mut all = Vec::new();
+    all.extend(failed(&seen.faults));
     if seen.refused > 0 {
         let why = match seen.refused_memory {
             0 => {
@@ -162,9 +210,9 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     }
     if seen.written == 0 && seen.read > 0 && seen.refreshed > 0 {
         all.push(format!(
-            "the drive wrote {} lines anew, which were read often or had lain long, and moved {} sectors: reads \
-             may have waited for it (see reads waited; ftl.firmware.read_limit, refresh_days)",
-            seen.refreshed, seen.gc
+            "{}, and moved {} sectors: reads may have waited for it (see reads waited; {ANEW})",
+            anew(seen.refreshed),
+            seen.gc
         ));
     } else if seen.written == 0 && seen.gc > 0 {
         let rest = match seen.prepared {
@@ -192,7 +240,9 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
         ));
     }
     let to_flash = seen.to_flash;
-    if seen.scattered && seen.refused == 0 && seen.written > 2 * to_flash {
+    // Where the collector moves more than users write, they wait for it.
+    let collects = seen.gc * seen.sector > seen.written;
+    if seen.scattered && seen.refused == 0 && seen.written > 2 * to_flash && !collects {
         all.push(format!(
             "{} written did not reach the flash: they are in the drive's cache or were \
              overwritten there, so that writes were as fast as its memory. A longer run, or \
@@ -217,6 +267,14 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
             "{a:.2} in the first third of what was written, {rest:.2} in the rest{}",
             by_cause(&seen.causes)
         );
+        if seen.refreshed > 0 {
+            all.push(format!(
+                "{}, and that is a part of what the collector moved ({ANEW}): write amplification went by it as well \
+                 ({course})",
+                anew(seen.refreshed)
+            ));
+            return all;
+        }
         let trend = Trend::of(by_third, seen.lines_freed);
         let goes = matches!(trend, Trend::Rising | Trend::Falling);
         let collects = !new && seen.prepared != Some(Precondition::Random);
@@ -271,6 +329,17 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
         all.extend(elsewhere(seen, Trend::Flat));
     }
     all
+}
+
+const ANEW: &str = "ftl.firmware.read_limit, refresh_days";
+
+/// Lines that were refreshed.
+fn anew(lines: u64) -> String {
+    let (had, were) = if lines == 1 { ("had", "was") } else { ("had", "were") };
+    format!(
+        "the drive wrote {} anew, which {were} read often or {had} lain long",
+        many(lines, "line")
+    )
 }
 
 /// What of it is less than this is left out.
@@ -660,6 +729,8 @@ mod tests {
             refused_memory: 0,
             to_flash: 4_096_000,
             gc: 3000,
+            sector: 4096,
+            faults: Faults::default(),
             lines_freed: 3,
             refreshed: 0,
             read: 0,
@@ -917,6 +988,15 @@ mod tests {
         assert_eq!(no_turns(&some(1), Collect::Around), None);
     }
 
+    /// What is still in memory when a slow drive ends was not written at the speed of memory.
+    #[test]
+    fn writes_that_wait_for_the_collector_are_not_as_fast_as_memory() {
+        let few = Seen { written: 9000 * 4096, ..seen() };
+        assert!(warnings(&few)[0].contains("as fast as its memory"));
+        let told = warnings(&Seen { gc: 9001, ..few }).join(" ");
+        assert!(!told.contains("memory"), "{told}");
+    }
+
     #[test]
     fn each_case_that_misleads_has_its_words() {
         let reads = Seen { written: 0, read: 9, to_flash: 0, by_third: None, ..seen() };
@@ -939,7 +1019,25 @@ mod tests {
             ),
             (Seen { unsteady: true, ..seen() }, "after 2 windows"),
             (reads.clone(), "random lets the collector rest"),
-            (Seen { refreshed: 2, ..reads }, "wrote 2 lines anew"),
+            (Seen { refreshed: 2, ..reads.clone() }, "wrote 2 lines anew, which were read often"),
+            (Seen { refreshed: 1, ..reads }, "wrote 1 line anew, which was read often or had"),
+            (
+                Seen { refreshed: 2, by_third: Some([2.0, 3.0, 4.0]), ..seen() },
+                "had lain long, and that is a part of what the collector moved (ftl.firmware.read_limit, \
+                 refresh_days): write amplification went by it as well (2.00 in the first third",
+            ),
+            (
+                Seen { faults: Faults { programs: 9, blocks: 1, ..Faults::default() }, ..seen() },
+                "the flash failed 9 programs; 1 block is used no more and leaves less that is spare (nand.faults",
+            ),
+            (
+                Seen {
+                    faults: Faults { reads: 1, erasures: 2, lost: 5, blocks: 2, programs: 0 },
+                    ..seen()
+                },
+                "the flash failed 2 erasures, 1 collector's read; 2 blocks are used no more and leave less that is \
+                 spare; 5 sectors are lost: their data cannot be read",
+            ),
             (Seen { prepared: prepared(Precondition::Fill), ..new.clone() }, "filled in order"),
             (Seen { prepared: prepared(Precondition::None), ..new }, "was fresh"),
             (Seen { by_third: Some([2.0, 3.0, 4.0]), ..seen() }, "rose during the run"),

@@ -210,7 +210,7 @@ impl JobSource {
     }
     /// Whether it writes in another order than front to back.
     pub fn writes_scattered(&self) -> bool {
-        self.job.rw.writes() && self.job.rw.is_random()
+        self.job.sends_writes() && self.job.rw.is_random()
     }
     /// Whether it reads front to back in blocks that lie within a write unit of the flash.
     pub fn reads_within(&self, unit_bytes: u64) -> bool {
@@ -220,7 +220,8 @@ impl JobSource {
     /// The job's name and how often it began its random blocks anew, if in the order of before.
     pub fn repeats(&self) -> Option<(&str, u64)> {
         let (job, passes) = (&self.job, self.generator.passes());
-        let same = job.rw.is_random() && job.rw.writes() && job.randrepeat && !job.randseed_given;
+        let same =
+            job.rw.is_random() && job.sends_writes() && job.randrepeat && !job.randseed_given;
         (same && passes > 1).then(|| (job.name.as_str(), passes - 1))
     }
     /// Set to end it as soon as nothing is in flight.

@@ -44,6 +44,7 @@ fn beyond_the_end(job: &Job, drive_bytes: u64) -> Option<String> {
             (offset.saturating_add(size) > drive_bytes)
                 .then(|| format!("size={size} from offset={offset} on"))
         }
+        (None, Some(Size::Percent(share))) if share > 100 => Some(format!("size={share}%")),
         (None, _) => None,
     }
 }

@@ -429,21 +429,9 @@ impl ThreadStats {
         let number = self.result.number;
         self.result.classes = classes::rows(std::slice::from_ref(&self.result));
         let [slat, clat, lat] = self.disable;
-        let left_out = |i: usize| self.per_io[i] && self.unsampled[i];
         for (dir, over) in self.result.dirs.iter_mut().zip(self.over) {
             if dir.total_ios > 0 {
                 dir.runtime = dir.runtime.max(over);
-            }
-            // Too short for a sample: fio reports the whole run's rate as the one sample.
-            let ns = dir.runtime.0;
-            let rate = |n: u64| n as f64 * 1e9 / ns as f64;
-            if ns > 0 && dir.total_ios > 0 {
-                if dir.bw_kib.n == 0 && !left_out(0) {
-                    dir.bw_kib.add(rate(dir.io_bytes) / 1024.0);
-                }
-                if dir.iops.n == 0 && !left_out(1) {
-                    dir.iops.add(rate(dir.total_ios));
-                }
             }
             if slat {
                 dir.slat = Default::default();

@@ -156,7 +156,7 @@ impl Place {
 }
 
 /// What the FTL wants done. Every operation with an `op` is answered by [`Translation::on_done`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// Read a run of sectors inside one unit for the FTL's own use.
     Read {

@@ -548,7 +548,7 @@ impl Plan {
     /// Bytes of the smallest write that a job of the plan makes, by what it says; 4096 where none says it.
     pub fn least_write(&self) -> u64 {
         let jobs = self.jobs().into_iter().flat_map(|jobs| &jobs.jobs);
-        let writes = jobs.filter(|job| job.rw.writes()).map(|job| match job.bs_is_seq_rand {
+        let writes = jobs.filter(|job| job.sends_writes()).map(|job| match job.bs_is_seq_rand {
             true => job.min_bs[0].min(job.min_bs[1]),
             false => job.min_bs[1],
         });
@@ -578,7 +578,7 @@ impl Plan {
             };
             one.saturating_mul(job.loops.into()).min(places).saturating_mul(clones)
         };
-        let writing = jobs.filter(|job| job.rw.writes() && job.rw.is_random());
+        let writing = jobs.filter(|job| job.sends_writes() && job.rw.is_random());
         writing.map(of).fold(0, u64::saturating_add)
     }
 

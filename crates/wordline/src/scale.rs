@@ -5,6 +5,8 @@
 mod deviates;
 mod spare;
 
+pub(crate) use spare::without_room;
+
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -82,6 +84,8 @@ pub(crate) struct Cut {
     pub with: Vec<String>,
     /// What was cut, in a line.
     pub said: String,
+    /// What would have been cut as well, and stays as the user set it.
+    pub kept: Vec<String>,
 }
 
 /// How a drive was cut.
@@ -97,9 +101,9 @@ pub struct Scaled {
 
 impl Scaled {
     /// What is to be said of a system at this scale.
-    pub(crate) fn of(scale: Scale, cut: &str, whole: &Config, part: &Config) -> Scaled {
-        let said = format!("scale {scale}: {cut}");
-        Scaled { scale, said, deviates: deviates::found(scale, whole, part) }
+    pub(crate) fn of(scale: Scale, cut: &Cut, whole: &Config, part: &Config) -> Scaled {
+        let said = format!("scale {scale}: {}", cut.said);
+        Scaled { scale, said, deviates: deviates::found(scale, &cut.kept, whole, part) }
     }
 }
 
@@ -107,6 +111,7 @@ impl Scaled {
 struct Settings<'a> {
     set: &'a [String],
     overrides: Vec<String>,
+    kept: Vec<String>,
 }
 
 impl Settings<'_> {
@@ -115,8 +120,9 @@ impl Settings<'_> {
     }
     fn add(&mut self, key: &str, value: impl fmt::Display) -> bool {
         let fits = !self.is_users(key);
-        if fits {
-            self.overrides.push(format!("{key}={value}"));
+        match fits {
+            true => self.overrides.push(format!("{key}={value}")),
+            false => self.kept.push(key.into()),
         }
         fits
     }
@@ -199,7 +205,7 @@ impl Scale {
 
     /// What `config` needs to be set to. `set` is what the user set: it stays as it is.
     pub(crate) fn cut(self, config: &Config, set: &[String]) -> Result<Cut, ConfigError> {
-        let mut settings = Settings { set, overrides: Vec::new() };
+        let mut settings = Settings { set, overrides: Vec::new(), kept: Vec::new() };
         let own = ["nand.blocks", "nand.pages_per_block"];
         if let Some(key) = own.into_iter().find(|key| settings.is_users(key)) {
             let message = format!("--scale sets the number of blocks: leave out --set {key}=...");
@@ -247,7 +253,8 @@ impl Scale {
             said += "; caches alike";
         }
         let last = over_provisioning.map(|percent| format!("ftl.over_provisioning={percent:.9}"));
-        Ok(Cut { overrides: settings.overrides, last: last.into_iter().collect(), with, said })
+        let Settings { overrides, kept, .. } = settings;
+        Ok(Cut { overrides, last: last.into_iter().collect(), with, said, kept })
     }
     /// Fewer blocks; and where few lines would be left, more and shorter ones again.
     fn cut_blocks(self, config: &Config) -> Blocks {
@@ -518,7 +525,7 @@ mod tests {
     fn what_a_part_cannot_keep_is_told() {
         let told = |device: &str, of| {
             let (whole, part, cut) = part(device, of, &[]);
-            let scaled = Scaled::of(Scale { part: 1, of }, &cut.said, &whole, &part);
+            let scaled = Scaled::of(Scale { part: 1, of }, &cut, &whole, &part);
             (whole.nand.t_erase, part.nand.t_erase, scaled.deviates)
         };
         let (whole, part, told_of) = told("cnex-westlake", 16);
@@ -566,5 +573,43 @@ mod tests {
         assert_eq!((sort.input_bytes, sort.threads), (0, 2));
         let records = config.with[3].app.kv.as_ref().map(|kv| kv.records);
         assert_eq!(records, Some(160_000), "the user's stays");
+    }
+
+    fn scaled(device: &str, of: u64, set: &[&str]) -> Result<Vec<String>, String> {
+        let set: Vec<String> = set.iter().map(ToString::to_string).collect();
+        let sources = Sources::presets(device, "linux-libaio");
+        let part = System::assemble_scaled(sources, Scale { part: 1, of }, &[], &set);
+        part.map(|part| part.deviations()).map_err(|e| e.to_string())
+    }
+
+    /// What the user set stays, and a warning names it. It is not taken for what the drive was cut to.
+    #[test]
+    fn settings_that_would_be_cut_are_named() {
+        let of = |set: &[&str]| scaled("intel-750-400g", 16, set).expect("a part").join("\n");
+        let told = of(&["ftl.firmware.refresh_days=1", "cache.bytes=67108864"]);
+        assert!(
+            told.contains(
+                "at scale 1/16 cache.bytes, ftl.firmware.refresh_days stay as set: those of a profile would be cut"
+            ),
+            "{told}"
+        );
+        assert!(!told.contains("read ahead"), "{told}");
+        assert!(!of(&["ftl.firmware.wear_spread=9"]).contains("as set"));
+    }
+
+    /// A part may have room for what the whole drive has none for, and the other way round.
+    #[test]
+    fn a_whole_drive_that_cannot_be_is_told() {
+        let told = scaled("p41-plus-1tb", 16, &["ftl.firmware.slc_static=8"]).expect("a part");
+        let first = told.first().expect("a warning");
+        assert!(
+            first.starts_with("the whole drive cannot be so: --set ftl.firmware.slc_static=8"),
+            "{first}"
+        );
+        for set in ["ftl.firmware.slc_dynamic=10", "ftl.firmware.superblock_luns=4"] {
+            let whole = scaled("intel-750-400g", 16, &[set]).expect_err("an error");
+            assert!(whole.contains(set.split_once('=').expect("a value").0), "{whole}");
+            assert!(!whole.contains("so few lines"), "{whole}");
+        }
     }
 }

@@ -92,9 +92,17 @@ impl System {
             return Ok(whole);
         }
         let part = |scale| part_of(&whole.config, sources, scale, chosen, set);
-        let failed = match part(scale) {
-            Ok(part) => return Ok(System { overrides: all, ..part }),
-            Err(error) => error,
+        let unfit = crate::scale::without_room(&whole.config);
+        let unfit = unfit.map(|bad| whole.places.error(&format!("ftl.{}", bad.key), &bad.why));
+        let failed = match (part(scale), unfit) {
+            (Ok(mut part), unfit) => {
+                if let (Some(scaled), Some(why)) = (&mut part.scale, unfit) {
+                    scaled.deviates.insert(0, format!("the whole drive cannot be so: {why}"));
+                }
+                return Ok(System { overrides: all, ..part });
+            }
+            (Err(_), Some(why)) => return Err(why.into()),
+            (Err(error), None) => error,
         };
         // What the drive cannot be cut to at all has its own reason.
         let larger = scale.larger().find(|&scale| !scale.is_whole() && part(scale).is_ok());
@@ -246,8 +254,9 @@ fn part_of(
 ) -> Result<System, Error> {
     let cut = scale.cut(whole, set)?;
     let user = set.iter().cloned();
+    let own = cut.overrides.iter().cloned();
     let overrides: Vec<String> =
-        chosen.iter().cloned().chain(cut.overrides).chain(user).chain(cut.last).collect();
+        chosen.iter().cloned().chain(own).chain(user).chain(cut.last.iter().cloned()).collect();
     let options: Vec<String> = sources
         .with
         .iter()
@@ -257,6 +266,6 @@ fn part_of(
     let with: Vec<_> =
         sources.with.iter().zip(&options).map(|(&(source, _), own)| (source, &**own)).collect();
     let part = System::assemble(Sources { with: &with, ..sources }, &overrides)?;
-    let scaled = Scaled::of(scale, &cut.said, whole, &part.config);
+    let scaled = Scaled::of(scale, &cut, whole, &part.config);
     Ok(System { scale: Some(scaled), ..part })
 }

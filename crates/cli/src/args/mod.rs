@@ -12,7 +12,6 @@ use help::{
     MAN_HELP, RECORD_HELP, REPLAY_HELP, REPORT_HELP, RUN_HELP, RUN_USAGE, SERVE_HELP, STUDY_HELP,
     TUNE_HELP, flowing,
 };
-use run::size;
 pub use run::{
     AlignArg, CommonArgs, Format, ImageIoArg, PartArgs, ReplayArgs, RunArgs, Shown, StatsArg,
 };
@@ -24,6 +23,7 @@ pub use study::{
 };
 use wordline::Align;
 use wordline_cache::Cache;
+use wordline_fio::units::bytes;
 
 #[derive(Parser)]
 #[command(
@@ -194,7 +194,7 @@ pub struct CacheArgs {
     pub no_cache: bool,
     /// Bytes of aged drives that are kept at most (wordline cache path says where); those not used for
     /// longest go first
-    #[arg(long, value_name = "SIZE", default_value = "20G", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "20G", value_parser = bytes)]
     pub cache_size: u64,
 }
 

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use wordline::Scale;
 use wordline_fio::ValueError;
-use wordline_fio::units::{Size, Unit};
+use wordline_fio::units::{Unit, bytes};
 use wordline_frontend::{JobRun, Machine, Parts, Prepare, Settings, TraceReplay};
 use wordline_sim::Precondition;
 
@@ -216,10 +216,10 @@ pub enum Format {
 }
 
 /// Bytes, or `none`.
-pub(super) fn memory(text: &str) -> Result<String, NoSize> {
+pub(super) fn memory(text: &str) -> Result<String, ValueError> {
     match text {
         "none" => Ok(text.into()),
-        _ => size(text).map(|bytes| bytes.to_string()),
+        _ => bytes(text).map(|bytes| bytes.to_string()),
     }
 }
 
@@ -236,22 +236,6 @@ fn wall_time(text: &str) -> Result<Duration, NoWallTime> {
 pub(crate) enum NoWallTime {
     #[error("must be more than 0, as in 1s")]
     Zero,
-    #[error(transparent)]
-    Value(#[from] ValueError),
-}
-
-pub(super) fn size(text: &str) -> Result<u64, NoSize> {
-    match wordline_fio::units::size(text, 1024)? {
-        Size::Bytes(bytes) => Ok(bytes),
-        Size::Percent(_) => Err(NoSize::Percent),
-    }
-}
-
-/// Why a text is no size.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoSize {
-    #[error("must be a number of bytes, as in 20G")]
-    Percent,
     #[error(transparent)]
     Value(#[from] ValueError),
 }

@@ -148,7 +148,8 @@ fn complete_verify(job: &Job, notes: &mut Vec<Remark>) -> Result<(), Clash> {
     let timed = job.runtime > Span::ZERO && job.time_based;
     let at_the_end = job.do_verify && job.verify_backlog == 0;
     let writes_alone = rw.writes() && !rw.reads();
-    if timed && at_the_end && writes_alone && job.is_sync() && job.file_count() == 1 {
+    let endless = timed && !job.verify_only && job.is_sync() && job.file_count() == 1;
+    if endless && at_the_end && writes_alone {
         note("verify", "nothing is read back: the writes take all of runtime");
     }
     if rw.writes() && job.do_verify && job.numjobs > 1 {

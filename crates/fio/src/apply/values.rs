@@ -324,14 +324,19 @@ pub(super) fn replay_skip(text: &str) -> Result<[bool; 4], ValueError> {
 pub(super) fn cpus(text: &str) -> Result<Vec<u32>, ValueError> {
     // fio's FIO_MAX_CPUS on Linux.
     const CPUS_MAX: u32 = 4096;
+    const RANGE: &str = "a processor or a range of them, such as 0-3";
     let mut cpus = Vec::new();
     for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let cpu = |t: &str| {
             let cpu = t.trim().parse::<u32>().ok().filter(|&c| c < CPUS_MAX);
-            cpu.ok_or_else(|| ValueError::kind(part, "a processor or a range of them, such as 0-3"))
+            cpu.ok_or_else(|| ValueError::kind(part, RANGE))
         };
-        cpus.extend(cpu(first)?..=cpu(last)?);
+        let (first, last) = (cpu(first)?, cpu(last)?);
+        if first > last {
+            return Err(ValueError::kind(part, RANGE));
+        }
+        cpus.extend(first..=last);
     }
     cpus.sort_unstable();
     cpus.dedup();

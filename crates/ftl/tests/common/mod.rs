@@ -7,6 +7,7 @@ pub mod shrink;
 pub mod world;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use wordline_base::{BitMap, Ctx, IdVec, Lpn, Rng, Seed, Stamps, Time};
 use wordline_ftl::{Action, Ftl, LineMedia, LineState, Piece, Place, SmetaRecord, Stream, Written};
 use wordline_nand::{BlockId, Class, Geometry, LunId, Outcome, PerClass, Ppa};
@@ -232,9 +233,9 @@ impl Fake {
     /// Takes the FTL's actions. Returns the tags completed.
     pub fn drain(&mut self, ftl: &mut Ftl) {
         while let Some(action) = ftl.poll() {
-            for b in format!("{action:?}").bytes() {
-                self.trace = (self.trace ^ u64::from(b)).wrapping_mul(0x100_0000_01B3);
-            }
+            let mut hasher = DefaultHasher::new();
+            (self.trace, action).hash(&mut hasher);
+            self.trace = hasher.finish();
             self.take(ftl, action);
         }
     }

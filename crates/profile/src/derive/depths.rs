@@ -60,6 +60,9 @@ struct Visit<'a> {
     data: f64,
     link: f64,
     elsewhere: f64,
+    /// Of the decoders of a channel, which are taken for one, and how many of those there are.
+    code: f64,
+    decoders: f64,
 }
 
 /// How long data wait for those of others of their channel.
@@ -98,7 +101,10 @@ impl Rates<'_> {
         let counted = stages.iter().filter(|stage| from_doorbell || stage.name != "doorbell");
         let all: f64 = counted.map(|stage| stage.time.as_secs_f64()).sum();
         let elsewhere = (all - held(0.0) - link).max(0.0);
-        f(&Visit { held: &held, data: reads * transfer, link, elsewhere })
+        let decoders = f64::from(self.g.channels);
+        let code = self.decoding().map_or(0.0, |(_, rate)| decoders * SECTOR as f64 / rate);
+        let (data, code) = (reads * transfer, reads * code);
+        f(&Visit { held: &held, data, link, elsewhere, code, decoders })
     }
 
     /// Random reads with so many at a time. Some LUNs, or planes, have several to read, then, and others none. Data
@@ -154,17 +160,20 @@ impl Rates<'_> {
     /// LUN, or a plane, that waits for its channel is held.
     fn rates_of_reads(&self, deepest: u32, visit: &Visit<'_>) -> Vec<f64> {
         let ((_, luns, _), channels) = (self.readers(SECTOR), f64::from(self.g.channels));
-        let &Visit { held, data, link, elsewhere } = visit;
+        let &Visit { held, data, link, elsewhere, code, decoders } = visit;
         // With a cache register a LUN does not wait for the channel, and its data do.
         let beside = if self.config.nand.cache_register { 1.0 } else { 0.0 };
-        let (mut rate, [mut at_lun, mut at_channel, mut at_link]) = (0.0, [0.0; 3]);
+        let (mut rate, [mut at_lun, mut at_channel, mut at_link, mut at_code]) = (0.0, [0.0; 4]);
         (1..=deepest)
             .map(|n| {
                 let channel = queue(at_channel, data, rate * data / channels);
                 let lun = held(channel);
                 let lun_stay = lun + queue(at_lun, lun, rate * lun / luns);
                 let link_stay = link + queue(at_link, link, rate * link);
-                rate = f64::from(n) / (elsewhere + lun_stay + beside * channel + link_stay);
+                let code_wait = queue(at_code, code, rate * code / decoders);
+                let others = elsewhere + beside * channel + link_stay + code_wait;
+                rate = f64::from(n) / (lun_stay + others);
+                at_code = rate * (code + code_wait) / decoders;
                 at_lun = rate * lun_stay / luns;
                 at_channel = rate * (data + channel) / channels;
                 at_link = rate * link_stay;
@@ -191,11 +200,11 @@ impl Rates<'_> {
         peak: f64,
     ) -> Vec<f64> {
         let ((_, luns, _), channels) = (self.readers(SECTOR), f64::from(self.g.channels));
-        let &Visit { held, data, link, elsewhere } = visit;
+        let &Visit { held, data, link, elsewhere, code, decoders } = visit;
         let others = luns / channels - 1.0;
         let alone = held(0.0);
         let (mut rate, mut last) = (0.0, alone);
-        let [mut at_lun, mut at_channel, mut at_link] = [0.0; 3];
+        let [mut at_lun, mut at_channel, mut at_link, mut at_code] = [0.0; 4];
         (1..=deepest)
             .map(|n| {
                 let busy = (rate * last / luns).min(1.0);
@@ -217,8 +226,13 @@ impl Rates<'_> {
                 };
                 let lun_wait = queue(at_lun, last, begun * (rate * last / luns).min(1.0));
                 let link_stay = link + queue(at_link, link, rate * link);
-                rate = f64::from(n) / (elsewhere + alone + wait + lun_wait + link_stay);
+                let code_wait = match waits {
+                    Waits::Never => 0.0,
+                    _ => queue(at_code, code, rate * code / decoders),
+                };
+                rate = f64::from(n) / (elsewhere + alone + wait + lun_wait + link_stay + code_wait);
                 rate = rate.min(peak);
+                at_code = rate * (code + code_wait) / decoders;
                 at_lun = rate * (last + lun_wait) / luns;
                 at_channel = rate * (data + wait) / channels;
                 at_link = rate * link_stay;

@@ -1,7 +1,7 @@
 //! What a run has come to.
 
 use super::{AnySource, HostSeat, NetworkSeat, ThreadId, World};
-use crate::caution::Seen;
+use crate::caution::{Faults, Seen};
 use crate::collect::{LatencySeries, Slowest};
 use crate::pace::{self, Rated};
 use crate::result::*;
@@ -73,6 +73,14 @@ impl World {
                 refused_memory: c.writes_refused_memory - b.writes_refused_memory,
                 to_flash: drive.controller.nand().geometry.sector.bytes_of(wa.user_sectors),
                 gc: wa.gc_sectors,
+                sector: drive.controller.nand().geometry.sector.bytes_of(1u32),
+                faults: Faults {
+                    programs: c.program_errors - b.program_errors,
+                    erasures: c.erase_errors - b.erase_errors,
+                    reads: c.gc_read_errors - b.gc_read_errors,
+                    blocks: c.blocks_retired - b.blocks_retired,
+                    lost: c.lost_sectors - b.lost_sectors,
+                },
                 lines_freed: c.lines_freed - b.lines_freed,
                 refreshed: c.lines_refreshed - b.lines_refreshed,
                 read: unmapped + c.read_flash + c.read_buffer - b.read_flash - b.read_buffer,

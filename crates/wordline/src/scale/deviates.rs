@@ -16,7 +16,8 @@ fn percent(part: f64, whole: f64) -> String {
     format!("{:+.0} %", 100.0 * (part / whole - 1.0))
 }
 
-pub(super) fn found(scale: Scale, whole: &Config, part: &Config) -> Vec<String> {
+/// `kept`: keys that would have been cut.
+pub(super) fn found(scale: Scale, kept: &[String], whole: &Config, part: &Config) -> Vec<String> {
     let (before, after) = (derive(whole), derive(part));
     let mut found = Vec::new();
     let mut add =
@@ -27,7 +28,15 @@ pub(super) fn found(scale: Scale, whole: &Config, part: &Config) -> Vec<String> 
     let slc = |nand: &NandConfig| nand.slc.as_ref().map(|slc| slc.t_erase);
     add(erasures("an erasure of a block with a bit a cell", &whole.nand, &part.nand, slc));
     add(buffer(scale, &before, &after));
-    add(cache(scale, whole, part));
+    let of_cache = |key: &String| key.ends_with("cache.bytes");
+    add(cache(scale, whole, part).filter(|_| !kept.iter().any(of_cache)));
+    add((!kept.is_empty()).then(|| {
+        let (stays, would) = if kept.len() == 1 { ("stays", "that") } else { ("stay", "those") };
+        format!(
+            "{} {stays} as set: {would} of a profile would be cut with the drive",
+            kept.join(", ")
+        )
+    }));
     found
 }
 

@@ -2,6 +2,7 @@
 //! many more as its closed form of write amplification says.
 
 use super::{Blocks, Scale};
+use wordline_base::BadValue;
 use wordline_ftl::held_in_use;
 use wordline_nand::Geometry;
 use wordline_profile::{Capacity, Config, derive, uniform_write_amplification};
@@ -25,13 +26,16 @@ fn part_with(
     (share < 1.0).then_some(config)
 }
 
+/// Why the flash software of this drive has no room to work in, as far as its plan says.
+pub(crate) fn without_room(config: &Config) -> Option<BadValue> {
+    let firmware = config.ftl.firmware.as_ref()?;
+    let g = Geometry::new(&config.nand).ok()?;
+    held_in_use(&g, config.ftl.over_provisioning, firmware).err()
+}
+
 /// What uniform writes are amplified by; none if the drive has no room to collect.
 fn amplification(config: &Config) -> Option<f64> {
-    if let Some(firmware) = &config.ftl.firmware {
-        let g = Geometry::new(&config.nand).ok()?;
-        held_in_use(&g, config.ftl.over_provisioning, firmware).ok()?;
-    }
-    Some(uniform_write_amplification(config))
+    without_room(config).is_none().then(|| uniform_write_amplification(config))
 }
 
 fn capacity(config: &Config) -> Option<Capacity> {
