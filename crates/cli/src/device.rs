@@ -1,7 +1,7 @@
 //! `wordline device`: what profiles there are and what follows from one.
 
 use crate::args::DeviceCommand;
-use crate::{Failure, output};
+use crate::{Failure, output, remark};
 use wordline::Drive;
 use wordline_sim::Part;
 
@@ -21,6 +21,8 @@ pub fn device(command: DeviceCommand) -> Result<(), Failure> {
             });
             let drives = drives.collect::<Result<Vec<_>, _>>()?;
             machine.units(&drives.iter().collect::<Vec<_>>()).map_err(|e| system.misfit(e))?;
+            let differs = system.deviations();
+            differs.iter().for_each(|text| remark(&format!("warning: {text}")));
             output::print(&wordline_profile::explain(&system.config))
         }
     }

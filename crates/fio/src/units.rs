@@ -318,6 +318,27 @@ fn split_list(text: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
+    /// GiB and GB are what they are elsewhere.
+    #[test]
+    fn sizes_that_are_no_options_of_jobs_have_the_usual_units() {
+        for (text, size) in [
+            ("8G", 8 << 30),
+            ("8g", 8 << 30),
+            ("8GiB", 8 << 30),
+            ("8gib", 8 << 30),
+            ("8GB", 8_000_000_000),
+            ("256MiB", 256 << 20),
+            ("4096", 4096),
+            ("4096B", 4096),
+            ("0x1b", 27),
+        ] {
+            assert_eq!(bytes(text), Ok(size), "{text}");
+        }
+        for bad in ["", "8%", "8X", "8 GiB of it", "-1", "10ms"] {
+            assert!(bytes(bad).is_err(), "{bad}");
+        }
+    }
+
     #[test]
     fn sizes_follow_kb_base() {
         let kilo = |t: &str, base| number(t, Unit::Kilo(base)).expect(t);

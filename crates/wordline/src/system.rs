@@ -112,7 +112,7 @@ impl System {
     }
 
     /// In what drives that were cut are not as the whole ones, each once.
-    pub(crate) fn deviations(&self) -> Vec<String> {
+    pub fn deviations(&self) -> Vec<String> {
         let more = self.nodes.drives.iter().filter_map(|node| node.scale.as_ref());
         let mut all: Vec<String> = Vec::new();
         for told in self.scale.iter().chain(more).flat_map(|scaled| &scaled.deviates) {

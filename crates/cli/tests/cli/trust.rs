@@ -319,6 +319,20 @@ fn settings_without_effect_are_told() {
     }
 }
 
+/// What a part of a drive is not, `device check` says as a run does.
+#[test]
+fn device_check_of_a_part_tells_in_what_it_differs() {
+    let place = Place::new();
+    let part = place.run("device check cnex-westlake --scale quick").ok();
+    assert!(
+        part.err.contains("warning: at scale 1/16 an erasure comes 4 times as often"),
+        "{}",
+        part.err
+    );
+    let whole = place.run("device check cnex-westlake").ok();
+    assert!(!whole.err.contains("warning"), "{}", whole.err);
+}
+
 /// Nobody interrupted it.
 #[test]
 fn a_run_that_its_limit_ends_says_so() {
