@@ -282,9 +282,14 @@ fn a_drive_of_qlc_writes_at_the_rates_that_are_derived() {
 #[test]
 fn small_superblocks_bound_the_collector_as_is_derived() {
     let job = writes("randwrite", "4k", 60_000);
-    for luns in ["1", "2", "3", "6"] {
+    for (luns, more) in
+        [("1", ""), ("2", ""), ("3", ""), ("6", ""), ("1", "ftl.firmware.checkpoint_sectors=20000")]
+    {
         let case = Case::new("intel-750-small", &job).set("device.cache=none").age(Age::Steady);
-        let case = case.set(&format!("ftl.firmware.superblock_luns={luns}"));
+        let mut case = case.set(&format!("ftl.firmware.superblock_luns={luns}"));
+        if !more.is_empty() {
+            case = case.set(more);
+        }
         let (rate, derived) = run(case, 60_000);
         let peak = &derived.random_write[1];
         println!("{luns} LUNs: {rate:.0} of {:.0} IOPS, {}", peak.iops(), peak.least().name);

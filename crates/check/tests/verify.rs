@@ -61,6 +61,9 @@ fn a_job_that_sends_no_writes_ages_no_drive() {
         for age in [Age::Steady, Age::Random] {
             let o = small(&job).age(age).run().unwrap();
             assert_eq!(ios(&o, 0, Ddir::Write), 0, "{more}");
+            let reader = small("[a]\nrw=randread\nsize=1m\n").age(age).run().unwrap();
+            let aged = |o: &Outcome| o.result.machine.totals.write_amplification.ageing.clone();
+            assert!(aged(&o).len() > 2 && aged(&o) == aged(&reader), "{more}: {:?}", aged(&o));
         }
     }
 }

@@ -107,7 +107,9 @@ pub enum ValueError {
     Percentage { text: String },
     #[error("'{text}' has an unknown unit '{unit}': write for example {example}")]
     Unit { text: String, unit: String, example: &'static str },
-    #[error("'{text}' has the unit of time '{unit}', and a number alone is wanted")]
+    #[error(
+        "'{text}' has the unit of time '{unit}', which is not taken here: write for example 10, 4k or 1g"
+    )]
     Timed { text: String, unit: String },
     #[error("'{text}' is too small: at least {least}")]
     TooSmall { text: String, least: i64 },

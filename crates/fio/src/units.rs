@@ -51,6 +51,9 @@ pub fn size(text: &str, kb_base: u64) -> Result<Size, ValueError> {
 /// Bytes of a size that is no option of a job: `8G` and `8GiB` are 2^33 bytes and `8GB` 8 x 10^9. In a job fio gives GiB
 /// and GB to each other's powers.
 pub fn bytes(text: &str) -> Result<u64, ValueError> {
+    if text.contains('(') {
+        return Err(ValueError::kind(text, "a size: write for example 8G, 8GiB or 8GB"));
+    }
     let base = if text.trim_end().ends_with(['b', 'B']) { 1000 } else { 1024 };
     match size(text, base)? {
         Size::Bytes(bytes) => Ok(bytes),
@@ -334,7 +337,7 @@ mod tests {
         ] {
             assert_eq!(bytes(text), Ok(size), "{text}");
         }
-        for bad in ["", "8%", "8X", "8 GiB of it", "-1", "10ms"] {
+        for bad in ["", "8%", "8X", "8 GiB of it", "-1", "10ms", "(1GiB)"] {
             assert!(bytes(bad).is_err(), "{bad}");
         }
     }

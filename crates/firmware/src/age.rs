@@ -353,7 +353,7 @@ impl Firmware {
             }
             if !self.space.is_bad(block) && self.space.pages[block] > 0 {
                 self.space.pages[block] = 0;
-                self.refresh.erased(s, block);
+                self.refresh.erased(block);
                 self.space.erases[block] += 1;
                 self.counters.erases += 1;
             }

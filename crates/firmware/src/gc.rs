@@ -654,7 +654,7 @@ impl Firmware {
     pub(crate) fn erased(&mut self, s: SuperblockId, block: BlockId, ok: bool) {
         self.space.erases[block] += 1;
         self.space.pages[block] = 0;
-        self.refresh.erased(s, block);
+        self.refresh.erased(block);
         self.counters.erases += 1;
         if !ok {
             self.counters.erase_errors += 1;
@@ -671,6 +671,7 @@ impl Firmware {
     }
     pub(crate) fn free_superblock(&mut self, s: SuperblockId) {
         self.space.release(s);
+        self.refresh.freed(s);
         match self.space.superblocks[s].state {
             State::Retired => self.counters.lines_retired += 1,
             _ => self.counters.lines_freed += 1,

@@ -29,7 +29,7 @@ pub(crate) struct Refresh {
     reads: IdVec<BlockId, u32>,
     /// Superblocks with a block that was read too often, in the order in which they are moved.
     due: VecDeque<SuperblockId>,
-    /// Whether each superblock still has such a block: it may have been collected meanwhile.
+    /// Whether each superblock is among them.
     is_due: IdVec<SuperblockId, bool>,
     /// Ticks in `refresh_days`; 0: there is no clock.
     period: i64,
@@ -39,6 +39,8 @@ pub(crate) struct Refresh {
     opened: IdVec<SuperblockId, i64>,
     /// The oldest one is due for its age.
     old: bool,
+    /// The last one that was moved had been read often: the next is the oldest, if that is due.
+    was_read: bool,
     /// The victim is refreshed, or something that is due waits for it: its places before this one are to be moved by now.
     victim: Option<u32>,
 }
@@ -85,12 +87,15 @@ impl Refresh {
     pub fn ended(&mut self) {
         self.victim = None;
     }
-    pub fn erased(&mut self, s: SuperblockId, block: BlockId) {
+    pub fn erased(&mut self, block: BlockId) {
         if self.counts_reads() {
             self.reads[block] = 0;
-            if std::mem::take(&mut self.is_due[s]) {
-                self.due.retain(|due| *due != s);
-            }
+        }
+    }
+    /// All of it is free, or used no more.
+    pub fn freed(&mut self, s: SuperblockId) {
+        if self.counts_reads() && std::mem::take(&mut self.is_due[s]) {
+            self.due.retain(|due| *due != s);
         }
     }
     pub fn opened(&mut self, s: SuperblockId) {
@@ -121,7 +126,7 @@ impl Firmware {
             new = now > *until;
             *until = now.max(*until);
         }
-        // An open one is closed when it has its turn.
+        // An open one is closed when it would be next.
         let b = &self.space.superblocks[s];
         let may = b.state == State::Closed || b.state == State::Open && !b.slc;
         if may && !self.space.is_static(s) && !self.refresh.is_due[s] {
@@ -198,29 +203,45 @@ impl Firmware {
         if !self.refreshes() {
             return None;
         }
-        let filling = self.filling();
-        let may = |space: &Space, s: SuperblockId| {
-            let b = &space.superblocks[s];
-            b.state == State::Closed
-                && !space.is_static(s)
-                && (b.programs == 0 && !filling.contains(&Some(s)))
+        // One that was read goes before one that is old, but not twice: neither kind keeps the other from its turn.
+        let old_first = self.refresh.was_read && self.refresh.old;
+        let found = match old_first {
+            true => self.next_old().or_else(|| self.next_read()),
+            false => self.next_read().or_else(|| self.next_old()),
         };
-        // One that is read goes before one that is old.
-        let is_open = |&s: &SuperblockId| self.space.superblocks[s].state == State::Open;
-        let open: Vec<SuperblockId> = self.refresh.due.iter().copied().filter(is_open).collect();
-        open.into_iter().for_each(|s| self.seal(s));
-        let (space, r) = (&self.space, &mut self.refresh);
-        if let Some(i) = r.due.iter().position(|&s| may(space, s)) {
-            let s = r.due.remove(i)?;
-            (r.victim, r.is_due[s]) = (Some(0), false);
-            return Some(s);
+        self.refresh.victim = found.map(|_| 0);
+        found
+    }
+    /// It is whole, and nothing is under way to it.
+    fn may_be_moved(&self, s: SuperblockId) -> bool {
+        let b = &self.space.superblocks[s];
+        b.state == State::Closed
+            && !self.space.is_static(s)
+            && b.programs == 0
+            && !self.filling().contains(&Some(s))
+    }
+    /// The first that was read too often. An open one before it is closed.
+    fn next_read(&mut self) -> Option<SuperblockId> {
+        for i in 0..self.refresh.due.len() {
+            let s = self.refresh.due[i];
+            if self.space.superblocks[s].state == State::Open {
+                self.seal(s);
+            }
+            if self.may_be_moved(s) {
+                self.refresh.due.remove(i);
+                (self.refresh.is_due[s], self.refresh.was_read) = (false, true);
+                return Some(s);
+            }
         }
-        // The clock asks again.
-        if !std::mem::take(&mut r.old) {
+        None
+    }
+    /// The oldest, if it is due. If not, or if it may not be moved now, the clock asks again.
+    fn next_old(&mut self) -> Option<SuperblockId> {
+        if !std::mem::take(&mut self.refresh.old) {
             return None;
         }
-        let oldest = self.oldest_due().filter(|&s| may(&self.space, s));
-        self.refresh.victim = oldest.map(|_| 0);
-        oldest
+        let oldest = self.oldest_due().filter(|&s| self.may_be_moved(s))?;
+        self.refresh.was_read = false;
+        Some(oldest)
     }
 }

@@ -283,7 +283,8 @@ impl Firmware {
         }
         self.gc.set_numbers(numbers);
         self.page = r.up_to(self.plan.pages, "a page of the map")?;
-        self.page_share = r.get64()?;
+        // The state may be of other checkpoints.
+        self.page_share = r.get64()? % self.plan.checkpoint;
         for _ in 0..r.up_to(self.plan.pages, "the number of pages of the map")? {
             self.trimmed.set(r.up_to(self.plan.pages - 1, "a page of the map")? as usize);
         }

@@ -875,9 +875,17 @@ fn reads_while_moving(g: &Geometry) -> u32 {
 fn what_is_read_often_is_written_anew_on_a_drive_that_collects() {
     let g = geometry(4, 8, 40, 16, 8);
     let (limit, hot) = (500, 16);
-    for gc_start in [None, Some(5)] {
+    for (gc_start, loaded) in [(None, false), (Some(5), false), (None, true)] {
         let config = FirmwareConfig { read_limit: limit, gc_start, ..FirmwareConfig::default() };
-        let mut drive = worked(&g, config);
+        let mut drive = worked(&g, config.clone());
+        if loaded {
+            let (mut ftl, ctx, ..) = aged(&g, 20.0, config.clone(), 5);
+            ftl.settle();
+            let mut state = Vec::new();
+            ftl.save(&mut state).unwrap();
+            let ftl = Firmware::load(&g, 20.0, &config, &mut &state[..]).unwrap();
+            drive = on_flash(&g, ftl, ctx);
+        }
         let before = *drive.0.counters();
         let apart = drive.0.sectors() / hot;
         let most = read_often(&mut drive, 100_000, |rng| (rng.below(hot) * apart) as u32);
@@ -892,6 +900,51 @@ fn what_is_read_often_is_written_anew_on_a_drive_that_collects() {
             "{lines}"
         );
     }
+}
+
+/// What was written last, in superblocks that are open and into which nobody writes any more, on a drive without room to close
+/// them: the room is made first.
+#[test]
+fn an_open_superblock_that_is_read_often_is_written_anew() {
+    let g = geometry(4, 8, 40, 16, 8);
+    let limit = 500;
+    let config = FirmwareConfig { read_limit: limit, ..FirmwareConfig::default() };
+    let (mut ftl, mut ctx, ..) = aged(&g, 20.0, config, 5);
+    // Units of all LUNs.
+    let last: Vec<u32> = (0..256).map(|i| i * 64).collect();
+    ftl.overwrite(&mut ctx.stamps, &last).unwrap();
+    let mut drive = on_flash(&g, ftl, ctx);
+    let before = drive.0.counters().lines_refreshed;
+    let most = read_often(&mut drive, 200_000, |rng| rng.below(16) as u32 * 64);
+    let lines = drive.0.counters().lines_refreshed - before;
+    println!("{most} reads of a block at most, {lines} lines anew");
+    assert!(most <= limit + limit / 4 + 4 * reads_while_moving(&g), "{most} reads of a block");
+    assert!(lines > 1, "{lines} lines");
+}
+
+/// Reads that always make something due do not keep what is old from being written anew, nor the other way round.
+#[test]
+fn what_is_read_and_what_is_old_have_turns() {
+    let g = geometry(4, 8, 40, 16, 8);
+    let period = TIMES.program * u64::from(20 * g.lines * g.pages);
+    let refresh_days = period.0 as f64 / 86_400e9;
+    let config = FirmwareConfig { read_limit: 20, refresh_days, ..FirmwareConfig::default() };
+    let mut drive = filled(&g, config);
+    let sectors = drive.0.sectors() as u32;
+    let cold = |ftl: &Firmware| -> Vec<_> {
+        (sectors / 2..sectors).map(|lpn| ftl.newest_at(Lpn(lpn))).collect()
+    };
+    let at_first = cold(&drive.0);
+    let end = drive.1.now + period * 2;
+    let mut moved = Vec::new();
+    while drive.1.now < end {
+        // Nine of ten in a quarter of the drive.
+        read_often(&mut drive, 500, |rng| rng.below(u64::from(sectors) / 4) as u32);
+        moved.push(drive.0.counters().lines_refreshed);
+    }
+    let anew = at_first.iter().zip(cold(&drive.0)).filter(|&(before, now)| *before != now).count();
+    println!("{anew} of {} cold sectors elsewhere, {:?} lines anew", at_first.len(), moved.last());
+    assert!(anew == at_first.len(), "{anew} of {} sectors lie elsewhere", at_first.len());
 }
 
 /// However low the limit is, and whether the drive was filled or written for long, superblocks are moved to the end.

@@ -155,7 +155,8 @@ fn ftl(config: &Config, found: &mut Found) {
     }) {
         let remedy = format!(
             "is {days}, must be above {:.2e}: to read and program all that a full drive holds takes its LUNs so long",
-            days * share
+            // Not rounded down.
+            days * share * 1.005
         );
         found.add("ftl.firmware.refresh_days", remedy);
     }

@@ -711,12 +711,12 @@ impl Rates<'_> {
         let every = every.filter(|_| self.map_misses(1, true) == 0.0);
         every.map_or(0.0, |sectors| pages as f64 / sectors.max(1) as f64)
     }
-    /// Bytes a second of users that a firmware's collector keeps up with: it programs to its one open superblock. 0: that
-    /// has all LUNs, or there is nothing to collect.
-    fn own_superblock(&self, wa: f64, program: f64) -> f64 {
+    /// Bytes a second of users that a firmware's collector keeps up with: what it moves for each of theirs it programs to its
+    /// one open superblock. 0: that has all LUNs, or there is nothing to collect.
+    fn own_superblock(&self, moved: f64, program: f64) -> f64 {
         let luns = self.config.ftl.firmware.as_ref().and_then(|firmware| firmware.superblock_luns);
-        match luns.filter(|&luns| luns < self.g.luns && wa > 1.0) {
-            Some(luns) => f64::from(luns) * self.g.unit_bytes() as f64 / ((wa - 1.0) * program),
+        match luns.filter(|&luns| luns < self.g.luns && moved > 0.0) {
+            Some(luns) => f64::from(luns) * self.g.unit_bytes() as f64 / (moved * program),
             None => 0.0,
         }
     }
@@ -865,14 +865,16 @@ impl Rates<'_> {
         let transfer = self.transfer(unit);
         let erase = n.t_erase.as_secs_f64() / f64::from(self.g.pages);
         let program = command + transfer + n.t_program.mean().as_secs_f64() + erase;
-        let [reads, carried] = self.gc_reads(wa).map(|of| of * wa);
+        // Pages of the map are collected as well.
+        let more = 1.0 + self.map_written();
+        let [reads, carried] = self.gc_reads(wa).map(|of| of * wa * more);
         let data = carried * self.transfer(SECTOR);
         // Each sector that is programmed changes an entry: its page is read if memory has none, and written when it
         // gives way.
         let misses = wa * self.map_misses(1, at_random);
         let unit_misses = misses * f64::from(self.g.sectors_per_unit);
         let [map_held, map_channel, map_core] = self.map_read();
-        let all = (wa + misses + wa * self.map_written()) * self.parity();
+        let all = (wa * more + misses) * self.parity();
         let t_read = n.t_read.mean().as_secs_f64();
         let reading = reads * (command + t_read) + data + unit_misses * map_held;
         let lun = all * program + reading;
@@ -885,13 +887,13 @@ impl Rates<'_> {
             true => f64::from(ftl.parities) * ftl.cost.xor_sector.as_secs_f64(),
             false => 0.0,
         };
-        let core = misses * map_core + (wa - 1.0) * self.move_core() + wa * sums;
+        let core = misses * map_core + (wa - 1.0) * more * self.move_core() + wa * sums;
         let array =
             [(reads + unit_misses) * t_read, all * n.t_program.mean().as_secs_f64(), all * erase];
         let strides = throttled.then(|| self.strides()).flatten();
         let moves = Moves { wa, reads, data, reading, programs: all, program };
         let collector = self.collector(&moves);
-        let own = self.own_superblock(wa, program);
+        let own = self.own_superblock((wa - 1.0) * more, program);
         let work =
             Written { programs: all, core, lun, channel, array, reading, strides, collector, own };
         self.written(name, bytes, work)

@@ -115,16 +115,28 @@ struct Settings<'a> {
 }
 
 impl Settings<'_> {
+    /// What the user set it to.
+    fn users(&self, key: &str) -> Option<&str> {
+        self.set.iter().rev().find_map(|set| {
+            let (path, value) = set.split_once('=')?;
+            let path = path.trim();
+            (path.strip_prefix("device.").unwrap_or(path) == key).then_some(value.trim())
+        })
+    }
     fn is_users(&self, key: &str) -> bool {
-        self.set.iter().any(|s| s.split_once('=').is_some_and(|(path, _)| path.trim() == key))
+        self.users(key).is_some()
     }
     fn add(&mut self, key: &str, value: impl fmt::Display) -> bool {
-        let fits = !self.is_users(key);
-        match fits {
-            true => self.overrides.push(format!("{key}={value}")),
-            false => self.kept.push(key.into()),
+        let cut = value.to_string();
+        match self.users(key) {
+            None => {
+                self.overrides.push(format!("{key}={cut}"));
+                return true;
+            }
+            Some(set) if set != cut => self.kept.push(key.into()),
+            Some(_) => {}
         }
-        fits
+        false
     }
     fn add_some(&mut self, key: &str, value: u64) -> bool {
         value > 0 && self.add(key, value)
@@ -298,7 +310,8 @@ impl Scale {
     fn cut_ftl(self, config: &Config, blocks: Blocks, settings: &mut Settings<'_>) {
         let (nand, ftl) = (&config.nand, &config.ftl);
         let mut cut = ftl.clone();
-        blocks.set_marks(&mut cut, |key| settings.is_users(key));
+        // Also those that the user set, to see whether they would be others.
+        blocks.set_marks(&mut cut, |_| false);
         let (of_firmware, of_fssd) = (cut.firmware.as_ref(), cut.fssd.as_ref());
         for (key, marks) in [
             ("gc_start_lines", cut.gc_start_lines),
@@ -329,7 +342,11 @@ impl Scale {
                 settings.add("ftl.firmware.map_bytes", bytes);
             }
             if let Some(sectors) = firmware.checkpoint_sectors {
-                settings.add("ftl.firmware.checkpoint_sectors", self.of(sectors).max(1));
+                // No fewer than the map has pages.
+                let pages = Geometry::new(nand)
+                    .map_or(1, |g| self.of(g.sectors()).div_ceil(g.sector.bytes() / 4));
+                let cut = self.of(sectors).max(pages).min(sectors);
+                settings.add("ftl.firmware.checkpoint_sectors", cut);
             }
             if firmware.read_limit > 0 {
                 let reads = blocks.by_block(firmware.read_limit.into()).max(1);
@@ -586,15 +603,21 @@ mod tests {
     #[test]
     fn settings_that_would_be_cut_are_named() {
         let of = |set: &[&str]| scaled("intel-750-400g", 16, set).expect("a part").join("\n");
-        let told = of(&["ftl.firmware.refresh_days=1", "cache.bytes=67108864"]);
-        assert!(
-            told.contains(
-                "at scale 1/16 cache.bytes, ftl.firmware.refresh_days stay as set: those of a profile would be cut"
-            ),
-            "{told}"
-        );
-        assert!(!told.contains("read ahead"), "{told}");
-        assert!(!of(&["ftl.firmware.wear_spread=9"]).contains("as set"));
+        for cache in ["cache.bytes=67108864", "device.cache.bytes=67108864"] {
+            let told = of(&["ftl.firmware.refresh_days=1", cache]);
+            assert!(
+                told.contains(
+                    "at scale 1/16 cache.bytes, ftl.firmware.refresh_days stay as set: those of a profile would be cut"
+                ),
+                "{told}"
+            );
+            assert!(!told.contains("read ahead"), "{told}");
+        }
+        assert!(of(&["ftl.firmware.gc_start=60"]).contains("gc_start stays as set"));
+        // They would stay as they are.
+        for set in ["wear_spread=9", "gc_start=5", "gc_reserve=2"] {
+            assert!(!of(&[&format!("ftl.firmware.{set}")]).contains("as set"), "{set}");
+        }
     }
 
     /// A part may have room for what the whole drive has none for, and the other way round.

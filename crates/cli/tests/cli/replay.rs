@@ -264,7 +264,7 @@ fn what_a_trace_does_not_say_is_said() {
     assert_eq!(counts(&units.json()), (1000, 0));
     for (words, part) in [
         ("lbn.txt --bs 0", "--bs: '0' is no length"),
-        ("lbn.txt --bs 50%", "--bs: '50%' is no length"),
+        ("lbn.txt --bs 50%", "--bs: '50%' is a percentage: write a number here"),
         ("lbn.txt --bs x", "--bs: 'x' is not a number"),
         ("lbn.txt --address-unit page", "--address-unit: unknown unit 'page'"),
         ("lbn.txt --time-unit h", "--time-unit: unknown time unit 'h'"),

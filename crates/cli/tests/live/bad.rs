@@ -17,7 +17,8 @@ fn unusable_images_sizes_and_sockets() {
     assert!(refused(&place, &["--size", "100"]).contains("multiple of 4096"));
     assert!(refused(&place, &["--size", "100T"]).contains("no drive of 109951162777600 bytes"));
     assert!(refused(&place, &["--size", "10000T"]).contains("more than a 32-bit map addresses"));
-    assert!(refused(&place, &["--size", "10%"]).contains("multiple of 4096"));
+    assert!(refused(&place, &["--size", "10%"]).contains("is a percentage"));
+    assert!(refused(&place, &["--size", "1000MB"]).contains("1000MB is 1000000000 bytes"));
     let small = "--size 64M --device fssd-430g --set ftl.over_provisioning=30";
     let said = refused(&place, &small.split(' ').collect::<Vec<_>>());
     assert!(said.contains("the image just made is removed"), "{said}");
