@@ -329,8 +329,7 @@ impl Firmware {
     /// There is something to do for an idle collector.
     fn idle_work(&self) -> bool {
         let refreshes = self.refresh.has_victim()
-            || self.refreshes()
-            || self.refresh.waits() && self.is_short();
+            || self.refresh.waits() && (self.refreshes() || self.is_short());
         self.plan.idle > 0 && self.coming() < self.plan.idle || self.gc.fold || refreshes
     }
     /// Sets the timer, if there is something to do for an idle collector.
