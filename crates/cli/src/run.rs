@@ -18,7 +18,8 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
     }
     let jobs = work.parse(engine, &mut Outside)?;
     // A log that is replayed may have any of them.
-    let writes = |job: &&wordline_fio::Job| job.changes() || job.read_iolog.is_some();
+    let writes =
+        |job: &&wordline_fio::Job| job.rw.writes() || job.rw.trims() || job.read_iolog.is_some();
     if let Some(job) = jobs.jobs.iter().find(writes).filter(|_| args.readonly) {
         return Err(WordError::Writes { place: job.place.clone(), name: job.name.clone() }.into());
     }

@@ -126,13 +126,13 @@ fn many(n: u64, what: &str) -> String {
 /// What the flash failed at. Sectors that a cache held when writes were refused count as lost, too.
 fn failed(faults: &Faults, refused: bool) -> Option<String> {
     let Faults { programs, erasures, reads, blocks, lost } = *faults;
-    let named = [(programs, "program"), (erasures, "erasure"), (reads, "read")];
-    let of_whom = |what: &str| if what == "read" { " by the collector" } else { "" };
-    let named: Vec<String> = named
-        .into_iter()
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, what)| many(n, what) + of_whom(what))
-        .collect();
+    let named = [
+        (programs, "program", ""),
+        (erasures, "erasure", ""),
+        (reads, "read", " by the collector"),
+    ];
+    let named = named.into_iter().filter(|(n, ..)| *n > 0);
+    let named: Vec<String> = named.map(|(n, what, by)| many(n, what) + by).collect();
     let (last, others) = named.split_last()?;
     let all = match others.is_empty() {
         true => last.clone(),
@@ -140,9 +140,9 @@ fn failed(faults: &Faults, refused: bool) -> Option<String> {
     };
     let mut text = format!("{all} failed (nand.faults, nand.errors)");
     if blocks > 0 {
-        let (are, leave) = if blocks == 1 { ("is", "leaves") } else { ("are", "leave") };
+        let are = if blocks == 1 { "is" } else { "are" };
         text += &format!(
-            "; {} {are} used no more, which {leave} less that is spare",
+            "; {} {are} used no more, which leaves less that is spare",
             many(blocks, "block")
         );
     }
@@ -690,10 +690,6 @@ pub(crate) fn in_ramp(jobs: &[&str], ios: u64) -> Option<String> {
     })
 }
 
-fn counted(syncs: u64) -> String {
-    format!("{syncs} sync{}", if syncs == 1 { "" } else { "s" })
-}
-
 /// Syncs of a client whose server says that it takes no flushes.
 pub(crate) fn unflushed(syncs: u64) -> Option<String> {
     (syncs > 0).then(|| {
@@ -701,7 +697,7 @@ pub(crate) fn unflushed(syncs: u64) -> Option<String> {
             "{} did nothing: the server says that it takes no flushes (stack.nbd.flush=false), so that the \
              client sends none, and what was written may be in memory alone. --set stack.nbd.flush=true makes them \
              reach the drive",
-            counted(syncs)
+            many(syncs, "sync")
         )
     })
 }
@@ -1049,7 +1045,7 @@ mod tests {
                     ..seen()
                 },
                 "2 erasures and 1 read by the collector failed (nand.faults, nand.errors); 2 blocks are used no more, \
-                 which leave less that is spare; 5 sectors were lost, and cannot be read until they are written",
+                 which leaves less that is spare; 5 sectors were lost, and cannot be read until they are written",
             ),
             (Seen { prepared: prepared(Precondition::Fill), ..new.clone() }, "filled in order"),
             (Seen { prepared: prepared(Precondition::None), ..new }, "was fresh"),

@@ -47,8 +47,8 @@ pub struct ServeArgs {
     /// The file that keeps the drive; made if it is not there and --size is given
     #[arg(long, value_name = "FILE")]
     pub image: PathBuf,
-    /// Capacity of a new image, as in 8G or 8GiB (8GB is a bit less): the profile's drive with fewer or more blocks, and shorter ones if it is small;
-    /// the start says which
+    /// Capacity of a new image, as in 8G or 8GiB (8GB is a bit less): the profile's drive with fewer or more blocks, and
+    /// shorter ones if it is small; the start says which
     #[arg(long, value_name = "BYTES")]
     pub size: Option<String>,
     /// Device profile: for a new image cnex-westlake by default, for an old one its own
