@@ -97,6 +97,8 @@ pub enum WordError {
         .image.display()
     )]
     OtherSize { image: PathBuf, bytes: u64, size: u64 },
+    #[error("the drive of the image {} was made with seed {own}, not {seed}: leave out --seed", .image.display())]
+    OtherSeed { image: PathBuf, own: u64, seed: u64 },
     #[error(
         "the drive of the image {} is read-only, as too few blocks are good ({why}), and a run takes no such drive: copy \
          its data to a new image and export that", .image.display()

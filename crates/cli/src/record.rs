@@ -55,25 +55,25 @@ impl Iolog {
 }
 
 impl Log for Iolog {
-    fn request(&mut self, at: Duration, export: &str, r: Seen) -> std::io::Result<()> {
+    fn request(&mut self, at: Duration, export: &str, r: Seen) -> std::io::Result<bool> {
         let at = Time(at.as_nanos() as u64);
         let op = match r.command {
             cmd::READ | cmd::CACHE => Ddir::Read,
             cmd::WRITE => Ddir::Write,
             cmd::WRITE_ZEROES if r.flags & cmd::FLAG_NO_HOLE != 0 => Ddir::Write,
             cmd::TRIM | cmd::WRITE_ZEROES => Ddir::Trim,
-            cmd::FLUSH => return self.put(at, export, Ddir::Sync, 0, 0),
-            _ => return Ok(()),
+            cmd::FLUSH => return self.put(at, export, Ddir::Sync, 0, 0).map(|()| true),
+            _ => return Ok(false),
         };
         // What no server grants is not I/O.
         if r.len == 0 || r.offset.checked_add(r.len).is_none() {
-            return Ok(());
+            return Ok(false);
         }
         self.put(at, export, op, r.offset, r.len)?;
         if op != Ddir::Read && r.flags & cmd::FLAG_FUA != 0 {
             self.put(at, export, Ddir::DataSync, 0, 0)?;
         }
-        Ok(())
+        Ok(true)
     }
     fn flush(&mut self) -> std::io::Result<()> {
         self.out.flush()

@@ -10,6 +10,7 @@ use wordline_sim::setup;
 pub fn run(args: RunArgs) -> Result<(), Failure> {
     let common = &args.common;
     common.tell_overridden();
+    args.tell_other_programs();
     let (settings, work) = (common.settings(), args.jobs());
     let system = settings.machine.system(work.app.as_deref(), &work.with)?;
     let engine = setup::engine_name(system.config.stack.engine);

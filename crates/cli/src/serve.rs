@@ -130,6 +130,10 @@ fn make(args: &ServeArgs) -> Result<bool, Failure> {
             let bytes = image.superblock.size;
             return Err(WordError::OtherSize { image: path.into(), bytes, size }.into());
         }
+        if let Some(seed) = args.seed.filter(|&s| s != image.superblock.seed) {
+            let own = image.superblock.seed;
+            return Err(WordError::OtherSeed { image: path.into(), own, seed }.into());
+        }
         return Ok(false);
     }
     let Some(size) = size else {
@@ -145,8 +149,9 @@ fn make(args: &ServeArgs) -> Result<bool, Failure> {
     loaded.config.device = system.device.clone();
     let geometry = wordline_nand::Geometry::new(&system.nand)
         .map_err(|bad| Failure::usage(bad.below("nand")))?;
-    let seed = wordline_base::Seed(args.seed);
-    let drive = wordline_sim::Drive::new(&system, seed, false).map_err(Failure::usage)?;
+    let seed = args.seed.unwrap_or(1);
+    let drive = wordline_sim::Drive::new(&system, wordline_base::Seed(seed), false)
+        .map_err(Failure::usage)?;
     let id = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos() as u64);
@@ -154,7 +159,7 @@ fn make(args: &ServeArgs) -> Result<bool, Failure> {
         id,
         size,
         sectors: drive.sectors(),
-        seed: args.seed,
+        seed,
         luns: geometry.luns,
         lines: geometry.lines,
         pages: geometry.pages,

@@ -7,6 +7,7 @@ use crate::args::{
 use crate::error::{At, NoResult, WordError, WorkError};
 use crate::progress::StudyProgress;
 use crate::{Failure, files, output, python, remark, signals};
+use std::collections::BTreeMap;
 use std::path::Path;
 use wordline_study::{
     BUILD, Claims, Event, Failed, Options, Plan, Scale, Stopped, Store, Study, Watch, claims,
@@ -79,7 +80,7 @@ fn run(args: &StudyRunArgs) -> Result<(), Failure> {
     let store = Store::open(&args.out, &study.name, &options.build).map_err(Failure::usage)?;
     signals::install();
     signals::run_begins();
-    let failed = run_points(&plan, &store, &options, args.quiet)?;
+    let failed = run_points(&study, &plan, &store, &options, args.quiet)?;
     let table = tabulate(&study, &plan, &store, &failed).map_err(Failure::usage)?;
     for path in write_tables(&table, &store, &args.out).map_err(Failure::run)? {
         if !args.quiet {
@@ -120,19 +121,20 @@ fn options(jobs: Option<u32>, cache: Option<&CacheArgs>) -> Result<Options, Fail
 
 /// Runs what has no result yet.
 fn run_points(
+    study: &Study,
     plan: &Plan,
     store: &Store,
     options: &Options,
     quiet: bool,
 ) -> Result<Vec<Failed>, Failure> {
     let mut watch = Watcher { progress: StudyProgress::begin(plan, options.jobs, quiet), quiet };
-    let ran = wordline_study::run(plan, store, options, &mut watch);
+    let ran = wordline_study::run(study, plan, store, options, &mut watch);
     watch.progress.end();
     ran.map_err(|stopped| match stopped {
         Stopped::Asked { done } => {
             WorkError::Interrupted { done, points: plan.points.len() }.into()
         }
-        Stopped::Memory { .. } => Failure::usage(stopped),
+        Stopped::Memory { .. } | Stopped::Metric(_) => Failure::usage(stopped),
         _ => Failure::run(stopped),
     })
 }
@@ -244,7 +246,7 @@ fn decide(args: &StudyClaimsArgs) -> Result<(), Failure> {
             if !args.quiet {
                 remark(&format!("{}: {} points", study.name, plan.points.len()));
             }
-            for f in run_points(&plan, &store, &options, args.quiet)? {
+            for f in run_points(&study, &plan, &store, &options, args.quiet)? {
                 failed.push(format!("{}: {}: {}", study.name, plan.points[f.point].label(), f.why));
             }
         }
@@ -278,11 +280,13 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
     let scale = args.scale.map(scale);
     let mut documents = Vec::new();
     let mut quoted = Vec::new();
+    let mut digests = BTreeMap::new();
     for path in &args.documents {
         let place = path.display().to_string();
         let text = files::read_text(&path.to_string_lossy()).map_err(|e| at(place.clone(), e))?;
         for q in document::quoted(&text, scale).map_err(|e| at(place.clone(), e))? {
-            read(&q.study).map_err(|e| at(place.clone(), e))?;
+            let (study, _) = read(&q.study).map_err(|e| at(place.clone(), e))?;
+            digests.insert(q.study.clone(), study.digest);
             if !quoted.contains(&q) {
                 quoted.push(q);
             }
@@ -302,7 +306,7 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
             if !args.quiet {
                 remark(&format!("{}: {} points", study.name, plan.points.len()));
             }
-            let failed = run_points(&plan, &store, &options, args.quiet)?;
+            let failed = run_points(&study, &plan, &store, &options, args.quiet)?;
             for f in &failed {
                 lost.push(format!("{}: {}: {}", study.name, plan.points[f.point].label(), f.why));
             }
@@ -315,7 +319,7 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
     }
     let mut stale = Vec::new();
     for (path, text) in documents {
-        let filled = document::fill(&text, scale, &args.out)
+        let filled = document::fill(&text, scale, &args.out, &|name| digests[name].clone())
             .map_err(|e| at(path.display().to_string(), e))?;
         if filled == text {
             continue;

@@ -19,8 +19,8 @@ const CHUNK: usize = 256 << 10;
 
 /// Takes the requests in order of time. `at` counts from the first one.
 pub trait Log: Send {
-    /// A request came to `export`.
-    fn request(&mut self, at: Duration, export: &str, request: Seen) -> std::io::Result<()>;
+    /// A request came to `export`. Whether it is I/O, which is kept; a disconnection is not.
+    fn request(&mut self, at: Duration, export: &str, request: Seen) -> std::io::Result<bool>;
     /// Puts what was told so far where it outlives this process.
     fn flush(&mut self) -> std::io::Result<()>;
     /// There are no more requests.
@@ -42,7 +42,7 @@ pub struct Plan {
 pub struct Recorded {
     /// Clients that connected.
     pub connections: u64,
-    /// Requests that they made.
+    /// Requests for I/O that they made.
     pub requests: u64,
 }
 
@@ -61,9 +61,9 @@ impl<L: Log> Shared<L> {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let first = *log.0.get_or_insert(now);
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        if let Err(e) = log.1.request(now - first, export, request) {
-            self.fail(&e);
+        match log.1.request(now - first, export, request) {
+            Ok(kept) => _ = self.requests.fetch_add(u64::from(kept), Ordering::Relaxed),
+            Err(e) => self.fail(&e),
         }
     }
     fn note(&self, text: String) {

@@ -428,7 +428,7 @@ impl Server {
         if self.read_only {
             self.flush_all();
             self.mount = None;
-            say(self.stats.summary(&self.machine).trim_end());
+            say(self.stats.summary(&self.machine, self.plan.time_scale == 0.0).trim_end());
             return Ok(());
         }
         self.machine.drain();
@@ -457,7 +457,7 @@ impl Server {
         }
         self.flush_all();
         self.mount = None;
-        say(self.stats.summary(&self.machine).trim_end());
+        say(self.stats.summary(&self.machine, self.plan.time_scale == 0.0).trim_end());
         let path = self.machine.media().image.path().to_path_buf();
         let failed = |e: &dyn std::fmt::Display| {
             Error::from(RunError::Image { path: path.clone(), why: e.to_string() })

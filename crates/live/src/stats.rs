@@ -229,10 +229,14 @@ impl Stats {
         line
     }
 
-    /// The audit at the end.
-    pub fn summary(&self, machine: &Machine) -> String {
+    /// The audit at the end. `unpaced`: no clock held the model back.
+    pub fn summary(&self, machine: &Machine, unpaced: bool) -> String {
         let s = self.snapshot(machine);
         let mut text = String::new();
+        if unpaced && self.ops.iter().any(|n| *n > 0) {
+            text += "with --time-scale 0 the drive has as long as it likes between requests: latencies in the model are \
+                     those of a drive that is idle whenever nobody waits\n";
+        }
         for kind in [IoKind::Read, IoKind::Write, IoKind::Flush] {
             if self.ops[kind as usize] > 0 {
                 let us = |p: f64| s.get(&format!("{}_model_ns_p{p}", kind.name())) / 1e3;

@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::answer::{and, what_ran};
 use crate::html::{Cell, details, escape, figure, prose, put, section, table};
-use crate::number::{Better, Key, Unit, digits, directions, keys, plural, spread};
+use crate::number::{Better, Key, OPERATION, Unit, digits, directions, keys, plural, spread};
 use crate::one::{NINES, capital, data, has_intervals, strings, what_was_run};
 use crate::shell::Shell;
 use serde_json::{Value, json};
@@ -268,8 +268,27 @@ fn differences(outcomes: &[Outcome], labels: &[String], all: &[String]) -> Vec<S
         0..=3 => format!(" instead of {first}"),
         _ => String::new(),
     };
+    let runs: Vec<&Value> = outcomes.iter().map(Outcome::first).collect();
+    // Of programs their operations, before their I/Os.
+    let operations = keys(&runs).into_iter().filter(|key| key.id.starts_with(OPERATION));
+    let rates: Vec<(String, String)> = operations
+        .filter(|key| key.unit == Unit::Rate)
+        .map(|key| (key.id, escape(&key.what)))
+        .collect();
     for (label, o) in labels.iter().zip(outcomes).skip(1) {
         let mut said = Vec::new();
+        for (id, name) in &rates {
+            if let (Some(a), Some(b)) = (spread(&outcomes[0], id), spread(o, id))
+                && a.mean > 0.0
+            {
+                said.push(format!(
+                    "{name} <b>{}</b>{} ({})",
+                    Unit::Rate.text(b.mean),
+                    instead(Unit::Rate.text(a.mean)),
+                    change(a.mean, b.mean)
+                ));
+            }
+        }
         for ddir in all {
             for (what, unit, word) in
                 [("iops", Unit::Rate, "a second"), ("p99_9", Unit::Time, "at 99.9 %")]

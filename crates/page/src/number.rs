@@ -168,8 +168,52 @@ pub fn too_few(runs: &[&Value]) -> Vec<String> {
     all.into_iter().filter_map(line).collect()
 }
 
+/// The program that ran, and those beside it.
+fn programs(run: &Value) -> impl Iterator<Item = &Value> {
+    let w = &run["wordline"];
+    let with = w["with"].as_array().into_iter().flatten();
+    Some(&w["app"]).into_iter().chain(with).filter(|program| program.is_object())
+}
+
+/// Operations of programs: the program's name, the operation's, and what it has come to.
+fn operations(run: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
+    programs(run).flat_map(|program| {
+        let name = program["name"].as_str().unwrap_or_default();
+        let all = program["operations"].as_object().into_iter().flatten();
+        all.map(move |(operation, o)| (name, operation.as_str(), o))
+    })
+}
+
+/// What ids of operations begin with.
+pub const OPERATION: &str = "operation.";
+
+/// A percentile of so many. None where fewer than one lies beyond it: that is the slowest, and no percentile.
+fn percentile(what: &str, n: &Value, percentiles: &Value) -> Option<f64> {
+    let key = PERCENTILES.iter().find(|p| p.0 == what)?.1;
+    let beyond = 100.0 - key.parse::<f64>().ok()?;
+    let enough = n.as_f64()? * beyond / 100.0 >= 1.0 - 1e-9;
+    enough.then(|| percentiles[key].as_f64()).flatten()
+}
+
+/// A number of an operation, by its id without [`OPERATION`].
+fn of_operation(run: &Value, id: &str) -> Option<f64> {
+    let (of, what) = id.rsplit_once('.')?;
+    let (program, operation) = of.split_once('.')?;
+    let o = operations(run).find(|o| (o.0, o.1) == (program, operation))?.2;
+    let lat = &o["lat_ns"];
+    match what {
+        _ if o["total"].as_u64() == Some(0) => None,
+        "rate" => o["per_s"].as_f64(),
+        "mean" | "max" => lat[what].as_f64(),
+        _ => percentile(what, &o["total"], &lat["percentile"]),
+    }
+}
+
 /// A number by its id; none where the result has none.
 pub fn value(run: &Value, id: &str) -> Option<f64> {
+    if let Some(id) = id.strip_prefix(OPERATION) {
+        return of_operation(run, id);
+    }
     let m = &run["wordline"]["machine"];
     let Some((ddir, what)) = id.split_once('.') else {
         return match id {
@@ -200,13 +244,7 @@ pub fn value(run: &Value, id: &str) -> Option<f64> {
         "bw" => sum("bw_bytes"),
         "mean" => d["mean_ns"].as_f64(),
         "max" => d["max_ns"].as_f64(),
-        _ => {
-            let key = PERCENTILES.iter().find(|p| p.0 == what)?.1;
-            let beyond = 100.0 - key.parse::<f64>().ok()?;
-            // Fewer than one beyond: it is the slowest, and no percentile.
-            let enough = d["N"].as_f64()? * beyond / 100.0 >= 1.0 - 1e-9;
-            enough.then(|| d["percentile"][key].as_f64()).flatten()
-        }
+        _ => percentile(what, &d["N"], &d["percentile"]),
     }
 }
 
@@ -223,6 +261,24 @@ pub fn keys(runs: &[&Value]) -> Vec<Key> {
             keys.push(Key { id, what, unit, better });
         }
     };
+    let mut all: Vec<(&str, &str)> = Vec::new();
+    for (program, operation, _) in runs.iter().flat_map(|run| operations(run)) {
+        if !all.contains(&(program, operation)) {
+            all.push((program, operation));
+        }
+    }
+    let several = all.iter().any(|(program, _)| *program != all[0].0);
+    for (program, operation) in all {
+        let id = |what: &str| format!("{OPERATION}{program}.{operation}.{what}");
+        let name = if several { format!("{program} {operation}") } else { operation.into() };
+        key(id("rate"), format!("{name} operations a second"), Unit::Rate, Better::More);
+        key(id("mean"), format!("{name} operation, mean"), Unit::Time, Better::Less);
+        for (p, percent) in PERCENTILES {
+            let percent = percent.trim_end_matches('0').trim_end_matches('.');
+            key(id(p), format!("{name} operation, {percent} %"), Unit::Time, Better::Less);
+        }
+        key(id("max"), format!("{name} operation, slowest"), Unit::Time, Better::Less);
+    }
     let mut all: Vec<String> = Vec::new();
     for run in runs {
         for ddir in directions(run) {
@@ -336,7 +392,7 @@ pub fn spread(outcome: &Outcome, id: &str) -> Option<Spread> {
     let is_percentile = |what: &str| PERCENTILES.iter().any(|(name, _)| *name == what);
     let spread = Spread::of(&all?)?;
     // A bucket of a histogram is at most 1/64 of its values wide.
-    let known_to = match id.split_once('.') {
+    let known_to = match id.rsplit_once('.') {
         Some((_, what)) if is_percentile(what) => spread.mean / 128.0,
         _ => 0.0,
     };
@@ -373,6 +429,37 @@ mod tests {
         }
         assert_eq!(grouped("-1234567.5"), "\u{2212}1,234,567.5");
         assert_eq!(digits(123_456.0, 3), "123,456");
+    }
+
+    /// Programs have rows for their operations, in front of those of I/Os. Of two programs each is named.
+    #[test]
+    fn operations_of_programs_are_numbers() {
+        let get = |total: u64| {
+            let percentile = json!({ "50.000000": 7000, "99.000000": 9000, "99.900000": 9500 });
+            let lat = json!({ "mean": 7100.0, "max": 9900, "percentile": percentile });
+            json!({ "total": total, "per_s": 1250.5, "lat_ns": lat })
+        };
+        let app =
+            |name: &str| json!({ "name": name, "operations": { "get": get(500), "scan": get(0) } });
+        let one = json!({ "wordline": { "app": app("kv-read"), "machine": { "luns": [0.5] } } });
+        let names = |run: &Value| keys(&[run]).into_iter().map(|key| key.what).collect::<Vec<_>>();
+        assert_eq!(
+            names(&one),
+            [
+                "get operations a second",
+                "get operation, mean",
+                "get operation, 50 %",
+                "get operation, 99 %",
+                "get operation, slowest",
+                "LUNs busy, mean"
+            ]
+        );
+        let of = |id: &str| value(&one, &format!("operation.kv-read.get.{id}"));
+        assert_eq!([of("rate"), of("p99"), of("p99_9")], [Some(1250.5), Some(9000.0), None]);
+        let two = json!({ "wordline": { "app": app("kv-read"), "with": [app("sort")] } });
+        let two = names(&two);
+        assert!(two.contains(&"kv-read get operation, 99 %".into()), "{two:?}");
+        assert!(two.contains(&"sort get operations a second".into()), "{two:?}");
     }
 
     #[test]

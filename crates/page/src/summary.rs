@@ -95,15 +95,18 @@ pub fn summary_text(outcome: &Outcome) -> String {
     if let Some(words) = agreement(outcome) {
         out += &format!("warning: {words}\n");
     }
-    out += &format!("{:30} {:>14} {:>14} {:>14} {:>14}\n", "", "mean", "+- 95 %", "least", "most");
+    let keys = keys(&runs);
+    let width = keys.iter().map(|key| key.what.chars().count()).max().unwrap_or(0).max(30);
+    out +=
+        &format!("{:width$} {:>14} {:>14} {:>14} {:>14}\n", "", "mean", "+- 95 %", "least", "most");
     let mut by_bucket = false;
-    for key in keys(&runs) {
+    for key in keys {
         let Some(s) = spread(outcome, &key.id) else { continue };
         by_bucket |= s.known_to > 0.0 && s.half() == Some(s.known_to);
         let text = |x: f64| key.unit.text(x).replace('\u{a0}', " ").replace('µ', "u");
         let half = s.half().map_or(String::new(), text);
         out += &format!(
-            "{:30} {:>14} {half:>14} {:>14} {:>14}\n",
+            "{:width$} {:>14} {half:>14} {:>14} {:>14}\n",
             key.what,
             text(s.mean),
             text(s.least),

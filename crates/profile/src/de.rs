@@ -79,7 +79,7 @@ impl de::Error for Fault {
         if let Unexpected::Float(x) = unexpected
             && wanted(expected).contains("whole number")
             && x.fract() == 0.0
-            && (0.0..1e15).contains(&x)
+            && (0.0..9e18).contains(&x)
         {
             message += &format!(": write {}", x as u64);
         }

@@ -43,6 +43,13 @@ fn a_key_without_its_section_names_every_section_that_has_it() {
     assert!(error.ends_with("did you mean 'nand.t_erase' or 'nand.suspend.t_erase'?"), "{error}");
 }
 
+/// What the base would have is not told to be missing.
+#[test]
+fn a_base_stands_in_its_section() {
+    let errors = device(|_| "base = \"z-ssd-small\"\n[nand]\nt_read = \"5us\"\n".into());
+    assert_eq!(errors, ["my.toml:1:1: 'base' stands in the section [device], beside its name"]);
+}
+
 #[test]
 fn a_time_needs_its_unit() {
     for text in ["nand.t_read=3", "nand.t_read=\"3\"", "firmware.t_read=3"] {

@@ -5,8 +5,8 @@ use crate::number::{finite, iops_text, percentiles};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use wordline_app::{OpReport, Part, Report, Turnaround, TurnaroundInterval};
-use wordline_base::Histogram;
 use wordline_base::hist::midpoint;
+use wordline_base::{Histogram, Span};
 use wordline_sim::RunResult;
 
 /// fio's default list, from the median on.
@@ -130,7 +130,10 @@ fn one_text(app: &Report, turnarounds: &[Turnaround], out: &mut String) {
     if app.counted < app.finished {
         put!(out, ", {} of them after the ramp", app.counted);
     }
-    put!(out, ", {:.3} s\n", app.runtime.as_secs_f64());
+    match app.runtime {
+        Span::ZERO => put!(out, "\n"),
+        runtime => put!(out, ", {:.3} s\n", runtime.as_secs_f64()),
+    }
     put!(out, "  {:18} {:>9} {:>9} {:>9}", "", "total", "per s", "mean us");
     for p in ["50 %", "99 %", "99.9 %", "99.99 %"] {
         put!(out, " {p:>9}");

@@ -9,6 +9,7 @@ use wordline_base::Span;
 use wordline_device::{PowerStats, Starved};
 use wordline_ftl::{SlcUse, Steady, Unmet, WindowLimits};
 use wordline_md::Collect;
+use wordline_trace::Reason;
 
 /// What a run shows of this.
 #[derive(Clone, Debug)]
@@ -63,6 +64,8 @@ pub(crate) struct Seen<'a> {
     pub repeats: Vec<(String, u64)>,
     /// A trace is replayed, which has no options of a job's.
     pub replay: Option<Replayed>,
+    /// Whether each job that writes has a rate. None: programs and traces, which have none to set.
+    pub rated: Option<bool>,
 }
 
 /// What the flash failed to do, and what it cost.
@@ -105,17 +108,36 @@ pub(crate) fn trace_ended(trace: &TraceSource) -> Option<String> {
     ))
 }
 
-/// Requests of a trace that were left out because they end beyond the drive.
-pub(crate) fn left_out(trace: &TraceSource) -> Option<String> {
-    let (requests, first) = trace.skipped()?;
+/// Requests of a trace that were left out: they end beyond the drive, or have a length that no I/O has.
+pub(crate) fn left_out(trace: &TraceSource) -> impl Iterator<Item = String> {
     let (name, unit) = (trace.reader().name(), trace.reader().format().unit());
-    let share = 100.0 * requests as f64 / (requests + trace.issued()).max(1) as f64;
-    let (were, they) =
-        if requests == 1 { ("request was", "it ends") } else { ("requests were", "they end") };
-    Some(format!(
-        "{name}: {requests} {were} left out, {share:.1}% of all, as {they} beyond the drive (--skip-beyond); the first \
-         is {unit} {first}. --wrap replays what a smaller drive has no room for, and a larger drive may have room for it"
-    ))
+    let beyond = trace.skipped().unwrap_or_default();
+    let long = trace.reader().dropped(Reason::TooLong).map(|t| (t.count, t.first_line));
+    let long = long.unwrap_or_default();
+    let all = (beyond.0 + long.0 + trace.issued()).max(1);
+    let told = move |(requests, first): (u64, u64), one: &str, more: &str, remedy: &str| {
+        let share = 100.0 * requests as f64 / all as f64;
+        let were = if requests == 1 { "request was" } else { "requests were" };
+        let why = if requests == 1 { one } else { more };
+        (requests > 0).then(|| {
+            format!(
+                "{name}: {requests} {were} left out, {share:.1}% of all, as {why}; the first is {unit} {first}. {remedy}"
+            )
+        })
+    };
+    let long = told(
+        long,
+        "its length is 4 GiB or more",
+        "their lengths are 4 GiB or more",
+        "If these are not lengths, look at the format, and at columns and units (--columns)",
+    );
+    let beyond = told(
+        beyond,
+        "it ends beyond the drive (--skip-beyond)",
+        "they end beyond the drive (--skip-beyond)",
+        "--wrap replays what a smaller drive has no room for, and a larger drive may have room for it",
+    );
+    long.into_iter().chain(beyond)
 }
 
 /// `1 line`, `2 lines`.
@@ -254,7 +276,9 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     let to_flash = seen.to_flash;
     // Where the collector moves more than users write, they wait for it.
     let collects = seen.refreshed == 0 && seen.gc * seen.sector > seen.written;
-    if seen.scattered && seen.refused == 0 && seen.written > 2 * to_flash && !collects {
+    // What is written in random order may be overwritten in a cache for good. In order that is the beginning alone.
+    let absorbed = if seen.scattered { 2.0 } else { 1.25 };
+    if seen.refused == 0 && seen.written as f64 > absorbed * to_flash as f64 && !collects {
         all.push(format!(
             "{} written did not reach the flash: they are in the drive's cache or were \
              overwritten there, so that writes were as fast as its memory. A longer run, or \
@@ -458,7 +482,13 @@ fn elsewhere(seen: &Seen, trend: Trend) -> Option<String> {
                     "--precondition paced ages with the trace's writes at their mean rate. "
                 }
                 Some(Replayed::AsFastAsItCan) => "",
-                None => "--precondition paced ages at the job's own rate. ",
+                None => match seen.rated {
+                    Some(true) => "--precondition paced ages at the job's own rate. ",
+                    Some(false) => {
+                        "A job with a rate (rate_iops of what it reached here) is aged at it by --precondition paced. "
+                    }
+                    None => "",
+                },
             };
             (LAST_WINDOWS, format!("{paced}{goes_on}"))
         }
@@ -753,6 +783,7 @@ mod tests {
             collected: Some(4.0),
             repeats: Vec::new(),
             replay: None,
+            rated: Some(true),
         }
     }
 
@@ -827,6 +858,15 @@ mod tests {
             assert!(second.contains("rose during the run"), "{second}");
         }
         assert!(run(Precondition::Steady, [13.7, 16.2, 16.3])[0].contains("--precondition paced"));
+        for (rated, advice) in [
+            (Some(false), "A job with a rate (rate_iops of what it reached here)"),
+            (None, "ageing. It was level"),
+        ] {
+            let level =
+                Seen { by_third: Some([6.0, 6.1, 6.0]), collected: Some(6.0), rated, ..seen() };
+            let told = warnings(&level).join(" ");
+            assert!(told.contains(advice) && !told.contains("the job's own rate"), "{told}");
+        }
         let uneven = run(Precondition::Steady, [16.0, 12.0, 16.0]).join(" ");
         assert!(uneven.contains("It was uneven in the run"), "{uneven}");
         // On its way from the aged state.

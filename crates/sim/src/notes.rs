@@ -88,6 +88,38 @@ fn unheeded(job: &Job, stack: &StackConfig, disks: &[JobDisk]) -> Vec<String> {
     all
 }
 
+/// Words that say more of another one, which the job has not.
+fn without_its_other(job: &Job) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let sets = |values: &[u64; 3]| values.iter().any(|value| *value > 0);
+    let rated = sets(&job.rate) || sets(&job.rate_iops);
+    let rows: [(bool, &[&str], &str); 6] = [
+        (rated, &["rate_process"], "rate or rate_iops"),
+        (
+            sets(&job.rate_min) || sets(&job.rate_iops_min),
+            &["rate_cycle"],
+            "rate_min or rate_iops_min",
+        ),
+        (
+            job.latency_target > Span::ZERO,
+            &["latency_window", "latency_percentile"],
+            "latency_target",
+        ),
+        (
+            job.thinktime > Span::ZERO,
+            &["thinktime_spin", "thinktime_blocks", "thinktime_blocks_type", "thinktime_iotime"],
+            "thinktime",
+        ),
+        (job.sqthread_poll, &["sqthread_poll_cpu"], "sqthread_poll"),
+        (
+            job.has_cmdprio(),
+            &["cmdprio", "cmdprio_class"],
+            "share of its I/Os for it (cmdprio_percentage, cmdprio_bssplit)",
+        ),
+    ];
+    let missing = rows.into_iter().filter(|(there, ..)| !there);
+    missing.flat_map(|(_, options, other)| options.iter().map(move |option| (*option, other)))
+}
+
 /// What the user should know about a plan on this machine: words of fio that ask for something that
 /// is not modelled, each named once.
 pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDisks) -> Vec<String> {
@@ -219,6 +251,11 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
         for (option, why) in WITHOUT_EFFECT {
             if given(plan, job, option) {
                 say(format!("{option} has no effect here: {why}"));
+            }
+        }
+        for (option, missing) in without_its_other(job) {
+            if given(plan, job, option) {
+                say(format!("{option} has no effect here: job '{}' has no {missing}", job.name));
             }
         }
         let drive_bytes = placed.map_or(0, |placed| placed.space().bytes());

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use wordline_base::{Ddir, IoClass, Span, Time};
 use wordline_host::source::{Next, Source};
 use wordline_host::{DISK_SHIFT, address};
-use wordline_trace::{Align, Arrival, Clock, Fit, Reader, Request, Rounded, TraceError, Wrap};
+use wordline_trace::{
+    Align, Arrival, Clock, Fit, Reader, Reason, Request, Rounded, TraceError, Wrap,
+};
 
 /// What fio's options make of a trace's requests.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +169,8 @@ impl TraceSource {
     }
     /// Requests left out because they end beyond the disk, and the line or record of the first.
     pub fn skipped(&self) -> Option<(u64, u64)> {
-        let beyond = self.reader.beyond_all().map(|tally| (tally.count, tally.first_line));
+        let beyond =
+            self.reader.dropped(Reason::BeyondAll).map(|tally| (tally.count, tally.first_line));
         let of_disk = self.fits.iter().filter_map(|(_, fit)| {
             let (requests, place) = fit.skipped?;
             Some((requests, place.line().unwrap_or_default()))

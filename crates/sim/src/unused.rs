@@ -1,5 +1,6 @@
 //! Settings that a run has no use for.
 
+use wordline_base::Workload;
 use wordline_device::DeviceConfig;
 use wordline_device::config::Arbitration;
 use wordline_ftl::{FtlConfig, Placement, Side, VictimPolicy};
@@ -23,6 +24,8 @@ pub fn unused(set: &[String], of: &InUse) -> Vec<String> {
     let line = |text: &String| {
         let path = text.split_once('=')?.0.trim();
         let host = path.strip_prefix("stack.").or_else(|| path.strip_prefix("testbed."));
+        // The one section of the host's that has a short name.
+        let host = host.or_else(|| path.starts_with("flashshare.").then_some(path));
         let why = match (host, of.drive) {
             (Some(key), _) => of_host(key, of)?,
             (None, Some((device, ftl))) => match path.strip_prefix("ftl.") {
@@ -40,6 +43,9 @@ fn of_device(key: &str, device: &DeviceConfig, ftl: &FtlConfig) -> Option<&'stat
     let weighted = device.queues.arbitration == Arbitration::WeightedUrgent;
     match key {
         "queues.weights" if !weighted => Some("queues.arbitration is not weighted-urgent"),
+        "interrupt.time" if device.interrupt.threshold < 2 => {
+            Some("the drive gathers no completions (interrupt.threshold)")
+        }
         "limits.count_rebuild_reads" if !has_strides(ftl) => Some(NO_STRIDES),
         "staging_bytes" if ftl.fssd.as_ref().is_none_or(|fssd| fssd.volatile) => {
             Some("only FSSD stages data in the drive, where ftl.fssd.volatile is false")
@@ -156,8 +162,15 @@ fn of_host(key: &str, of: &InUse) -> Option<&'static str> {
         |scheduler: Scheduler| stack.scheduler == scheduler || stack.bio_scheduler == scheduler;
     let polls =
         stack.hipri || stack.flashshare.select_isr || threads.iter().any(|thread| thread.hipri);
+    let marked = threads.iter().any(|thread| thread.class.workload() != Workload::None);
     let submits = |thread: &&ThreadSpec| thread.engine == Engine::IoUring && thread.sqthread_poll;
     match section {
+        "flashshare" if key == "flashshare.marked_by" && !marked => {
+            Some("no job has a workload attribute (workload_attr)")
+        }
+        "scheduler_tags" if stack.scheduler == Scheduler::None => {
+            Some("stack.scheduler is none, which has no tags of its own")
+        }
         "deadline" if !is(Scheduler::MqDeadline) => Some("stack.scheduler is not mq-deadline"),
         "kyber" if !is(Scheduler::Kyber) => {
             Some("neither stack.scheduler nor stack.bio_scheduler is kyber")

@@ -34,6 +34,11 @@ pub enum DocumentError {
     Block { line: usize, why: BlockError },
     #[error("line {line}: {study} has no results in {path}: {remedy}", path = .path.display())]
     NoResults { line: usize, study: String, path: PathBuf, remedy: String },
+    #[error(
+        "line {line}: the results in {path} are of another study of this name, or of {study} before it was changed: \
+         {remedy}", path = .path.display()
+    )]
+    OfAnother { line: usize, study: String, path: PathBuf, remedy: String },
 }
 
 /// What is wrong with a block.
@@ -153,9 +158,15 @@ pub fn quoted(text: &str, scale: Option<Scale>) -> Result<Vec<Quoted>, DocumentE
     Ok(all)
 }
 
-/// The document with its tables, or those of one scale, made anew from the results in `out`.
-pub fn fill(text: &str, scale: Option<Scale>, out: &Path) -> Result<String, DocumentError> {
-    each_block(text, scale, |line, block| block.table(line, out))
+/// The document with its tables, or those of one scale, made anew from the results in `out`. `digest`: that of the
+/// study of a name.
+pub fn fill(
+    text: &str,
+    scale: Option<Scale>,
+    out: &Path,
+    digest: &dyn Fn(&str) -> String,
+) -> Result<String, DocumentError> {
+    each_block(text, scale, |line, block| block.table(line, out, &digest(&block.study)))
 }
 
 /// The text with what lies between each block's comments replaced; blocks of another scale stay.
@@ -199,22 +210,24 @@ impl Block {
         Quoted { study: self.study.clone(), scale: self.scale }
     }
 
-    fn table(&self, line: usize, out: &Path) -> Result<String, DocumentError> {
+    fn table(&self, line: usize, out: &Path, digest: &str) -> Result<String, DocumentError> {
         let path = self.quoted().path(out);
         let scale = if self.scale == Scale::Quick { " --scale quick" } else { "" };
-        let results: Value = std::fs::read(&path)
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .ok_or_else(|| DocumentError::NoResults {
-                line,
-                study: self.study.clone(),
-                path,
-                remedy: format!(
-                    "wordline study run {}{scale} --out {} makes them, and so does --run",
-                    self.study,
-                    out.display()
-                ),
-            })?;
+        let results: Option<Value> =
+            std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let study = self.study.clone();
+        let makes = format!("wordline study run {study}{scale} --out {} makes", out.display());
+        let results = match results {
+            None => {
+                let remedy = format!("{makes} them, and so does --run");
+                return Err(DocumentError::NoResults { line, study, path, remedy });
+            }
+            Some(results) if results["digest"] != digest => {
+                let remedy = format!("{makes} its own, and so does --run");
+                return Err(DocumentError::OfAnother { line, study, path, remedy });
+            }
+            Some(results) => results,
+        };
         let points = !self.rows.is_empty() || !self.at.is_empty() || !self.columns.is_empty();
         let rows = match self.published {
             true if points => Err(BlockError::PublishedAndPoints),
@@ -361,6 +374,7 @@ mod tests {
     use super::*;
 
     const RESULTS: &str = r#"{
+        "digest": "of s/t",
         "units": {"mean": "us", "iops": ""},
         "points": [
             {"at": {"drive": "a", "depth": "1"}, "metrics": {"mean": 12.3456, "iops": 80},
@@ -379,6 +393,10 @@ mod tests {
         out
     }
 
+    fn digest(study: &str) -> String {
+        format!("of {study}")
+    }
+
     fn document(spec: &str, body: &str) -> String {
         format!(
             "text\n\n<!-- table\nstudy = \"s/t\"\n{spec}\n-->\n{body}<!-- end of table -->\nmore\n"
@@ -393,22 +411,28 @@ mod tests {
         let table = "| drive | depth | mean, us | rate |\n|---|---|---:|---:|\n\
                      | a | 1 | 12.3 | 80 |\n|  | 32 | 152.4 | 208.3 |\n| b | 1 |  | 9 |\n\
                      |  | 32 | 160.0 | 7 |\n";
-        let filled = fill(&document(spec, "stale\n"), None, out.path()).unwrap();
+        let filled = fill(&document(spec, "stale\n"), None, out.path(), &digest).unwrap();
         assert_eq!(filled, document(spec, table));
-        assert_eq!(fill(&filled, None, out.path()).unwrap(), filled);
+        assert_eq!(fill(&filled, None, out.path(), &digest).unwrap(), filled);
         let spec = "rows = [\"drive\"]\ncolumns = [{ metric = \"mean\", at = { depth = \"32\" } }]";
         let table = "| drive | mean, us |\n|---|---:|\n| a | 152.4 |\n| b | 160 |\n";
-        assert_eq!(fill(&document(spec, ""), None, out.path()).unwrap(), document(spec, table));
+        assert_eq!(
+            fill(&document(spec, ""), None, out.path(), &digest).unwrap(),
+            document(spec, table)
+        );
         let spec = "rows = [\"depth\"]\nat = { drive = \"a\" }\n\
                     columns = [{ metric = \"iops\", form = true, head = \"form\" }]";
         let table = "| depth | form |\n|---|---:|\n| 1 | 81 |\n| 32 | 210 |\n";
-        assert_eq!(fill(&document(spec, ""), None, out.path()).unwrap(), document(spec, table));
+        assert_eq!(
+            fill(&document(spec, ""), None, out.path(), &digest).unwrap(),
+            document(spec, table)
+        );
         let table = "| published | place | they | here | difference |  |\n|---|---|---|---|---:|---|\n\
                      | x: latency | p: IV | 9 us | 10 us | +11.1 % | not run |\n";
-        let filled = fill(&document("published = true", ""), None, out.path()).unwrap();
+        let filled = fill(&document("published = true", ""), None, out.path(), &digest).unwrap();
         assert_eq!(filled, document("published = true", table));
         let stale = document("published = true", "stale\n");
-        assert_eq!(fill(&stale, Some(Scale::Quick), out.path()).unwrap(), stale);
+        assert_eq!(fill(&stale, Some(Scale::Quick), out.path(), &digest).unwrap(), stale);
     }
 
     #[test]
@@ -440,8 +464,11 @@ mod tests {
             (document("scale = \"quick\"", ""), "--scale quick --out"),
             (document("", "").replace("<!-- end of table -->", ""), "is missing"),
         ] {
-            let error = fill(&text, None, out.path()).unwrap_err().to_string();
+            let error = fill(&text, None, out.path(), &digest).unwrap_err().to_string();
             assert!(error.starts_with("line 3: ") && error.contains(why), "{error}");
         }
+        let changed = |_: &str| "of s/t, changed".to_string();
+        let error = fill(&document("", ""), None, out.path(), &changed).unwrap_err().to_string();
+        assert!(error.contains("before it was changed: wordline study run s/t"), "{error}");
     }
 }

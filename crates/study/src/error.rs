@@ -160,6 +160,8 @@ pub enum FormulaError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
 pub enum PathError {
+    #[error("{path}: a percentile is from 0 to 100")]
+    Percent { path: String },
     #[error("{path}: no percentiles are kept there: use clat_ns, or lat_percentiles=1 in the job")]
     NoPercentiles { path: String },
     #[error("{path}: percentiles are of a latency, as in clat_ns.p99")]

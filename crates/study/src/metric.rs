@@ -22,6 +22,9 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
         if let Some(percent) = rest.strip_prefix('p').and_then(|p| p.parse::<f64>().ok())
             && value.get(rest).is_none()
         {
+            if !(0.0..=100.0).contains(&percent) {
+                return Err(PathError::Percent { path: path.into() });
+            }
             return percentile(value, percent).map(Found::Number).ok_or_else(|| {
                 match value.get("N") {
                     Some(_) => PathError::NoPercentiles { path: path.into() },
@@ -269,6 +272,10 @@ mod tests {
         assert!(matches!(none, Ok(Found::Absent(_))), "{none:?}");
         let error = number("jobs.w.read").unwrap_err().to_string();
         assert!(error.contains("no 'w', but 1 elements"), "{error}");
+        for path in ["jobs.r.read.lat_ns.p110", "jobs.r.read.lat_ns.p100.5"] {
+            assert_eq!(number(path), Err(PathError::Percent { path: path.into() }));
+        }
+        assert_eq!(number("jobs.r.read.lat_ns.p100"), Ok(100.0));
         assert!(
             number("jobs.r.raed").unwrap_err().to_string().contains("no 'raed', but jobname, read")
         );

@@ -3,7 +3,9 @@
 
 use crate::error::explain;
 use crate::memory;
-use crate::plan::{Group, Plan};
+use crate::metric;
+use crate::plan::{Group, Plan, Point};
+use crate::spec::Study;
 use crate::store::Store;
 use crate::worker::{Order, Said};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -15,6 +17,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use wordline_cache::Cache;
+use wordline_profile::ConfigError;
 
 /// Between two questions whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -77,6 +80,9 @@ pub enum Stopped {
         /// Bytes that are left.
         free: u64,
     },
+    /// The study asks results for a number that one of them does not have.
+    #[error("{0}")]
+    Metric(#[from] ConfigError),
     /// A worker process cannot be started.
     #[error("cannot start {}: {why}", .program.display())]
     Start {
@@ -157,6 +163,7 @@ enum Heard {
 }
 
 struct Run<'a> {
+    study: &'a Study,
     plan: &'a Plan,
     store: &'a Store,
     options: &'a Options,
@@ -183,12 +190,16 @@ struct Run<'a> {
 
 /// Runs what has no result yet; afterwards the store has all of them but those returned.
 pub fn run(
+    study: &Study,
     plan: &Plan,
     store: &Store,
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<Vec<Failed>, Stopped> {
-    let has: Vec<bool> = plan.points.iter().map(|p| store.result(p).is_some()).collect();
+    let mut has = Vec::with_capacity(plan.points.len());
+    for point in &plan.points {
+        has.push(is_there(study, point, store)?);
+    }
     let done = has.iter().filter(|&&h| h).count();
     watch.event(Event::Found(done));
     // What is varied may make points alike: one of them is run for all.
@@ -201,6 +212,7 @@ pub fn run(
     let groups = plan.groups.iter().enumerate().map(|(g, group)| (g, missing(&group.points)));
     let (tell, heard) = channel();
     let run = Run {
+        study,
         plan,
         store,
         options,
@@ -217,6 +229,13 @@ pub fn run(
     };
     run.check_memory()?;
     run.go()
+}
+
+/// Whether a point has its result; an error if that lacks a number of the study.
+fn is_there(study: &Study, point: &Point, store: &Store) -> Result<bool, ConfigError> {
+    let result = [store.result(point)];
+    metric::extract(study, std::slice::from_ref(point), &result)?;
+    Ok(result[0].is_some())
 }
 
 impl Run<'_> {
@@ -432,6 +451,8 @@ impl Run<'_> {
             Said::Done(i) => {
                 let first = worker.points[i];
                 worker.ended(first);
+                // Also a metric that no result has is found at the first point, not at the end.
+                is_there(self.study, &self.plan.points[first], self.store)?;
                 for &point in &self.alike[&*self.plan.points[first].key] {
                     self.done += 1;
                     self.watch.event(Event::Done(point));

@@ -7,6 +7,7 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use wordline_cache::digest;
 use wordline_profile::{ConfigError, Document};
 use wordline_sim::Precondition;
 
@@ -422,6 +423,8 @@ pub struct Study {
     pub spec: Spec,
     /// The file's text with its places.
     pub document: Document,
+    /// Of the text, and of what it says was published.
+    pub digest: String,
 }
 
 impl Study {
@@ -429,9 +432,10 @@ impl Study {
     pub fn parse(name: &str, file: &str, text: &str) -> Result<Study, ConfigError> {
         let document = Document::parse(file, text)?;
         let spec: Spec = document.read(&LISTS)?;
-        let mut study = Study { name: name.into(), spec, document };
+        let mut study = Study { name: name.into(), spec, document, digest: String::new() };
         study.take_claims()?;
         study.check()?;
+        study.digest = digest(&format!("{text}{:?}", study.spec.published));
         Ok(study)
     }
 

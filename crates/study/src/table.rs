@@ -243,6 +243,7 @@ impl Table<'_> {
             spec.metric.iter().map(|m| (m.name.clone(), json!(m.unit))).collect();
         let all = json!({
             "study": self.study.name,
+            "digest": self.study.digest,
             "title": spec.study.title,
             "source": spec.study.source,
             "scale": self.plan.scale.name(),

@@ -541,10 +541,10 @@ impl Reader {
     pub fn window(&self) -> usize {
         self.window_size
     }
-    /// What is not replayed because it ends beyond 2^64 bytes.
-    pub fn beyond_all(&self) -> Option<Tally> {
+    /// What was left out for a reason.
+    pub fn dropped(&self, reason: Reason) -> Option<Tally> {
         let [dropped, _] = self.sink.tallies();
-        dropped.into_iter().find(|t| t.reason == Reason::BeyondAll)
+        dropped.into_iter().find(|t| t.reason == reason)
     }
     /// The first line or record of a kind that is noted.
     pub fn first_noted(&self, reason: Reason) -> Option<u64> {

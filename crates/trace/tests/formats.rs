@@ -967,8 +967,10 @@ fn addresses_beyond_all_drives_are_left_out_where_that_is_asked_for() {
         loop {
             match reader.next() {
                 Ok(Some(request)) => offsets.push(request.offset),
-                Ok(None) => break (offsets, None, reader.beyond_all()),
-                Err(error) => break (offsets, Some(error.to_string()), reader.beyond_all()),
+                Ok(None) => break (offsets, None, reader.dropped(Reason::BeyondAll)),
+                Err(error) => {
+                    break (offsets, Some(error.to_string()), reader.dropped(Reason::BeyondAll));
+                }
             }
         }
     };

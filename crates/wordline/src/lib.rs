@@ -75,7 +75,7 @@ pub use plan::{Checked, Logs, NoLogs, Plan, Prepared, Replay, Step, Watch, Workl
 pub use run::{Expected, Run};
 pub use scale::{Scale, ScaleError, Scaled};
 pub use system::System;
-pub use topology::{Common, Named, Presets, Profiles, Topology, with_options};
+pub use topology::{Common, Entries, Named, Presets, Profiles, Topology, with_options};
 
 pub use wordline_base::{
     BadValue, Ddir, Layer, Life, Seed, Span, SpanError, StateSource, Time, Why,

@@ -1,6 +1,6 @@
 //! What a system has beside its first drive and its first host, and the machine that all of them are.
 
-use crate::{Scaled, System};
+use crate::{Entries, Scaled, System};
 use std::collections::BTreeMap;
 use wordline_device::{DriveConfig, SwitchConfig};
 use wordline_md::Level;
@@ -87,8 +87,8 @@ pub struct Nodes {
     pub(crate) places_of_arrays: Vec<BTreeMap<&'static str, String>>,
     /// What the entries of all these say for themselves, as `drive nvme1n1: key=value`.
     pub set: Vec<String>,
-    /// The file that has these entries; empty if none has.
-    pub file: String,
+    /// The file that has these entries.
+    pub entries: Entries,
 }
 
 impl Nodes {

@@ -291,7 +291,7 @@ impl Plan {
             precondition: self.state.name().into(),
             seed: self.seed,
             scale: scale.as_ref().map_or(String::new(), |scaled| scaled.scale.to_string()),
-            topology: self.system.nodes.file.clone(),
+            topology: self.system.nodes.entries.file.clone(),
             overrides: overrides.iter().chain(&self.system.nodes.set).cloned().collect(),
         }
     }

@@ -169,7 +169,8 @@ impl System {
             Written::Switch(name) => {
                 // Its entry is a link of its own.
                 let key = bad.key.strip_prefix("link.").unwrap_or(&bad.key);
-                misfit(format!("switch {name}: {key} {}", bad.why))
+                let at = self.nodes.entries.place(Some(&format!("switch {name}")));
+                misfit(format!("{at}: switch {name}: {key} {}", bad.why))
             }
         }
     }

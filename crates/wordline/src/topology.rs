@@ -106,9 +106,27 @@ pub struct Topology {
     network: Vec<NetworkEntry>,
     #[serde(default)]
     array: Vec<ArrayEntry>,
-    /// The file, as messages name it.
     #[serde(skip)]
-    file: String,
+    entries: Entries,
+}
+
+/// The file that lists a machine, and where its entries begin.
+#[derive(Clone, Default, Debug)]
+pub struct Entries {
+    /// As messages name it; empty if there is none.
+    pub file: String,
+    /// Lines from 1, by kind and name, as in `drive nvme0n1`.
+    lines: BTreeMap<String, usize>,
+}
+
+impl Entries {
+    /// The file, and the line of an entry.
+    pub(crate) fn place(&self, entry: Option<&str>) -> String {
+        match entry.and_then(|entry| self.lines.get(entry)) {
+            Some(line) => format!("{}:{line}", self.file),
+            None => self.file.clone(),
+        }
+    }
 }
 
 /// What an array has for itself goes over its host's `[stack.md]`.
@@ -279,8 +297,11 @@ impl Common {
     }
 }
 
+/// What errors of entries begin with.
+const TOPOLOGY: &str = "topology: ";
+
 pub(crate) fn misfit(message: String) -> Error {
-    ConfigError::plain(format!("topology: {message}")).into()
+    ConfigError::plain(format!("{TOPOLOGY}{message}")).into()
 }
 
 /// An entry sets what is its own.
@@ -330,14 +351,78 @@ impl Topology {
             let why = format!("{name}: a machine needs at least one [[drive]]");
             return Err(ConfigError::plain(why).into());
         }
-        parsed.file = name.into();
+        parsed.entries.file = name.into();
         parsed.array.iter_mut().for_each(|array| array.find_places(name, text));
         let of_drives = parsed.drive.iter_mut().flat_map(|d| [Some(&mut d.device), d.ftl.as_mut()]);
         let of_hosts = parsed.host.iter_mut().flat_map(|h| [h.stack.as_mut(), h.testbed.as_mut()]);
         let of_networks = parsed.network.iter_mut().map(|network| Some(&mut network.nbd));
         let named = of_drives.chain(of_hosts).chain(of_networks).flatten();
         named.for_each(|profile| profile.find_place(name, text));
+        parsed.find_lines(text);
         Ok(parsed)
+    }
+
+    fn find_lines(&mut self, text: &str) {
+        let kinds = [
+            ("drive", self.names_of_drives().collect::<Vec<_>>()),
+            ("host", self.host.iter().map(|host| host.name.clone()).collect()),
+            ("switch", self.switch.iter().map(|switch| switch.name.clone()).collect()),
+            ("network", self.names_of_networks().collect()),
+            ("array", self.names_of_arrays().collect()),
+        ];
+        for (kind, names) in kinds {
+            let head = format!("[[{kind}]]");
+            let begin = text.lines().enumerate().filter(|(_, l)| l.trim_start().starts_with(&head));
+            let named = names.into_iter().zip(begin);
+            self.entries
+                .lines
+                .extend(named.map(|(name, (line, _))| (format!("{kind} {name}"), line + 1)));
+        }
+    }
+    fn names_of_drives(&self) -> impl Iterator<Item = String> {
+        let all = self.drive.iter().enumerate();
+        all.map(|(i, entry)| entry.name.clone().unwrap_or_else(|| name_of(i)))
+    }
+    fn names_of_networks(&self) -> impl Iterator<Item = String> {
+        let all = self.network.iter().enumerate();
+        all.map(|(n, entry)| entry.name.clone().unwrap_or_else(|| format!("nbd{n}")))
+    }
+    fn names_of_arrays(&self) -> impl Iterator<Item = String> {
+        let all = self.array.iter().enumerate();
+        all.map(|(a, entry)| entry.name.clone().unwrap_or_else(|| format!("md{a}")))
+    }
+
+    /// An error of entries, with the place of the one that it begins with.
+    fn placed(&self, error: Error) -> Error {
+        let Error::Config(mut config) = error else { return error };
+        for problem in &mut config.problems {
+            let text =
+                problem.message.strip_prefix(TOPOLOGY).filter(|_| !self.entries.file.is_empty());
+            if let (Some(text), "") = (text, &*problem.source) {
+                let behind = |entry: &str| {
+                    text.strip_prefix(entry).is_some_and(|rest| rest.starts_with([':', ' ']))
+                };
+                // Of two names of which one begins like the other it is the longer.
+                let entry = self.entries.lines.keys().rev().find(|entry| behind(entry));
+                problem.source = self.entries.place(entry.map(String::as_str));
+                problem.message = text.into();
+            }
+        }
+        Error::Config(config)
+    }
+
+    /// An error of an override that `set` of an entry has, told as such.
+    fn of_set(&self, error: Error, entry: &str, set: &[String]) -> Error {
+        let Error::Config(mut config) = error else { return error };
+        for problem in &mut config.problems {
+            let Some(text) = problem.source.strip_prefix("--set ") else { continue };
+            let begin = text.trim_end_matches('\u{2026}');
+            if !self.entries.file.is_empty() && set.iter().any(|pair| pair.starts_with(begin)) {
+                problem.source =
+                    format!("{}: {entry}: set = [\"{text}\"]", self.entries.place(Some(entry)));
+            }
+        }
+        Error::Config(config)
     }
 
     /// Drives of these devices in one host.
@@ -362,10 +447,9 @@ impl Topology {
 
     fn array(
         &self,
-        (a, entry): (usize, &ArrayEntry),
+        (name, entry): (String, &ArrayEntry),
         drives: &[(String, System, usize, Option<usize>)],
     ) -> Result<ArrayNode, Error> {
-        let name = entry.name.clone().unwrap_or_else(|| format!("md{a}"));
         let of = format!("array {name}");
         let level = match &*entry.level {
             "raid0" => Level::Raid0,
@@ -406,6 +490,10 @@ impl Topology {
     ///
     /// [`Error::Config`]: values that will not do, with their places, and entries that do not go together.
     pub fn system(&self, common: &Common, profiles: &mut dyn Profiles) -> Result<System, Error> {
+        self.joined(common, profiles).map_err(|error| self.placed(error))
+    }
+
+    fn joined(&self, common: &Common, profiles: &mut dyn Profiles) -> Result<System, Error> {
         let hosts = self.hosts();
         for host in &hosts {
             may_set(&host.set, &["stack."], &format!("host {}", host.name))?;
@@ -420,8 +508,7 @@ impl Topology {
         let of_first = ["app.", "fs.", "stack.fs."];
         others.set.retain(|pair| !of_first.iter().any(|own| pair.trim().starts_with(own)));
         let mut drives = Vec::with_capacity(self.drive.len());
-        for (i, entry) in self.drive.iter().enumerate() {
-            let name = entry.name.clone().unwrap_or_else(|| name_of(i));
+        for (i, (entry, name)) in self.drive.iter().zip(self.names_of_drives()).enumerate() {
             let of = format!("drive {name}");
             may_set(
                 &entry.set,
@@ -456,7 +543,11 @@ impl Topology {
                 &entry.set,
                 common,
                 profiles,
-            )?;
+            );
+            let of_host = format!("host {}", hosts[host].name);
+            let system = system
+                .map_err(|e| self.of_set(e, &of, &entry.set))
+                .map_err(|e| self.of_set(e, &of_host, &hosts[host].set))?;
             drives.push((name, system, host, switch.transpose()?));
         }
         let unused = |s: usize| drives.iter().all(|drive| drive.3 != Some(s));
@@ -473,8 +564,7 @@ impl Topology {
             )));
         }
         let mut networks = Vec::with_capacity(self.network.len());
-        for (n, entry) in self.network.iter().enumerate() {
-            let name = entry.name.clone().unwrap_or_else(|| format!("nbd{n}"));
+        for (entry, name) in self.network.iter().zip(self.names_of_networks()) {
             let of = format!("network {name}");
             let client = find("host", &entry.client, hosts.iter().map(|h| &*h.name), &of)?;
             let drive = find("drive", &entry.drive, drives.iter().map(|d| &*d.0), &of)?;
@@ -486,7 +576,8 @@ impl Topology {
             };
             let device = &self.drive[drive].device;
             may_set(&entry.set, &["stack.nbd."], &of)?;
-            let system = assemble(device, None, &host, &entry.set, &others, profiles)?;
+            let system = assemble(device, None, &host, &entry.set, &others, profiles)
+                .map_err(|e| self.of_set(e, &of, &entry.set))?;
             let System { config, places, .. } = system;
             let Some(mut nbd) = config.stack.nbd else {
                 return Err(misfit(format!(
@@ -515,7 +606,8 @@ impl Topology {
                 Some((_, system, ..)) => (system.config.clone(), system.places.clone()),
                 None => {
                     let device = &self.drive[0].device;
-                    let system = assemble(device, None, entry, &[], &others, profiles)?;
+                    let system = assemble(device, None, entry, &[], &others, profiles)
+                        .map_err(|e| self.of_set(e, &format!("host {}", entry.name), &entry.set))?;
                     (system.config, system.places)
                 }
             };
@@ -537,7 +629,7 @@ impl Topology {
         };
         let switches = self.switch.iter().map(switch).collect();
         let set = self.set(&hosts);
-        let all = self.array.iter().enumerate();
+        let all = self.names_of_arrays().zip(&self.array);
         let arrays = all.map(|of| self.array(of, &drives)).collect::<Result<_, _>>()?;
         let mut drives = drives.into_iter();
         let (name, mut system, _, switch) = drives.next().expect("a topology has a drive");
@@ -556,7 +648,7 @@ impl Topology {
             arrays,
             places_of_arrays: self.array.iter().map(|array| array.places.clone()).collect(),
             set,
-            file: self.file.clone(),
+            entries: self.entries.clone(),
         };
         system.machine().check().map_err(|e| misfit(e.to_string()))?;
         Ok(system)
@@ -566,8 +658,8 @@ impl Topology {
     /// drive and the first host says is the system's.
     fn set(&self, hosts: &[HostEntry]) -> Vec<String> {
         let mut said = Said::default();
-        for (i, entry) in self.drive.iter().enumerate() {
-            said.of("drive", entry.name.clone().unwrap_or_else(|| name_of(i)));
+        for (i, (entry, name)) in self.drive.iter().zip(self.names_of_drives()).enumerate() {
+            said.of("drive", name);
             said.key("host", &entry.host);
             said.key("switch", &entry.switch);
             said.pairs(if i == 0 { &[] } else { &entry.set });
@@ -576,8 +668,8 @@ impl Topology {
             said.of("host", entry.name.clone());
             said.pairs(if i == 0 { &[] } else { &entry.set });
         }
-        for (n, entry) in self.network.iter().enumerate() {
-            said.of("network", entry.name.clone().unwrap_or_else(|| format!("nbd{n}")));
+        for (entry, name) in self.network.iter().zip(self.names_of_networks()) {
+            said.of("network", name);
             said.key("drive", &Some(&entry.drive));
             said.key("client", &Some(&entry.client));
             said.key("nbd", &Some(&entry.nbd.name));
@@ -591,8 +683,8 @@ impl Topology {
             said.key("efficiency", &Some(efficiency));
             said.key("t_forward", &Some(t_forward));
         }
-        for (a, entry) in self.array.iter().enumerate() {
-            said.of("array", entry.name.clone().unwrap_or_else(|| format!("md{a}")));
+        for (entry, name) in self.array.iter().zip(self.names_of_arrays()) {
+            said.of("array", name);
             said.array(entry);
         }
         said.all

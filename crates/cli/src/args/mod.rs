@@ -178,7 +178,7 @@ pub enum DeviceCommand {
     },
     /// Check a profile and explain what follows from it: capacity, peak rates and their bottlenecks
     Check {
-        /// A file, or the name of a profile
+        /// A file, or the name of a device profile
         profile: String,
         #[command(flatten)]
         parts: Box<PartArgs>,

@@ -98,13 +98,18 @@ impl CommonArgs {
     /// The last --device counts, as scripts expect of options. That another one was given is told: it may be meant as
     /// a second drive.
     pub fn tell_overridden(&self) {
-        let Some((last, before)) = self.machine.device.split_last() else { return };
-        if let Some(other) = before.iter().rev().find(|device| *device != last)
+        self.tell_last("device", &self.machine.device, |last, other| {
+            format!("for both drives write --device {other},{last}")
+        });
+    }
+    fn tell_last(&self, option: &str, given: &[String], remedy: impl Fn(&str, &str) -> String) {
+        let Some((last, before)) = given.split_last() else { return };
+        if let Some(other) = before.iter().rev().find(|one| *one != last)
             && !self.quiet
         {
             remark(&format!(
-                "note: --device {last} is used and --device {other} before it is not: for both drives write \
-                 --device {other},{last}"
+                "note: --{option} {last} is used and --{option} {other} before it is not: {}",
+                remedy(last, other)
             ));
         }
     }
@@ -155,6 +160,11 @@ impl PartArgs {
 }
 
 impl RunArgs {
+    /// Of several --app the last counts.
+    pub fn tell_other_programs(&self) {
+        self.common
+            .tell_last("app", &self.app, |_, other| format!("beside it goes --with {other}"));
+    }
     /// What is to run.
     pub fn jobs(&self) -> JobRun {
         JobRun {
@@ -162,7 +172,7 @@ impl RunArgs {
             files: self.files.iter().map(|f| f.display().to_string()).collect(),
             sections: self.section.clone(),
             strict: self.strict,
-            app: self.app.clone(),
+            app: self.app.last().cloned(),
             with: self.with.clone(),
         }
     }
@@ -297,6 +307,7 @@ pub struct CommonArgs {
     pub report: Option<PathBuf>,
     /// Slices kept for --timeline; later ones are counted and dropped
     #[arg(long, value_name = "N", default_value_t = 2_000_000, help_heading = "Results")]
+    #[arg(requires = "timeline")]
     pub timeline_limit: usize,
     /// Leave out the check that every read returns the newest write (saves 2 bytes a sector)
     #[arg(long)]
@@ -364,7 +375,7 @@ pub struct RunArgs {
     /// A program as workload, beside jobs or without any: a name from `wordline device list`, or a
     /// TOML file
     #[arg(long, value_name = "NAME|FILE")]
-    pub app: Option<String>,
+    pub app: Vec<String>,
     /// A program beside --app or beside jobs, with options of its own, as in
     /// pagerank:threads=2,depth=32 (repeatable). It ends with them
     #[arg(long, value_name = "NAME|FILE[:OPTION=VALUE,...]")]

@@ -67,9 +67,9 @@ pub struct ServeArgs {
     /// Override a configuration value, as in --set nand.t_read=3us (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE", help_heading = "System under test")]
     pub overrides: Vec<String>,
-    /// Seed of every random stream of the machine, of a new image
-    #[arg(long, default_value_t = 1, help_heading = "System under test")]
-    pub seed: u64,
+    /// Seed of every random stream of the machine, of a new image (1 if none is given)
+    #[arg(long, help_heading = "System under test")]
+    pub seed: Option<u64>,
     /// Where to serve NBD: unix:PATH or tcp:HOST:PORT (repeatable)
     #[arg(long, value_name = "ADDRESS", help_heading = "Clients")]
     pub nbd: Vec<String>,

@@ -314,6 +314,34 @@ fn options_for_several_drives_that_contradict_each_other_are_refused() {
         place.file("t.toml", text);
         place.run("run --name=a --topology t.toml").fails(2, &parts);
     }
+    let switch = "[[switch]]\nname = \"px\"\ngeneration = 9\nlanes = 4\nefficiency = 0.9\nt_forward = \"100ns\"\n";
+    for (text, parts) in [
+        (
+            format!("{three}switch = \"px\"\n"),
+            ["t.toml:5: drive nvme2n1: there is no switch 'px'", "list it"],
+        ),
+        (
+            format!("{three}set = [\"nand.t_read=x\"]\n"),
+            ["t.toml:5: drive nvme2n1: set = [\"nand.t_read=x\"]: ", "x"],
+        ),
+        (format!("{three}switch = \"px\"\n{switch}"), ["t.toml:", "generation"]),
+        (
+            format!("{three}{}", array.replace("nvme1n1", "nvme0n1")),
+            ["t.toml:7: array md0: nvme0n1 is in it twice", "name each drive once"],
+        ),
+        (
+            format!("{three}{host}{host}").replace("libai\"", "libaio\""),
+            ["t.toml: two hosts are named app", "of its own"],
+        ),
+    ] {
+        place.file("t.toml", text);
+        place.run("run --name=a --topology t.toml").fails(2, &parts);
+    }
+    // What the command line says is not the file's.
+    place.file("t.toml", format!("{three}set = [\"nand.t_read=1us\"]\n"));
+    place
+        .run("run --name=a --topology t.toml --set nand.t_prog=x")
+        .fails(2, &["--set nand.t_prog"]);
     assert!(!place.path("x").exists(), "no state of one drive was written");
 }
 

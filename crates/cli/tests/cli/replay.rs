@@ -538,6 +538,23 @@ fn addresses_beyond_any_drive_are_errors_with_their_line() {
     wrapped.fails(2, &["far.csv:3: ", "mend or delete"]);
 }
 
+/// A column that is no length leaves out nearly all.
+#[test]
+fn requests_of_impossible_lengths_are_told_above_the_numbers() {
+    let place = Place::new();
+    let line = |i: u64, len: u64| format!("{},R,{},{len}\n", i * 10, i * 4096);
+    let lens = [4096, 5_000_000_000, 4096, 4_294_967_296];
+    let lines = (0u64..).zip(lens).map(|(i, len)| line(i, len));
+    place.file("long.csv", lines.collect::<String>());
+    let words =
+        "replay long.csv --columns time=1:us,op=2,offset=3:byte,size=4:byte --device cnex-small";
+    let out = told(&place.run(words).ok().out);
+    let (above, _) = out.split_once("replay: (groupid=0").expect("a report");
+    let says = "warning: long.csv: 2 requests were left out, 50.0% of all, as their lengths are 4 GiB or more; the first is \
+                line 2. If these are not lengths, look at the format, and at columns and units (--columns)";
+    assert!(above.contains(says), "{above}");
+}
+
 /// One damaged address ends no replay that leaves such requests out, and a warning says how many they are.
 #[test]
 fn requests_beyond_the_drive_are_left_out_where_that_is_asked_for() {

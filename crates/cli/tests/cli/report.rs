@@ -166,3 +166,52 @@ fn repeats_tell_means_and_spreads() {
     let logs = format!("{job} --repeat 2 --write_lat_log=l");
     place.run(&logs).fails(2, &["--repeat", "logs"]);
 }
+
+/// What a program is run for stands in the table of its repeats, and in the page that compares two runs of it.
+#[test]
+fn operations_of_a_program_are_compared() {
+    let place = Place::new();
+    let words =
+        "run --app kv-read --device z-ssd-small --set app.operations=400 --set app.ramp_time=0s";
+    let out = place.run(&format!("{words} --repeat 2")).ok().out;
+    assert!(out.contains("read operations a second"), "{out}");
+    for (name, more) in [("a", ""), ("b", "--stack poll")] {
+        place.run(&format!("{words} {more} --output-format json+ --output {name}.json")).ok();
+    }
+    place.run("report a.json b.json --output c.html").ok();
+    let page = place.text("c.html");
+    assert!(
+        page.contains("read operations a second <b>") && page.contains("read operation, 99 %"),
+        "{page}"
+    );
+    let limited = place.run(&format!("{words} --limit 1ns")).ok().out;
+    assert!(limited.contains(", 0 finished\n"), "{limited}");
+}
+
+/// A drive that no job is on is told: more drives alone make nothing faster.
+#[test]
+fn drives_that_nothing_came_to_are_told() {
+    let place = Place::new();
+    let words = "run --name=a --rw=randread --number_ios=40 --device z-ssd-small --drives 3";
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let out = flat(&place.run(words).ok().out);
+    let says = "nothing came to nvme1n1, nvme2n1, which were idle: a job without filename is on the first drive, \
+                filename=/dev/nvme1n1 puts one there";
+    assert!(out.contains(says), "{out}");
+    for more in [
+        "--filename=/dev/nvme0n1:/dev/nvme1n1:/dev/nvme2n1",
+        "--array raid0 --filename=/dev/md0 --bs=512k",
+    ] {
+        let out = flat(&place.run(&format!("{words} {more}")).ok().out);
+        assert!(!out.contains("nothing came to"), "{out}");
+    }
+    let twice = place
+        .run("run --app kv-read --app kv-update --set app.operations=9 --device z-ssd-small")
+        .ok();
+    assert!(
+        twice.err.contains("note: --app kv-update is used and --app kv-read before it is not"),
+        "{}",
+        twice.err
+    );
+    place.run(&format!("{words} --timeline-limit 5")).fails(2, &["--timeline"]);
+}

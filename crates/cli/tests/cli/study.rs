@@ -348,7 +348,11 @@ fn errors_have_a_place_and_a_remedy() {
     assert_eq!(place.files(), ["s.toml"], "nothing was begun");
     // A path that only a result can tell is wrong.
     place.file("s.toml", STUDY.replace("jobs.writer.write.iops", "jobs.writer.wrote.iops"));
-    place.run("study run s.toml --scale quick").fails(2, &["s.toml:", "no 'wrote'", "write"]);
+    let words = "study run s.toml --scale quick --out b --jobs 1";
+    place.run(words).fails(2, &["s.toml:", "no 'wrote'", "write"]);
+    assert_eq!(points(&place, "b"), 1, "the first point tells");
+    place.run(words).fails(2, &["no 'wrote'"]);
+    assert_eq!(points(&place, "b"), 1, "a point of before tells");
 }
 
 #[test]
@@ -437,6 +441,18 @@ fn tables_of_documents_are_made_from_results() {
     place.file("d.md", made.replace("one rate", "another"));
     place.run(&format!("{tables} --check --scale whole")).ok();
     place.run(&format!("{tables} --check --scale quick")).fails(1, &["d.md:10"]);
+    // What was published is not what it was, or another study has the name.
+    for text in [
+        STUDY.replace("value = 1600", "value = 1700"),
+        STUDY.replace("title = \"R", "title = \"The r"),
+    ] {
+        place.file("s.toml", text);
+        place
+            .run(&format!("{tables} --check"))
+            .fails(2, &["d.md: line 3: the results in r/s.quick.json are of another"]);
+    }
+    place.run(&format!("{tables} --run --quiet")).ok();
+    place.run(&format!("{tables} --check")).ok();
     place.file("d.md", document.replace("s.toml", "rail/max-write"));
     place.run(tables).fails(2, &["d.md: unknown study 'rail/max-write'"]);
 }

@@ -217,6 +217,9 @@ fn settings_without_effect_are_told() {
         ("linux-libaio", "stack.sfq.depth=1", "stack.scheduler is not sfq"),
         ("linux-libaio", "stack.deadline.read_expire=1us", "stack.scheduler is not mq-deadline"),
         ("linux-libaio", "stack.io_poll_delay=0", "no job polls for its completions (hipri)"),
+        ("linux-libaio", "stack.scheduler_tags=2", "stack.scheduler is none, which has no tags"),
+        ("linux-libaio", "flashshare.marked_by=chworkload_attr", "no job has a workload attribute"),
+        ("linux-libaio", "interrupt.time=9us", "the drive gathers no completions"),
         ("linux-libaio", "stack.cost.spdk.submit=9us", "no job has the engine spdk"),
         ("linux-libaio", "stack.cost.uring.enter=9us", "no job has the engine io_uring"),
         ("linux-io_uring", "stack.sq_thread_idle=1us", "no job has a thread of io_uring"),
@@ -512,4 +515,51 @@ fn the_ways_to_wait_that_readme_names_differ() {
     means.sort_by(f64::total_cmp);
     assert_eq!(means.len(), 4);
     assert!(means.windows(2).all(|two| two[1] > 1.01 * two[0]), "{means:?}");
+}
+
+/// A word that says more of another word, which the job has not, changes nothing, and a note says which one is missing.
+#[test]
+fn words_of_fio_without_their_other_are_told() {
+    let place = Place::new();
+    let words = "--name=a --rw=randread --device z-ssd-small --iodepth=4 --number_ios=300";
+    let without = place.json(words);
+    for (more, other) in [
+        ("--rate_process=poisson", "rate or rate_iops"),
+        ("--rate_cycle=5", "rate_min or rate_iops_min"),
+        ("--latency_window=5ms --latency_percentile=90", "latency_target"),
+        ("--thinktime_spin=5 --thinktime_blocks=3", "thinktime"),
+        ("--ioengine=io_uring --sqthread_poll_cpu=1", "sqthread_poll"),
+        ("--cmdprio_class=1", "share of its I/Os for it (cmdprio_percentage, cmdprio_bssplit)"),
+    ] {
+        let with = place.json(&format!("{words} {more}"));
+        let notes = texts(&with, "notes");
+        for option in more
+            .split(' ')
+            .filter_map(|word| word[2..].split('=').next())
+            .filter(|o| *o != "ioengine")
+        {
+            let told = format!("{option} has no effect here: job 'a' has no {other}");
+            assert!(notes.contains(&told), "{told}: {notes:?}");
+        }
+        assert!(
+            more.contains("io_uring") || with["jobs"][0]["read"] == without["jobs"][0]["read"],
+            "{more}"
+        );
+    }
+    let paced = place.json(&format!("{words} --rate_iops=9k --rate_process=poisson"));
+    assert!(!texts(&paced, "notes").iter().any(|note| note.contains("has no effect")), "{paced}");
+}
+
+/// What is written in order, too, goes into the drive's memory first.
+#[test]
+fn the_beginning_of_a_stream_of_writes_is_told() {
+    let place = Place::new();
+    let words = "--name=a --rw=write --bs=128k --iodepth=8 --device z-ssd-small --stack none";
+    let short = texts(&place.json(&format!("{words} --number_ios=20")), "warnings");
+    assert!(
+        short.iter().any(|told| told.contains("MB written did not reach the flash")),
+        "{short:?}"
+    );
+    let long = texts(&place.json(&format!("{words} --number_ios=10000")), "warnings");
+    assert!(!long.iter().any(|told| told.contains("did not reach the flash")), "{long:?}");
 }

@@ -53,6 +53,10 @@ fn unusable_images_sizes_and_sockets() {
     assert!(refused(&place, &[]).contains("is in use"));
     drop(server);
     assert!(refused(&place, &["--size", "64M"]).contains("--size says 67108864"));
+    assert!(
+        refused(&place, &["--seed", "77"])
+            .contains("was made with seed 1, not 77: leave out --seed")
+    );
     assert!(refused(&place, &["--device", "z-ssd-small"]).contains("was made with"));
     assert!(refused(&place, &["--ftl", "rail"]).contains("LUNs a stride"));
     // Of another sort: it would find nothing of the drive's, and write over it.

@@ -131,6 +131,12 @@ fn load_in(
     let top = file.at;
     let Value::Table(sections) = &mut file.value else { unreachable!("a file is a table") };
     let header = kind.name();
+    // What the base has is not missing from this file.
+    if let Some(entry) = sections.get("base") {
+        problems
+            .add(entry.key_at, format!("'base' stands in the section [{header}], beside its name"));
+        return Ok(None);
+    }
     let mut loaded =
         Loaded { name: String::new(), source, tree: Node::table(top), testbed: None, base: None };
     match sections.get_mut(header) {

@@ -6,6 +6,7 @@ use crate::collect::{LatencySeries, Slowest};
 use crate::pace::{self, Rated};
 use crate::result::*;
 use crate::seat::DriveSeat;
+use crate::shares::write_rate;
 use crate::steady::Steady;
 use crate::thread::ThreadStats;
 use crate::{caution, classes, drive, host};
@@ -26,8 +27,13 @@ impl World {
     /// What a reader of the result should know of the drives.
     pub(super) fn warnings(&self, machine: &Machine) -> Vec<String> {
         let mut repeats: Vec<(String, u64)> = Vec::new();
-        let (mut scattered, mut replay) = (false, None);
+        let (mut scattered, mut replay, mut rated) = (false, None, None);
         for source in self.sources() {
+            if let AnySource::Job(job) = source
+                && job.job().sends_writes()
+            {
+                rated = Some(rated.unwrap_or(true) && write_rate(job.job()).is_some());
+            }
             scattered |= match source {
                 AnySource::Job(job) => job.writes_scattered(),
                 AnySource::Trace(_) | AnySource::App(_) => true,
@@ -105,6 +111,7 @@ impl World {
                     (user > 0.0).then(|| (user + c.moved() as f64) / user)
                 },
                 replay,
+                rated,
                 repeats: if d == 0 { std::mem::take(&mut repeats) } else { Vec::new() },
             });
             let limits = &drive.controller.config().limits;
@@ -241,6 +248,28 @@ impl World {
         let user_read = machine.totals.reads_blocked.iter().find(|(why, _)| why == "user_read");
         let waited = user_read.map_or(0, |(_, n)| *n);
         caution::reads_in_order(waited, machine.totals.user_flash_reads, unit)
+    }
+
+    /// Drives to which nothing came, beside others; in an array a spare has nothing to do.
+    fn left_alone(&self, machine: &Machine) -> Option<String> {
+        let in_array = |name: &str| {
+            let all = self.arrays.iter().flat_map(|(_, array)| array.drives());
+            all.filter_map(|d| self.drives.get(d)).any(|seat| seat.name == name)
+        };
+        // A command comes over the link.
+        let came =
+            |drive: &DriveResult| drive.totals.link.to_device + drive.totals.link.to_host > 0.0;
+        let (busy, idle): (Vec<_>, Vec<_>) = machine.drives.iter().partition(|d| came(d));
+        let idle: Vec<&str> =
+            idle.iter().map(|d| d.name.as_str()).filter(|name| !in_array(name)).collect();
+        let (first, were) = (idle.first()?, if idle.len() == 1 { "was" } else { "were" });
+        (!busy.is_empty()).then(|| {
+            format!(
+                "nothing came to {}, which {were} idle: a job without filename is on the first drive, \
+                 filename=/dev/{first} puts one there, and --array makes one disk of all",
+                idle.join(", ")
+            )
+        })
     }
 
     /// What was drawn. A host knows its own number of a thread; here it is the run's.
@@ -393,7 +422,7 @@ impl World {
         let iologs = self.iologs();
         let machine = self.machine(now, &host, generated);
         let mut warnings: Vec<String> = self.traces().flat_map(caution::trace_ended).collect();
-        warnings.extend(self.traces().filter_map(caution::left_out));
+        warnings.extend(self.traces().flat_map(caution::left_out));
         warnings.extend(self.traces().filter_map(pace::out_of_order));
         warnings.extend(self.threads.iter().flat_map(|t| pace::replayed(&t.result)));
         warnings.extend(failures.into_values().chain(unjudged.into_values()));
@@ -474,6 +503,7 @@ impl World {
         };
         let mut notes: Vec<String> = self.reads_in_order(&machine).into_iter().collect();
         notes.extend(self.apps.iter().filter_map(|seat| seat.app.borrow().note()));
+        notes.extend(self.left_alone(&machine));
         notes.extend(self.never_queued(&machine));
         notes.extend(self.starved());
         notes.extend(self.arrays.iter().filter_map(|(_, array)| {
