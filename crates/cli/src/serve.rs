@@ -365,6 +365,14 @@ pub fn tape(command: TapeCommand) -> Result<(), Failure> {
         Some(_) => "not as recorded\n",
         None => "the tape has no end: the server was killed, and the checks are all there is\n",
     };
+    // The server may have answered them after its last input.
+    let answered: u64 = r.latencies.iter().map(|(_, n, _)| n).sum();
+    let under_way = r.inputs.saturating_sub(answered);
+    if under_way > 0 {
+        text += &format!(
+            "{under_way} inputs were under way at the last one, and are not in the rows above\n"
+        );
+    }
     crate::output::print(&text)?;
     match r.recorded {
         Some(digest) if digest != r.digest => Err(WorkError::OtherEnd { digest }.into()),

@@ -43,6 +43,15 @@ fn a_key_without_its_section_names_every_section_that_has_it() {
     assert!(error.ends_with("did you mean 'nand.t_erase' or 'nand.suspend.t_erase'?"), "{error}");
 }
 
+#[test]
+fn a_cache_of_no_bytes_is_told_once() {
+    let errors = set(&["cache.bytes=0"]);
+    assert_eq!(
+        errors,
+        ["--set cache.bytes=0: 'bytes' must be a multiple of ways x line_bytes = 32768"]
+    );
+}
+
 /// What the base would have is not told to be missing.
 #[test]
 fn a_base_stands_in_its_section() {

@@ -61,11 +61,23 @@ fn a_session_is_replayed_to_its_state() {
         assert_eq!(status, Some(0), "{told}{why}");
         assert!(told.contains("as recorded\n") && !told.contains("not as"), "{told}");
         assert!(!told.contains("torn") && !told.contains(", 0 checks"), "{told}");
+        let [all, answered, under_way] = inputs(&told);
+        assert_eq!((answered, under_way), (all, 0), "{told}");
         tapes.push((tape, told));
     }
     // Twice the same, and not by chance.
     assert_eq!(replay(&tapes[0].0).1, tapes[0].1);
     assert_ne!(tapes[0].1, tapes[2].1);
+}
+
+/// Inputs of a replay: all, those that have an answer, and those that were under way at the end.
+fn inputs(told: &str) -> [u64; 3] {
+    let number = |text: &str| text.trim().parse::<u64>().expect("a number");
+    let all = number(told.split_once(" inputs, ").expect("inputs").0);
+    let answered =
+        told.lines().filter_map(|line| line.split_once("; p50")).map(|(row, _)| number(&row[5..]));
+    let under_way = told.lines().find_map(|line| line.split_once(" inputs were under way"));
+    [all, answered.sum(), under_way.map_or(0, |(n, _)| number(n))]
 }
 
 #[test]
@@ -78,6 +90,8 @@ fn after_a_kill_it_is_replayed_to_the_last_whole_record() {
     server.kill();
     let (status, told, why) = replay(&tape);
     assert_eq!(status, Some(0), "{told}{why}");
+    let [all, answered, under_way] = inputs(&told);
+    assert_eq!(answered + under_way, all, "{told}");
     assert!(told.starts_with("4000 inputs") && told.contains("the tape has no end"), "{told}");
     // In the middle of a record.
     let file = std::fs::OpenOptions::new().write(true).open(&tape).unwrap();
@@ -87,6 +101,8 @@ fn after_a_kill_it_is_replayed_to_the_last_whole_record() {
     assert_eq!(status, Some(0), "{told}");
     assert!(told.contains("the tape is torn: 27 bytes after its last whole record"), "{told}");
     assert!(told.contains("checks on the way"), "{told}");
+    let [all, answered, under_way] = inputs(&told);
+    assert!(answered + under_way == all && (1..8).contains(&under_way), "{told}");
 }
 
 #[test]
