@@ -198,8 +198,11 @@ fn percentile(what: &str, n: &Value, percentiles: &Value) -> Option<f64> {
 /// A number of an operation, by its id without [`OPERATION`].
 fn of_operation(run: &Value, id: &str) -> Option<f64> {
     let (of, what) = id.rsplit_once('.')?;
-    let (program, operation) = of.split_once('.')?;
-    let o = operations(run).find(|o| (o.0, o.1) == (program, operation))?.2;
+    // Names may have dots.
+    let is = |program: &str, operation: &str| {
+        of.strip_suffix(operation).and_then(|of| of.strip_suffix('.')) == Some(program)
+    };
+    let o = operations(run).find(|(program, operation, _)| is(program, operation))?.2;
     let lat = &o["lat_ns"];
     match what {
         _ if o["total"].as_u64() == Some(0) => None,
@@ -456,6 +459,8 @@ mod tests {
         );
         let of = |id: &str| value(&one, &format!("operation.kv-read.get.{id}"));
         assert_eq!([of("rate"), of("p99"), of("p99_9")], [Some(1250.5), Some(9000.0), None]);
+        let dotted = json!({ "wordline": { "app": app("kv.v2") } });
+        assert_eq!(value(&dotted, "operation.kv.v2.get.mean"), Some(7100.0));
         let two = json!({ "wordline": { "app": app("kv-read"), "with": [app("sort")] } });
         let two = names(&two);
         assert!(two.contains(&"kv-read get operation, 99 %".into()), "{two:?}");

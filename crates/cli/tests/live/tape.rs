@@ -102,7 +102,7 @@ fn after_a_kill_it_is_replayed_to_the_last_whole_record() {
     assert!(told.contains("the tape is torn: 27 bytes after its last whole record"), "{told}");
     assert!(told.contains("checks on the way"), "{told}");
     let [all, answered, under_way] = inputs(&told);
-    assert!(answered + under_way == all && (1..8).contains(&under_way), "{told}");
+    assert!(answered + under_way == all && (1..=8).contains(&under_way), "{told}");
 }
 
 #[test]
