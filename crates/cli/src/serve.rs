@@ -369,9 +369,7 @@ pub fn tape(command: TapeCommand) -> Result<(), Failure> {
     let answered: u64 = r.latencies.iter().map(|(_, n, _)| n).sum();
     let under_way = r.inputs.saturating_sub(answered);
     if under_way > 0 {
-        text += &format!(
-            "{under_way} inputs were under way at the last one, and are not in the rows above\n"
-        );
+        text += &format!("inputs without an answer when the last one came: {under_way}\n");
     }
     crate::output::print(&text)?;
     match r.recorded {

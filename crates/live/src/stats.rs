@@ -234,8 +234,8 @@ impl Stats {
         let s = self.snapshot(machine);
         let mut text = String::new();
         if unpaced && self.ops.iter().any(|n| *n > 0) {
-            text += "with --time-scale 0 the drive has as long as it likes between requests: latencies in the model are \
-                     those of a drive that is idle whenever nobody waits\n";
+            text += "--time-scale 0: the model does not wait for the clock, and its latencies are those of a drive that \
+                     is idle between requests\n";
         }
         for kind in [IoKind::Read, IoKind::Write, IoKind::Flush] {
             if self.ops[kind as usize] > 0 {

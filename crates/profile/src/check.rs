@@ -319,7 +319,8 @@ fn device(config: &Config, found: &mut Found) {
         } else {
             let set = line * u64::from(cache.ways);
             if cache.bytes == 0 || set > 0 && !cache.bytes.is_multiple_of(set) {
-                let message = format!("must be a multiple of ways x line_bytes = {set}");
+                let message =
+                    format!("must be above 0, and a multiple of ways x line_bytes = {set}");
                 found.add("device.cache.bytes", message);
             } else if cache.bytes / line > MAX_CACHE_LINES {
                 found.add("device.cache.bytes", "makes more than 2^24 lines: use longer ones");

@@ -48,7 +48,9 @@ fn a_cache_of_no_bytes_is_told_once() {
     let errors = set(&["cache.bytes=0"]);
     assert_eq!(
         errors,
-        ["--set cache.bytes=0: 'bytes' must be a multiple of ways x line_bytes = 32768"]
+        [
+            "--set cache.bytes=0: 'bytes' must be above 0, and a multiple of ways x line_bytes = 32768"
+        ]
     );
 }
 
@@ -56,7 +58,7 @@ fn a_cache_of_no_bytes_is_told_once() {
 #[test]
 fn a_base_stands_in_its_section() {
     let errors = device(|_| "base = \"z-ssd-small\"\n[nand]\nt_read = \"5us\"\n".into());
-    assert_eq!(errors, ["my.toml:1:1: 'base' stands in the section [device], beside its name"]);
+    assert_eq!(errors, ["my.toml:1:1: write 'base' into the section [device], beside its name"]);
 }
 
 #[test]

@@ -92,8 +92,10 @@ fn unheeded(job: &Job, stack: &StackConfig, disks: &[JobDisk]) -> Vec<String> {
 fn without_its_other(job: &Job) -> impl Iterator<Item = (&'static str, &'static str)> {
     let sets = |values: &[u64; 3]| values.iter().any(|value| *value > 0);
     let rated = sets(&job.rate) || sets(&job.rate_iops);
-    let rows: [(bool, &[&str], &str); 6] = [
+    let thinks = job.thinktime > Span::ZERO;
+    let rows: [(bool, &[&str], &str); 7] = [
         (rated, &["rate_process"], "rate or rate_iops"),
+        (rated && thinks, &["rate_ignore_thinktime"], "rate with a thinktime"),
         (
             sets(&job.rate_min) || sets(&job.rate_iops_min),
             &["rate_cycle"],
@@ -101,11 +103,11 @@ fn without_its_other(job: &Job) -> impl Iterator<Item = (&'static str, &'static 
         ),
         (
             job.latency_target > Span::ZERO,
-            &["latency_window", "latency_percentile"],
+            &["latency_window", "latency_percentile", "latency_run"],
             "latency_target",
         ),
         (
-            job.thinktime > Span::ZERO,
+            thinks,
             &["thinktime_spin", "thinktime_blocks", "thinktime_blocks_type", "thinktime_iotime"],
             "thinktime",
         ),
@@ -253,9 +255,14 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
                 say(format!("{option} has no effect here: {why}"));
             }
         }
-        for (option, missing) in without_its_other(job) {
-            if given(plan, job, option) {
+        let is_own = |option: &str| job.options.iter().any(|(name, _)| name == option);
+        let lacks = |job: &Job, option: &str| without_its_other(job).any(|(one, _)| one == option);
+        for (option, missing) in without_its_other(job).filter(|(o, _)| given(plan, job, o)) {
+            // What stands in [global] may be for some of the jobs.
+            if is_own(option) {
                 say(format!("{option} has no effect here: job '{}' has no {missing}", job.name));
+            } else if plan.jobs.iter().all(|job| lacks(job, option)) {
+                say(format!("{option} has no effect here: no job has a {missing}"));
             }
         }
         let drive_bytes = placed.map_or(0, |placed| placed.space().bytes());

@@ -35,8 +35,8 @@ pub enum DocumentError {
     #[error("line {line}: {study} has no results in {path}: {remedy}", path = .path.display())]
     NoResults { line: usize, study: String, path: PathBuf, remedy: String },
     #[error(
-        "line {line}: the results in {path} are of another study of this name, or of {study} before it was changed: \
-         {remedy}", path = .path.display()
+        "line {line}: the results in {path} are of another study of this name, of {study} before it was changed, or of an \
+         older program: {remedy}", path = .path.display()
     )]
     OfAnother { line: usize, study: String, path: PathBuf, remedy: String },
 }
@@ -223,7 +223,7 @@ impl Block {
                 return Err(DocumentError::NoResults { line, study, path, remedy });
             }
             Some(results) if results["digest"] != digest => {
-                let remedy = format!("{makes} its own, and so does --run");
+                let remedy = format!("{makes} those of {study}, and so does --run");
                 return Err(DocumentError::OfAnother { line, study, path, remedy });
             }
             Some(results) => results,
@@ -469,6 +469,6 @@ mod tests {
         }
         let changed = |_: &str| "of s/t, changed".to_string();
         let error = fill(&document("", ""), None, out.path(), &changed).unwrap_err().to_string();
-        assert!(error.contains("before it was changed: wordline study run s/t"), "{error}");
+        assert!(error.contains("or of an older program: wordline study run s/t"), "{error}");
     }
 }

@@ -451,7 +451,7 @@ impl Run<'_> {
             Said::Done(i) => {
                 let first = worker.points[i];
                 worker.ended(first);
-                // Also a metric that no result has is found at the first point, not at the end.
+                // A metric that no result has is found at the first point.
                 is_there(self.study, &self.plan.points[first], self.store)?;
                 for &point in &self.alike[&*self.plan.points[first].key] {
                     self.done += 1;

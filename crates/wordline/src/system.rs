@@ -1,7 +1,6 @@
 //! The system under test: profiles put together.
 
 use crate::nodes::{Nodes, Written, arrayed, drive_of};
-use crate::topology::misfit;
 use crate::{Error, Scale, Scaled, StateError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -162,7 +161,7 @@ impl System {
             Written::Array(own, host) => {
                 let key = bad.key.strip_prefix("stack.md.").unwrap_or(&bad.key);
                 match own.and_then(|own| own.get(key)) {
-                    Some(at) => misfit(format!("{at}: '{key}' {}", bad.why)),
+                    Some(at) => ConfigError::plain(format!("{at}: '{key}' {}", bad.why)).into(),
                     None => host.unwrap_or(&self.places).error(&bad.key, &bad.why).into(),
                 }
             }
@@ -170,7 +169,7 @@ impl System {
                 // Its entry is a link of its own.
                 let key = bad.key.strip_prefix("link.").unwrap_or(&bad.key);
                 let at = self.nodes.entries.place(Some(&format!("switch {name}")));
-                misfit(format!("{at}: switch {name}: {key} {}", bad.why))
+                ConfigError::plain(format!("{at}: switch {name}: {key} {}", bad.why)).into()
             }
         }
     }

@@ -300,7 +300,7 @@ impl Common {
 /// What errors of entries begin with.
 const TOPOLOGY: &str = "topology: ";
 
-pub(crate) fn misfit(message: String) -> Error {
+fn misfit(message: String) -> Error {
     ConfigError::plain(format!("{TOPOLOGY}{message}")).into()
 }
 
@@ -372,7 +372,8 @@ impl Topology {
         ];
         for (kind, names) in kinds {
             let head = format!("[[{kind}]]");
-            let begin = text.lines().enumerate().filter(|(_, l)| l.trim_start().starts_with(&head));
+            let is_head = |line: &str| line.replace([' ', '\t'], "").starts_with(&head);
+            let begin = text.lines().enumerate().filter(|(_, line)| is_head(line));
             let named = names.into_iter().zip(begin);
             self.entries
                 .lines

@@ -324,7 +324,10 @@ fn options_for_several_drives_that_contradict_each_other_are_refused() {
             format!("{three}set = [\"nand.t_read=x\"]\n"),
             ["t.toml:5: drive nvme2n1: set = [\"nand.t_read=x\"]: ", "x"],
         ),
-        (format!("{three}switch = \"px\"\n{switch}"), ["t.toml:", "generation"]),
+        (
+            format!("{three}switch = \"px\"\n{switch}"),
+            ["wordline: t.toml:8: switch px: generation", "9"],
+        ),
         (
             format!("{three}{}", array.replace("nvme1n1", "nvme0n1")),
             ["t.toml:7: array md0: nvme0n1 is in it twice", "name each drive once"],

@@ -195,8 +195,8 @@ fn drives_that_nothing_came_to_are_told() {
     let words = "run --name=a --rw=randread --number_ios=40 --device z-ssd-small --drives 3";
     let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let out = flat(&place.run(words).ok().out);
-    let says = "nothing came to nvme1n1, nvme2n1, which were idle: a job without filename is on the first drive, \
-                filename=/dev/nvme1n1 puts one there";
+    let says =
+        "nothing came to nvme1n1, nvme2n1, which were idle: filename=/dev/nvme1n1 puts a job there";
     assert!(out.contains(says), "{out}");
     for more in [
         "--filename=/dev/nvme0n1:/dev/nvme1n1:/dev/nvme2n1",
@@ -205,13 +205,22 @@ fn drives_that_nothing_came_to_are_told() {
         let out = flat(&place.run(&format!("{words} {more}")).ok().out);
         assert!(!out.contains("nothing came to"), "{out}");
     }
-    let twice = place
-        .run("run --app kv-read --app kv-update --set app.operations=9 --device z-ssd-small")
-        .ok();
-    assert!(
-        twice.err.contains("note: --app kv-update is used and --app kv-read before it is not"),
-        "{}",
-        twice.err
-    );
-    place.run(&format!("{words} --timeline-limit 5")).fails(2, &["--timeline"]);
+    place.file("t.csv", "0,R,0,4096\n10,R,4096,4096\n");
+    let words = "replay t.csv --columns time=1:us,op=2,offset=3:byte,size=4:byte --device z-ssd-small --drives 2";
+    let out = flat(&place.run(words).ok().out);
+    assert!(out.contains("nothing came to nvme1n1, which was idle: a trace's volumes go"), "{out}");
+}
+
+#[test]
+fn the_last_of_several_programs_counts_and_the_others_are_told() {
+    let words = "run --app kv-read --app kv-update --set app.operations=9 --device z-ssd-small";
+    let done = Place::new().run(words).ok();
+    let told = "note: --app kv-update is used and --app kv-read before it is not: beside it goes --with kv-read";
+    assert!(done.err.contains(told), "{}", done.err);
+}
+
+#[test]
+fn a_limit_of_a_timeline_needs_one() {
+    let words = "run --name=a --rw=randread --number_ios=9 --timeline-limit 5";
+    Place::new().run(words).fails(2, &["--timeline"]);
 }

@@ -132,9 +132,11 @@ fn load_in(
     let Value::Table(sections) = &mut file.value else { unreachable!("a file is a table") };
     let header = kind.name();
     // What the base has is not missing from this file.
-    if let Some(entry) = sections.get("base") {
-        problems
-            .add(entry.key_at, format!("'base' stands in the section [{header}], beside its name"));
+    if let Some(entry) = sections.get("base")
+        && matches!(entry.node.value, Value::Text(_))
+    {
+        let message = format!("write 'base' into the section [{header}], beside its name");
+        problems.add(entry.key_at, message);
         return Ok(None);
     }
     let mut loaded =

@@ -250,26 +250,22 @@ impl World {
         caution::reads_in_order(waited, machine.totals.user_flash_reads, unit)
     }
 
-    /// Drives to which nothing came, beside others; in an array a spare has nothing to do.
+    /// Drives to which nothing came, beside others. Those of arrays may have nothing to do (a spare).
     fn left_alone(&self, machine: &Machine) -> Option<String> {
-        let in_array = |name: &str| {
-            let all = self.arrays.iter().flat_map(|(_, array)| array.drives());
-            all.filter_map(|d| self.drives.get(d)).any(|seat| seat.name == name)
-        };
         // A command comes over the link.
         let came =
             |drive: &DriveResult| drive.totals.link.to_device + drive.totals.link.to_host > 0.0;
         let (busy, idle): (Vec<_>, Vec<_>) = machine.drives.iter().partition(|d| came(d));
-        let idle: Vec<&str> =
-            idle.iter().map(|d| d.name.as_str()).filter(|name| !in_array(name)).collect();
-        let (first, were) = (idle.first()?, if idle.len() == 1 { "was" } else { "were" });
-        (!busy.is_empty()).then(|| {
-            format!(
-                "nothing came to {}, which {were} idle: a job without filename is on the first drive, \
-                 filename=/dev/{first} puts one there, and --array makes one disk of all",
-                idle.join(", ")
-            )
-        })
+        if busy.is_empty() || !self.arrays.is_empty() {
+            return None;
+        }
+        let names: Vec<&str> = idle.iter().map(|d| d.name.as_str()).collect();
+        let (first, were) = (names.first()?, if names.len() == 1 { "was" } else { "were" });
+        let remedy = match self.traces().next() {
+            Some(_) => "a trace's volumes go to the drives in turn, and it has fewer".to_string(),
+            None => format!("filename=/dev/{first} puts a job there"),
+        };
+        Some(format!("nothing came to {}, which {were} idle: {remedy}", names.join(", ")))
     }
 
     /// What was drawn. A host knows its own number of a thread; here it is the run's.
