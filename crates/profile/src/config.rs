@@ -198,6 +198,15 @@ impl Places {
         Places { tree: Node::table(at), sources: vec![String::new()].into() }
     }
 
+    /// Gives sources another name, those for which there is one: what stands in a list is no `--set`.
+    pub fn rename(&mut self, name: impl Fn(&str) -> Option<String>) {
+        for source in self.sources.iter_mut() {
+            if let Some(other) = name(source) {
+                *source = other;
+            }
+        }
+    }
+
     /// `message` with the place of the setting at `path`, for example `ftl.buffer_sectors`, or of its
     /// section if it was left to its default.
     pub fn error(&self, path: &str, message: &str) -> ConfigError {

@@ -412,18 +412,34 @@ impl Topology {
         Error::Config(config)
     }
 
-    /// An error of an override that `set` of an entry has, told as such.
-    fn of_set(&self, error: Error, entry: &str, set: &[String]) -> Error {
-        let Error::Config(mut config) = error else { return error };
-        for problem in &mut config.problems {
-            let Some(text) = problem.source.strip_prefix("--set ") else { continue };
+    /// What `set` of an entry says has the entry's name in errors, also in those that show when the machine is built.
+    fn of_set(
+        &self,
+        system: Result<System, Error>,
+        entry: &str,
+        set: &[String],
+    ) -> Result<System, Error> {
+        let name = |source: &str| {
+            let text = source.strip_prefix("--set ")?;
             let begin = text.trim_end_matches('\u{2026}');
-            if !self.entries.file.is_empty() && set.iter().any(|pair| pair.starts_with(begin)) {
-                problem.source =
-                    format!("{}: {entry}: set = [\"{text}\"]", self.entries.place(Some(entry)));
+            let is_own = !self.entries.file.is_empty() && set.iter().any(|s| s.starts_with(begin));
+            let place = self.entries.place(Some(entry));
+            is_own.then(|| format!("{place}: {entry}: set = [\"{text}\"]"))
+        };
+        match system {
+            Ok(mut system) => {
+                system.places.rename(name);
+                Ok(system)
             }
+            Err(Error::Config(mut config)) => {
+                for problem in &mut config.problems {
+                    problem.source =
+                        name(&problem.source).unwrap_or(std::mem::take(&mut problem.source));
+                }
+                Err(Error::Config(config))
+            }
+            Err(error) => Err(error),
         }
-        Error::Config(config)
     }
 
     /// Drives of these devices in one host.
@@ -546,9 +562,8 @@ impl Topology {
                 profiles,
             );
             let of_host = format!("host {}", hosts[host].name);
-            let system = system
-                .map_err(|e| self.of_set(e, &of, &entry.set))
-                .map_err(|e| self.of_set(e, &of_host, &hosts[host].set))?;
+            let system = self.of_set(system, &of, &entry.set);
+            let system = self.of_set(system, &of_host, &hosts[host].set)?;
             drives.push((name, system, host, switch.transpose()?));
         }
         let unused = |s: usize| drives.iter().all(|drive| drive.3 != Some(s));
@@ -577,8 +592,8 @@ impl Topology {
             };
             let device = &self.drive[drive].device;
             may_set(&entry.set, &["stack.nbd."], &of)?;
-            let system = assemble(device, None, &host, &entry.set, &others, profiles)
-                .map_err(|e| self.of_set(e, &of, &entry.set))?;
+            let system = assemble(device, None, &host, &entry.set, &others, profiles);
+            let system = self.of_set(system, &of, &entry.set)?;
             let System { config, places, .. } = system;
             let Some(mut nbd) = config.stack.nbd else {
                 return Err(misfit(format!(
@@ -607,8 +622,9 @@ impl Topology {
                 Some((_, system, ..)) => (system.config.clone(), system.places.clone()),
                 None => {
                     let device = &self.drive[0].device;
-                    let system = assemble(device, None, entry, &[], &others, profiles)
-                        .map_err(|e| self.of_set(e, &format!("host {}", entry.name), &entry.set))?;
+                    let system = assemble(device, None, entry, &[], &others, profiles);
+                    let system =
+                        self.of_set(system, &format!("host {}", entry.name), &entry.set)?;
                     (system.config, system.places)
                 }
             };
