@@ -260,7 +260,10 @@ fn overrides_are_named_as_given() {
         ("nand.t_read=\"1us", "\"1us is not a TOML value"),
         ("nand.power=none", "expected a table of keys, found \"none\""),
         ("nand.gang=3", "'gang' must divide the number of channels, 8"),
-        ("cache.bytes=1000000", "'bytes' must be a multiple of ways x line_bytes = 32768"),
+        (
+            "cache.bytes=1000000",
+            "'bytes' must be above 0, and a multiple of ways x line_bytes = 32768",
+        ),
         ("cache.dirty_high=101", "'dirty_high' must be from 0 to 100 percent, not 101"),
         ("cache.line_bytes=100", "'line_bytes' must be a multiple of 4096 up to 262144"),
         ("queues.weights=[4,2,0]", "'weights' must each be from 1 to 256"),
@@ -281,7 +284,7 @@ fn overrides_are_named_as_given() {
         ),
         ("stack.queue_depth=1", "'queue_depth' must be from 2 to 65536, not 1"),
         ("testbed.cost.bios=1us", "unknown key 'bios' in [testbed.cost], did you mean 'bio'?"),
-        ("cache.ways=5", "'bytes' must be a multiple of ways x line_bytes = 20480"),
+        ("cache.ways=5", "'bytes' must be above 0, and a multiple of ways x line_bytes = 20480"),
         ("stack.cost=1", "expected a table of keys, found 1"),
     ] {
         let found = set(&[text]);
