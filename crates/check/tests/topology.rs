@@ -567,17 +567,17 @@ fn an_error_has_the_place_of_the_entry_that_it_is_about() {
     for (topology, place) in [
         (
             format!("{few}set = [\"stack.poll_queues=2\"]\n"),
-            "test.toml:7: host b: set = [\"stack.poll_queues=2\"]: 'poll_queues' is 2, the drive has 2 queues",
+            "test.toml:7:1: host b: set = [\"stack.poll_queues=2\"]: 'poll_queues' is 2, the drive has 2 queues",
         ),
         (
             format!("{drive}{drive}set = [\"queues.burst=3\"]\n"),
-            "test.toml:3: drive nvme1n1: set = [\"queues.burst=3\"]: ",
+            "test.toml:3:1: drive nvme1n1: set = [\"queues.burst=3\"]: ",
         ),
         (
             format!("{network}set = [\"stack.nbd.threads=0\"]\n"),
-            "test.toml:5: network nbd0: set = [\"stack.nbd.threads=0\"]: ",
+            "test.toml:5:1: network nbd0: set = [\"stack.nbd.threads=0\"]: ",
         ),
-        (switch, "test.toml:4: switch pex: generation is 9: must be 1 to 5"),
+        (switch, "test.toml:4:1: switch pex: generation is 9: must be 1 to 5"),
     ] {
         let error = system(&topology, &common("linux-libaio"))
             .and_then(|system| plan(system, "[a]\nnumber_ios=1\n").check().map(drop));

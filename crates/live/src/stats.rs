@@ -233,10 +233,6 @@ impl Stats {
     pub fn summary(&self, machine: &Machine, unpaced: bool) -> String {
         let s = self.snapshot(machine);
         let mut text = String::new();
-        if unpaced && self.ops.iter().any(|n| *n > 0) {
-            text += "--time-scale 0: the model does not wait for the clock, and its latencies are those of a drive that \
-                     is idle between requests\n";
-        }
         for kind in [IoKind::Read, IoKind::Write, IoKind::Flush] {
             if self.ops[kind as usize] > 0 {
                 let us = |p: f64| s.get(&format!("{}_model_ns_p{p}", kind.name())) / 1e3;
@@ -252,6 +248,10 @@ impl Stats {
                     us(99.99)
                 );
             }
+        }
+        if unpaced && !text.is_empty() {
+            text += "--time-scale 0: the model does not wait for the clock, and these are latencies of a drive that is idle \
+                     between requests\n";
         }
         let late = [
             ("answers left later than the model said by", &self.late),

@@ -271,45 +271,25 @@ fn differences(outcomes: &[Outcome], labels: &[String], all: &[String]) -> Vec<S
     let runs: Vec<&Value> = outcomes.iter().map(Outcome::first).collect();
     // Of programs their operations, before their I/Os.
     let operations = keys(&runs).into_iter().filter(|key| key.id.starts_with(OPERATION));
-    let rates: Vec<(String, String)> = operations
-        .filter(|key| key.unit == Unit::Rate)
-        .map(|key| (key.id, escape(&key.what)))
-        .collect();
+    let rates = operations.filter(|key| key.unit == Unit::Rate);
+    let mut told: Vec<(String, Unit, String)> =
+        rates.map(|key| (key.id, key.unit, escape(&key.what))).collect();
+    for ddir in all {
+        told.push((format!("{ddir}.iops"), Unit::Rate, format!("{} a second", plural(ddir))));
+        told.push((format!("{ddir}.p99_9"), Unit::Time, format!("{ddir}s at 99.9 %")));
+    }
     for (label, o) in labels.iter().zip(outcomes).skip(1) {
         let mut said = Vec::new();
-        for (id, name) in &rates {
+        for (id, unit, name) in &told {
             if let (Some(a), Some(b)) = (spread(&outcomes[0], id), spread(o, id))
                 && a.mean > 0.0
             {
                 said.push(format!(
                     "{name} <b>{}</b>{} ({})",
-                    Unit::Rate.text(b.mean),
-                    instead(Unit::Rate.text(a.mean)),
+                    unit.text(b.mean),
+                    instead(unit.text(a.mean)),
                     change(a.mean, b.mean)
                 ));
-            }
-        }
-        for ddir in all {
-            for (what, unit, word) in
-                [("iops", Unit::Rate, "a second"), ("p99_9", Unit::Time, "at 99.9 %")]
-            {
-                let id = format!("{ddir}.{what}");
-                let (Some(a), Some(b)) = (spread(&outcomes[0], &id), spread(o, &id)) else {
-                    continue;
-                };
-                if a.mean > 0.0 {
-                    let name = if what == "iops" {
-                        format!("{} {word}", plural(ddir))
-                    } else {
-                        format!("{ddir}s {word}")
-                    };
-                    said.push(format!(
-                        "{name} <b>{}</b>{} ({})",
-                        unit.text(b.mean),
-                        instead(unit.text(a.mean)),
-                        change(a.mean, b.mean)
-                    ));
-                }
             }
         }
         if let (Some(a), Some(b)) =

@@ -168,16 +168,18 @@ pub fn too_few(runs: &[&Value]) -> Vec<String> {
     all.into_iter().filter_map(line).collect()
 }
 
-/// The program that ran, and those beside it.
-fn programs(run: &Value) -> impl Iterator<Item = &Value> {
+/// The program that ran and those beside it, each with its path in the result.
+pub fn programs(run: &Value) -> impl Iterator<Item = (String, &Value)> {
     let w = &run["wordline"];
-    let with = w["with"].as_array().into_iter().flatten();
-    Some(&w["app"]).into_iter().chain(with).filter(|program| program.is_object())
+    let with = w["with"].as_array().into_iter().flatten().enumerate();
+    let own = Some(&w["app"]).filter(|app| app.is_object());
+    let with = with.map(|(i, program)| (format!("wordline.with.{i}"), program));
+    own.map(|app| ("wordline.app".to_owned(), app)).into_iter().chain(with)
 }
 
 /// Operations of programs: the program's name, the operation's, and what it has come to.
 fn operations(run: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
-    programs(run).flat_map(|program| {
+    programs(run).flat_map(|(_, program)| {
         let name = program["name"].as_str().unwrap_or_default();
         let all = program["operations"].as_object().into_iter().flatten();
         all.map(move |(operation, o)| (name, operation.as_str(), o))
@@ -256,6 +258,21 @@ fn mean(list: &[Value]) -> Option<f64> {
     (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
 }
 
+/// Mean, percentiles and maximum of one latency. `key` takes a number, `id` makes its id.
+fn latencies(
+    key: &mut impl FnMut(String, String, Unit, Better),
+    id: &dyn Fn(&str) -> String,
+    what: &str,
+) {
+    let mut time =
+        |of: &str, at: &str| key(id(of), format!("{what}, {at}"), Unit::Time, Better::Less);
+    time("mean", "mean");
+    for (p, percent) in PERCENTILES {
+        time(p, &format!("{} %", percent.trim_end_matches('0').trim_end_matches('.')));
+    }
+    time("max", "slowest");
+}
+
 /// The numbers of results, those that at least one of them has.
 pub fn keys(runs: &[&Value]) -> Vec<Key> {
     let mut keys = Vec::new();
@@ -275,12 +292,7 @@ pub fn keys(runs: &[&Value]) -> Vec<Key> {
         let id = |what: &str| format!("{OPERATION}{program}.{operation}.{what}");
         let name = if several { format!("{program} {operation}") } else { operation.into() };
         key(id("rate"), format!("{name} operations a second"), Unit::Rate, Better::More);
-        key(id("mean"), format!("{name} operation, mean"), Unit::Time, Better::Less);
-        for (p, percent) in PERCENTILES {
-            let percent = percent.trim_end_matches('0').trim_end_matches('.');
-            key(id(p), format!("{name} operation, {percent} %"), Unit::Time, Better::Less);
-        }
-        key(id("max"), format!("{name} operation, slowest"), Unit::Time, Better::Less);
+        latencies(&mut key, &id, &format!("{name} operation"));
     }
     let mut all: Vec<String> = Vec::new();
     for run in runs {
@@ -295,12 +307,7 @@ pub fn keys(runs: &[&Value]) -> Vec<Key> {
         let s = plural(ddir);
         key(id("iops"), format!("{s} a second"), Unit::Rate, Better::More);
         key(id("bw"), format!("{ddir} bandwidth"), Unit::Bandwidth, Better::More);
-        key(id("mean"), format!("{ddir} latency, mean"), Unit::Time, Better::Less);
-        for (p, percent) in PERCENTILES {
-            let percent = percent.trim_end_matches('0').trim_end_matches('.');
-            key(id(p), format!("{ddir} latency, {percent} %"), Unit::Time, Better::Less);
-        }
-        key(id("max"), format!("{ddir} latency, slowest"), Unit::Time, Better::Less);
+        latencies(&mut key, &id, &format!("{ddir} latency"));
     }
     key("write_amplification".into(), "write amplification".into(), Unit::Factor, Better::Less);
     let parity = |run: &&Value| {

@@ -749,15 +749,8 @@ fn wear(run: &Value) -> String {
 }
 
 fn programs(run: &Value) -> String {
-    let w = &run["wordline"];
     let mut out = String::new();
-    let mut programs: Vec<(String, &Value)> = Vec::new();
-    if w["app"].is_object() {
-        programs.push(("wordline.app".into(), &w["app"]));
-    }
-    let with = w["with"].as_array().into_iter().flatten().enumerate();
-    programs.extend(with.map(|(i, p)| (format!("wordline.with.{i}"), p)));
-    for (path, p) in programs {
+    for (path, p) in crate::number::programs(run) {
         let empty = Map::new();
         let operations = p["operations"].as_object().unwrap_or(&empty);
         let longest = operations.values().map(|o| float(&o["lat_ns"]["max"])).fold(0.0, f64::max);

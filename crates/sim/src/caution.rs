@@ -277,7 +277,7 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     // Where the collector moves more than users write, they wait for it.
     let collects = seen.refreshed == 0 && seen.gc * seen.sector > seen.written;
     // What random writes overwrite in a cache is no loss of accuracy until it is most of them. Of writes in order it is
-    // what the run ended too early for: from a fifth on their rate is more the memory's than it seems.
+    // what the run ended too early for: from a fifth on (chosen) it is told.
     let absorbed = if seen.scattered { 2.0 } else { 1.25 };
     if seen.refused == 0 && seen.written as f64 > absorbed * to_flash as f64 && !collects {
         all.push(format!(

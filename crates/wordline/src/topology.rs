@@ -35,6 +35,7 @@
 
 use crate::nodes::{FIRST_HOST, HostNode, NetworkNode, Node, Nodes, SwitchNode, name_of};
 use crate::{Error, Scale, System};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -115,18 +116,26 @@ pub struct Topology {
 pub struct Entries {
     /// As messages name it; empty if there is none.
     pub file: String,
-    /// Lines from 1, by kind and name, as in `drive nvme0n1`.
-    lines: BTreeMap<String, usize>,
+    /// By kind and name, as in `drive nvme0n1`.
+    places: BTreeMap<String, String>,
 }
 
 impl Entries {
-    /// The file, and the line of an entry.
-    pub(crate) fn place(&self, entry: Option<&str>) -> String {
-        match entry.and_then(|entry| self.lines.get(entry)) {
-            Some(line) => format!("{}:{line}", self.file),
-            None => self.file.clone(),
-        }
+    /// Where an entry begins, or the file.
+    pub(crate) fn place(&self, entry: Option<&str>) -> &str {
+        entry.and_then(|entry| self.places.get(entry)).unwrap_or(&self.file)
     }
+}
+
+/// The same lists, of which only the places count.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Spans {
+    drive: Vec<Spanned<IgnoredAny>>,
+    host: Vec<Spanned<IgnoredAny>>,
+    switch: Vec<Spanned<IgnoredAny>>,
+    network: Vec<Spanned<IgnoredAny>>,
+    array: Vec<Spanned<IgnoredAny>>,
 }
 
 /// What an array has for itself goes over its host's `[stack.md]`.
@@ -358,26 +367,25 @@ impl Topology {
         let of_networks = parsed.network.iter_mut().map(|network| Some(&mut network.nbd));
         let named = of_drives.chain(of_hosts).chain(of_networks).flatten();
         named.for_each(|profile| profile.find_place(name, text));
-        parsed.find_lines(text);
+        parsed.find_entries(text);
         Ok(parsed)
     }
 
-    fn find_lines(&mut self, text: &str) {
+    fn find_entries(&mut self, text: &str) {
+        // It was read before.
+        let spans: Spans = toml::from_str(text).unwrap_or_default();
         let kinds = [
-            ("drive", self.names_of_drives().collect::<Vec<_>>()),
-            ("host", self.host.iter().map(|host| host.name.clone()).collect()),
-            ("switch", self.switch.iter().map(|switch| switch.name.clone()).collect()),
-            ("network", self.names_of_networks().collect()),
-            ("array", self.names_of_arrays().collect()),
+            ("drive", self.names_of_drives().collect::<Vec<_>>(), spans.drive),
+            ("host", self.host.iter().map(|host| host.name.clone()).collect(), spans.host),
+            ("switch", self.switch.iter().map(|s| s.name.clone()).collect(), spans.switch),
+            ("network", self.names_of_networks().collect(), spans.network),
+            ("array", self.names_of_arrays().collect(), spans.array),
         ];
-        for (kind, names) in kinds {
-            let head = format!("[[{kind}]]");
-            let is_head = |line: &str| line.replace([' ', '\t'], "").starts_with(&head);
-            let begin = text.lines().enumerate().filter(|(_, line)| is_head(line));
-            let named = names.into_iter().zip(begin);
-            self.entries
-                .lines
-                .extend(named.map(|(name, (line, _))| (format!("{kind} {name}"), line + 1)));
+        for (kind, names, spans) in kinds {
+            for (name, span) in names.into_iter().zip(spans) {
+                let at = place(&self.entries.file, text, span.span().start);
+                self.entries.places.extend(at.map(|at| (format!("{kind} {name}"), at)));
+            }
         }
     }
     fn names_of_drives(&self) -> impl Iterator<Item = String> {
@@ -404,8 +412,8 @@ impl Topology {
                     text.strip_prefix(entry).is_some_and(|rest| rest.starts_with([':', ' ']))
                 };
                 // Of two names of which one begins like the other it is the longer.
-                let entry = self.entries.lines.keys().rev().find(|entry| behind(entry));
-                problem.source = self.entries.place(entry.map(String::as_str));
+                let entry = self.entries.places.keys().rev().find(|entry| behind(entry));
+                problem.source = self.entries.place(entry.map(String::as_str)).into();
                 problem.message = text.into();
             }
         }
@@ -433,8 +441,9 @@ impl Topology {
             }
             Err(Error::Config(mut config)) => {
                 for problem in &mut config.problems {
-                    problem.source =
-                        name(&problem.source).unwrap_or(std::mem::take(&mut problem.source));
+                    if let Some(name) = name(&problem.source) {
+                        problem.source = name;
+                    }
                 }
                 Err(Error::Config(config))
             }

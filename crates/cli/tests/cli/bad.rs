@@ -318,19 +318,19 @@ fn options_for_several_drives_that_contradict_each_other_are_refused() {
     for (text, parts) in [
         (
             format!("{three}switch = \"px\"\n"),
-            ["t.toml:5: drive nvme2n1: there is no switch 'px'", "list it"],
+            ["t.toml:5:1: drive nvme2n1: there is no switch 'px'", "list it"],
         ),
         (
             format!("{three}set = [\"nand.t_read=x\"]\n"),
-            ["t.toml:5: drive nvme2n1: set = [\"nand.t_read=x\"]: ", "x"],
+            ["t.toml:5:1: drive nvme2n1: set = [\"nand.t_read=x\"]: ", "x"],
         ),
         (
             format!("{three}switch = \"px\"\n{switch}"),
-            ["wordline: t.toml:8: switch px: generation", "9"],
+            ["wordline: t.toml:8:1: switch px: generation", "9"],
         ),
         (
             format!("{three}{}", array.replace("nvme1n1", "nvme0n1")),
-            ["t.toml:7: array md0: nvme0n1 is in it twice", "name each drive once"],
+            ["t.toml:7:1: array md0: nvme0n1 is in it twice", "name each drive once"],
         ),
         (
             format!("{three}{host}{host}").replace("libai\"", "libaio\""),
@@ -339,6 +339,18 @@ fn options_for_several_drives_that_contradict_each_other_are_refused() {
     ] {
         place.file("t.toml", text);
         place.run("run --name=a --topology t.toml").fails(2, &parts);
+    }
+    // However the list is written.
+    let spaced = three.replacen("[[drive]]", "[[ drive ]]", 1);
+    let spaced = spaced.replacen("\n[[drive]]", "\nswitch = \"px\"\n[[drive]]", 1);
+    let inline =
+        "drive = [\n{ device = \"z-ssd-small\" },\n  { device = \"z-ssd-small\", host = \"b\" }]\n";
+    for (text, says) in [
+        (&*spaced, "t.toml:1:1: drive nvme0n1: there is no switch 'px'"),
+        (inline, "t.toml:3:3: drive nvme1n1: there is no host 'b'"),
+    ] {
+        place.file("t.toml", text);
+        place.run("run --name=a --topology t.toml").fails(2, &[says]);
     }
     // What the command line says is not the file's.
     place.file("t.toml", format!("{three}set = [\"nand.t_read=1us\"]\n"));
