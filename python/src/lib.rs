@@ -12,6 +12,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use request::{MachineWords, Request};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -110,6 +111,12 @@ fn check(py: Python<'_>, request: &str) -> PyResult<()> {
     py.detach(|| work::check(&Request::from_json(request)?)).map_err(raised)
 }
 
+/// What a request means here, and the files that its jobs read as they run.
+#[pyfunction]
+fn meaning(py: Python<'_>, request: &str) -> PyResult<(String, Vec<PathBuf>)> {
+    py.detach(|| work::meaning(&Request::from_json(request)?)).map_err(raised)
+}
+
 /// Everything that goes with a device, with what follows from it, as `wordline device check` tells it.
 #[pyfunction]
 fn explain(py: Python<'_>, machine: &str) -> PyResult<String> {
@@ -154,12 +161,18 @@ fn bucket_midpoints() -> Vec<i64> {
     (0..hist::BUCKETS).map(|bucket| hist::midpoint(bucket) as i64).collect()
 }
 
+/// So many of `n` values are at most at a percentile, by fio's rule.
+#[pyfunction]
+fn rank(percent: f64, n: u64) -> u64 {
+    hist::rank(percent, n)
+}
+
 #[pymodule]
 mod _wordline {
     #[pymodule_export]
     use super::{
-        InputError, Outcome, RunError, StudyPlan, bucket_midpoints, check, explain, presets, run,
-        settings, show, studies, study_point,
+        InputError, Outcome, RunError, StudyPlan, bucket_midpoints, check, explain, meaning, presets,
+        rank, run, settings, show, studies, study_point,
     };
 
     #[pymodule_export]

@@ -161,6 +161,10 @@ impl Outcome {
 
     /// Writes the timeline.
     fn write_timeline(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        if self.result.tracks.is_none() {
+            let why = "timeline: the run has none: run with timeline=100000, the slices to keep";
+            return Err(PyValueError::new_err(why));
+        }
         let write = |w: &mut dyn std::io::Write| wordline_report::timeline_json(&self.result, w);
         py.detach(|| files::write(&path, write)).map_err(os_error)
     }
@@ -245,9 +249,7 @@ fn document(result: &RunResult) -> Result<String, serde_json::Error> {
         "layers": Layer::ALL.map(Layer::name),
         "machine": serde_json::to_value(&result.machine)?,
         "threads": threads,
-        "app": serde_json::to_value(&result.app)?,
-        "with": serde_json::to_value(&result.with)?,
-        "turnarounds": serde_json::to_value(&result.turnarounds)?,
+        "programs": wordline_report::programs(result),
         "slowest": serde_json::to_value(&result.slowest)?,
         "over_time_interval_ns": series.map(|series| series.interval_ns),
     });

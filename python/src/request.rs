@@ -1,7 +1,8 @@
 //! A run as Python words it: JSON whose keys are those of `wordline.run` and `wordline.replay`.
 
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use wordline::{Align, Scale};
 use wordline_frontend::{
@@ -106,6 +107,18 @@ pub enum Todo {
 pub struct Given {
     text: Option<String>,
     variables: BTreeMap<String, String>,
+    used: RefCell<BTreeSet<String>>,
+}
+
+impl Given {
+    /// An error about the first variable that no job asked for.
+    pub fn all_used(&self) -> Result<(), ArgumentError> {
+        let used = self.used.borrow();
+        match self.variables.keys().find(|name| !used.contains(*name)) {
+            Some(name) => Err(ArgumentError::Unused(name.clone())),
+            None => Ok(()),
+        }
+    }
 }
 
 impl wordline_frontend::Env for Given {
@@ -116,6 +129,7 @@ impl wordline_frontend::Env for Given {
         }
     }
     fn var(&self, name: &str) -> Option<String> {
+        self.used.borrow_mut().insert(name.to_owned());
         self.variables.get(name).cloned().or_else(|| Outside.var(name))
     }
 }
@@ -146,6 +160,10 @@ pub enum ArgumentError {
     Scale(wordline::ScaleError),
     #[error("precondition: no state '{state}': use auto, {known}")]
     State { state: String, known: String },
+    #[error(
+        "variables: no job has ${{{0}}}, so that it changes nothing: write ${{{0}}} where its value is to be, or leave it out"
+    )]
+    Unused(String),
     #[error("align: no way '{0}': use error or round")]
     Align(String),
     #[error("rwmixread: must be 0 to 100 percent")]
@@ -255,7 +273,7 @@ impl JobWords {
     fn todo(self) -> Todo {
         let JobWords { fio, files, text, variables, sections, strict, app, with } = self;
         let run = JobRun { fio, files, sections, strict, app, with };
-        Todo::Jobs(run, Given { text, variables })
+        Todo::Jobs(run, Given { text, variables, used: RefCell::default() })
     }
 }
 

@@ -1,9 +1,12 @@
 //! A run in a thread of its own: Python waits for it, and may stop it.
 
 use crate::request::{Asked, Todo};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use wordline::{Checked, Drive, Ended, Plan, Prepared, Run, RunResult, Step, Watch, ZetanCache};
+use wordline::{
+    Checked, Drive, Ended, Plan, Prepared, Run, RunResult, Step, Watch, Workload, ZetanCache,
+};
 use wordline_cache::{Cache, Said};
 use wordline_frontend::{By, Failure, MemoryWatch, Origin, Settings, check_memory, state};
 use wordline_sim::setup;
@@ -82,6 +85,19 @@ pub fn check(asked: &Asked) -> Result<(), Failure> {
     plan(&asked.todo, &asked.settings).map(|_| ())
 }
 
+/// What is asked for, with all that profiles, programs, included files and the environment say here; and the files that its
+/// jobs read as they run.
+pub fn meaning(asked: &Asked) -> Result<(String, Vec<PathBuf>), Failure> {
+    let plan = plan(&asked.todo, &asked.settings)?;
+    let mut text = format!("{:?}\n{:?}\n", plan.system.config, plan.system.nodes);
+    let mut files = Vec::new();
+    if let Workload::Jobs(jobs) = &plan.workload {
+        text += &format!("{jobs:?}");
+        files.extend(jobs.jobs.iter().filter_map(|job| job.read_iolog.as_ref().map(PathBuf::from)));
+    }
+    Ok((text, files))
+}
+
 /// Runs what is asked for.
 pub fn work(asked: Asked, signals: &Signals) -> Result<RunResult, Failure> {
     let Asked { settings, save_state, share, cache, todo } = asked;
@@ -116,7 +132,9 @@ fn plan(todo: &Todo, settings: &Settings) -> Result<Plan, Failure> {
         Todo::Jobs(jobs, given) => {
             let system = settings.machine.system(jobs.app.as_deref(), &jobs.with)?;
             let engine = setup::engine_name(system.config.stack.engine);
-            let parsed = jobs.parse(engine, &mut given.clone())?;
+            let mut found = given.clone();
+            let parsed = jobs.parse(engine, &mut found)?;
+            found.all_used()?;
             jobs.plan(system, parsed, settings)
         }
         Todo::Replay(replay) => {

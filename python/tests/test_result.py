@@ -368,3 +368,86 @@ def test_types_hold():
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+IN_TURN = """
+[global]
+rw=randread
+bs=4k
+runtime=5ms
+time_based
+[a]
+[b]
+stonewall
+[c]
+stonewall
+"""
+
+
+def test_jobs_that_run_in_turn_have_no_rate_that_is_the_sum_of_theirs(shell, tmp_path):
+    result = wl.run(IN_TURN, device="z-ssd-small", progress=False)
+    assert result.read.iops == pytest.approx(result.read.ios * 1e9 / result.simulated_ns, rel=0.01)
+    assert result.read.iops == pytest.approx(result["a"].read.iops, rel=0.01)
+    (tmp_path / "turn.fio").write_text(IN_TURN)
+    document = json.loads(shell("run", "turn.fio", "--device", "z-ssd-small", "--output-format", "json", "-q"))
+    of_all = next(d for d in document["wordline"]["latency"] if d["of"] == "all")
+    assert of_all["ran_ns"] == result.read.runtime_ns
+    page = shell("run", "turn.fio", "--device", "z-ssd-small", "--report", "page.html")
+    assert page and f"{result.read.iops / 1e3:.2f}" in (tmp_path / "page.html").read_text()
+    # Beside each other the longest is the time of both; where they overlap in part that counts once.
+    beside = wl.run(IN_TURN.replace("stonewall\n[c]", "startdelay=3ms\n[c]"), device="z-ssd-small", progress=False)
+    assert beside.read.runtime_ns == pytest.approx(13e6, rel=0.02)
+
+
+def test_a_rate_over_time_begins_behind_the_ramp():
+    result = wl.run(
+        rw="randread", bs="4k", runtime="60ms", ramp_time="25ms", time_based=True, device="z-ssd-small", progress=False
+    )
+    rates = result.series("read")["iops"]
+    assert np.isnan(rates[:2]).all(), "the ramp counts nothing"
+    assert rates[2:] == pytest.approx(np.full(len(rates) - 2, rates[-2]), rel=0.02)
+
+
+def test_percentiles_are_those_of_the_json_at_every_percentage():
+    at = [0.1, 1, 30, 50, 60, 90, 99.7, 99.9, 99.95, 100]
+    result = wl.run(
+        rw="randread",
+        bs="4k",
+        iodepth=32,
+        number_ios=2000,
+        lat_percentiles=True,
+        percentile_list=":".join(map(str, at)),
+        norandommap=True,
+        device="cnex-small",
+        precondition="fill",
+        progress=False,
+    )
+    table = json.loads(result.json())["jobs"][0]["read"]["lat_ns"]["percentile"]
+    assert [result.read.latency.percentile_ns(p) for p in at] == [table[f"{p:.6f}"] for p in at]
+    with pytest.raises(wl.InputError, match="'99': must be a number from 0 to 100"):
+        result.read.latency.percentile_ns("99")
+
+
+def test_clones_are_not_taken_for_their_job():
+    result = wl.run("[r]\nrw=randread\nnumjobs=4\nnumber_ios=100\n", device="z-ssd-small", progress=False)
+    with pytest.raises(wl.InputError, match=r"has 4 threads: direction\('read', job='r'\)"):
+        result["r"]
+    assert result.direction("read", "r").ios == 400 == sum(thread.read.ios for thread in result.threads)
+
+
+def test_operations_of_programs_are_numbers_of_a_run():
+    result = wl.run(app="kv-read", device="z-ssd-small", limit="20s", progress=False)
+    (program,) = result.programs
+    assert program == json.loads(result.json())["wordline"]["app"]
+    operation, of = next((name, of) for name, of in program["operations"].items() if of["total"] > 100)
+    row = result.metrics()
+    name = f"op_{program['name']}_{operation}".replace("-", "_")
+    assert row[f"{name}_count"] == of["total"] and row[f"{name}_per_s"] == of["per_s"] > 0
+    assert row[f"{name}_p99_ns"] == of["lat_ns"]["percentile"]["99.000000"]
+
+
+def test_what_was_not_kept_is_not_written(mixed, tmp_path):
+    with pytest.raises(wl.InputError, match="run with timeline="):
+        mixed.write_timeline(tmp_path / "t.json")
+    assert not (tmp_path / "t.json").exists()
+    assert "the three longest parts" in repr(mixed.breakdown("read"))

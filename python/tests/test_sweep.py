@@ -414,3 +414,85 @@ def test_the_identity_of_a_build_is_that_of_its_sources(tmp_path):
 def test_a_table_has_plain_numbers_with_their_units(inline):
     page = inline._repr_html_()
     assert " MB/s</td>" in page and " us</td>" in page and "e+0" not in page
+
+
+PROFILE = """
+[device]
+name = "mine"
+base = "z-ssd-small"
+[nand]
+t_read = "%s"
+"""
+
+
+def test_rows_are_kept_under_all_that_they_depend_on(tmp_path, monkeypatch):
+    """Another file behind a name, or another environment, is another run."""
+    monkeypatch.chdir(tmp_path)
+
+    def mean(**more):
+        table = wl.sweep([{}], device="z-ssd-small", executor="inline", progress=False, out="kept", **more)
+        return table[0]["read_mean_ns"]
+
+    def change(write, call):
+        """The same call before and after a change: other numbers, and without a change the same row."""
+        write(0)
+        before, again = call(), call()
+        write(1)
+        assert before == again != call()
+
+    job = "[a]\nrw=randread\nbs=4k\nnumber_ios=200\niodepth=${DEPTH}\n"
+    change(lambda n: monkeypatch.setenv("DEPTH", ["1", "16"][n]), lambda: mean(job=job))
+    included = tmp_path / "more.fio"
+    change(
+        lambda n: included.write_text(f"iodepth={[1, 16][n]}\n"),
+        lambda: mean(job="[a]\nrw=randread\nbs=4k\nnumber_ios=200\ninclude more.fio\n"),
+    )
+    log = tmp_path / "t.log"
+    change(
+        lambda n: log.write_text("fio version 2 iolog\nf add\nf open\n" + "f read 0 %d\n" % [4096, 65536][n] + "f close\n"),
+        lambda: mean(job="[a]\nread_iolog=t.log\n"),
+    )
+    topology = tmp_path / "topology.toml"
+    topology.write_text('[[drive]]\nname = "nvme0n1"\ndevice = "mine.toml"\n')
+    change(
+        lambda n: (tmp_path / "mine.toml").write_text(PROFILE % ["3us", "30us"][n]),
+        lambda: wl.sweep(
+            [{}], job=job, topology="topology.toml", executor="inline", progress=False, out="kept2"
+        )[0]["read_mean_ns"],
+    )
+
+
+def test_an_axis_that_changes_nothing_is_refused():
+    job = "[a]\nrw=randread\nnumber_ios=100\niodepth=4\n"
+    with pytest.raises(wl.InputError, match=r"no job has \$\{iodepth\}"):
+        wl.sweep({"iodepth": [1, 4]}, job=job, device="z-ssd-small", progress=False)
+    with pytest.raises(wl.InputError, match=r"no job has \$\{D\}"):
+        wl.run(job, variables={"D": 4}, device="z-ssd-small", progress=False)
+
+
+def test_columns_of_a_row_are_its_own(tmp_path):
+    common = {"rw": "randread", "number_ios": 100, "device": "z-ssd-small", "executor": "inline", "progress": False}
+    for name in ("index", "error", "read_iops"):
+        with pytest.raises(wl.InputError, match=f"{name} is a column of each row"):
+            wl.sweep({name: [1]}, **common)
+    table = wl.sweep({"iodepth": [1]}, measure=lambda result: {"iodepth": 9}, **common)
+    assert "iodepth is a column of each row already" in table.failures[0]
+    # What comes from a file has the kinds that it had.
+    points = {"bs": [4096, "8k"], "direct": [True, 0]}
+    first = wl.sweep(points, out=tmp_path / "kept", **common)
+    again = wl.sweep(points, out=tmp_path / "kept", **common)
+    assert list(map(list, map(dict.items, again))) == list(map(list, map(dict.items, first)))
+
+
+def test_floats_that_are_whole_are_whole_numbers():
+    result = wl.run(rw="randread", iodepth=8.0, number_ios=1e2, rate_iops=1e5, device="z-ssd-small", progress=False)
+    assert result.read.ios == 100
+
+
+def test_rows_have_their_warnings():
+    table = wl.sweep(
+        {"rw": ["randwrite"]}, bs="4k", number_ios=20000, norandommap=True, device="cnex-small", precondition="fill",
+        executor="inline", progress=False,
+    )
+    assert "no garbage was collected" in table[0]["warned"] and table[0]["warnings"] >= 1
+    assert "1 with warnings" in repr(table)

@@ -272,3 +272,40 @@ def test_the_example_has_an_answer_from_the_shell(program, tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["best"]["ftl"] == "rail"
     assert (tmp_path / "out/front.png").exists()
+
+
+def test_a_bound_that_is_not_to_be_reached_is_not_kept_by_it():
+    common = {**COMMON, "verify_seeds": []}
+    tuned = wl.tune({"iodepth": [4, 8]}, "maximize read_iops", "iodepth < 8", trials=6, **common)
+    assert tuned.best == {"iodepth": 4}
+    # Nothing is said of seeds that were not run.
+    assert not tuned.verified and "seeds" not in tuned.report()
+    assert wl.tune({"iodepth": [4, 8]}, "maximize read_iops", ["iodepth <= 8"], trials=6, **common).best == {"iodepth": 8}
+    with pytest.raises(wl.InputError, match="read_bytes_per_s is no time"):
+        wl.tune({"iodepth": [4]}, "minimize iodepth", ["read_bytes_per_s >= 100ms"], **common)
+
+
+def test_too_few_syncs_for_a_percentile_fail_a_point():
+    common = {**COMMON, "rw": "randwrite", "fsync": 50}
+    tuned = wl.tune({"iodepth": [1]}, "minimize iodepth", ["sync_p99_ns <= 1s"], trials=1, **common)
+    assert tuned.best is None and "of 3 syncs none lies beyond 99 %" in tuned.report()
+    assert "binds" not in tuned.report(), "nothing was compared"
+
+
+def test_warnings_of_the_answers_run_are_told():
+    common = {**COMMON, "rw": "randwrite", "number_ios": 20000, "norandommap": True, "device": "cnex-small"}
+    tuned = wl.tune({"iodepth": [4]}, "maximize write_iops", trials=1, **common)
+    assert "warning, of the answer's run: " in tuned.report() and "no garbage was collected" in tuned.report()
+
+
+def test_an_interrupt_keeps_what_had_run(monkeypatch):
+    swept = tune_module.swept
+
+    def interrupted(points, **more):
+        done = swept(points[:2], **more)
+        done.interrupted = True
+        return done
+
+    monkeypatch.setattr(tune_module, "swept", interrupted)
+    tuned = wl.tune({"iodepth": [1, 2, 4, 8]}, "minimize iodepth", trials=8, **{**COMMON, "executor": None}, workers=8)
+    assert tuned.interrupted and len(tuned.rows) == 2 <= tuned.trials < 8

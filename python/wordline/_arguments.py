@@ -60,6 +60,11 @@ def native_number(value: Any) -> Any:
     return value.item() if isinstance(value, (np.number, np.bool_)) else value
 
 
+def whole(value: Any) -> Any:
+    """A float that is a whole number as an int, which has no ``.0`` when it is written; all others as they are."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def checked(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The same arguments, each of its own kind. None is an argument that is left out."""
     return {name: None if value is None else _checked(name, value) for name, value in arguments.items()}

@@ -31,6 +31,8 @@ class Point:
     request: str
     # Points that may begin with the same aged drive.
     group: str
+    # Columns that the row has of the point itself.
+    names: tuple[str, ...] = ()
 
 
 def packed(measure: Measure | None) -> bytes | None:
@@ -75,8 +77,13 @@ def run_point(point: Point, measure: Measure | None) -> Row:
         if result.interrupted:
             raise KeyboardInterrupt
         row.update(result.metrics())
+        row["warned"] = "\n".join(result.warnings) or None
         if measure is not None:
-            row.update(measure(result))
+            more = dict(measure(result))
+            taken = sorted({*row, *point.names} & {*more})
+            if taken:
+                raise InputError(f"measure: {taken[0]} is a column of each row already: give it another name")
+            row.update(more)
     except (Error, _wordline.InputError, _wordline.RunError) as error:
         row["error"] = str(error)
     except Exception as error:

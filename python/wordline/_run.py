@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union
 
 from . import _wordline
-from ._arguments import a, checked, native_number
+from ._arguments import a, checked, native_number, whole
 from ._progress import Progress, watch
 from .device import Device, Path, Setting, overrides
 from .errors import InputError, RunError, native
@@ -53,7 +53,7 @@ def _words(options: Mapping[str, Option], name: str) -> list[str]:
         elif value is False:
             words.append(f"--{key}=0")
         elif isinstance(value, (str, int, float)):
-            words.append(f"--{key}={value}")
+            words.append(f"--{key}={whole(value)}")
         elif value is not None:
             raise InputError(
                 f"job option {key}: a {type(value).__name__} is no value of fio's: give a string, a number or a bool"
@@ -111,7 +111,7 @@ def machine_request(
     elif isinstance(device, (str, os.PathLike)):
         words = {"device": os.fspath(device)}
     elif device is not None:
-        if not isinstance(device, Sequence):
+        if not isinstance(device, Sequence) or isinstance(device, bytes) or not device:
             raise InputError(
                 f"device: {a(device)}: give the name of a profile, a TOML file, a wordline.Device or a list of names"
             )
@@ -183,7 +183,8 @@ def run_request(
         )
     found = checked({"sections": sections, "strict": strict, "with": None, "app": app, "variables": variables})
     work.update(_plain({**found, "with": checked({"with_": with_})["with_"]}))
-    work["variables"] = {name: str(value) for name, value in (found["variables"] or {}).items()}
+    variables = found["variables"] or {}
+    work["variables"] = {name: str(whole(native_number(value))) for name, value in variables.items()}
     if load_state is not None and precondition != "auto":
         raise InputError("load_state: the state is as it was kept: leave out precondition")
     return {

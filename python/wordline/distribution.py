@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _wordline
+from .errors import InputError
 
 
 @cache
@@ -22,14 +23,13 @@ def midpoints_ns() -> NDArray[np.int64]:
 
 def percentile_of_counts(counts: NDArray[Any], percent: float) -> int:
     """The bucket in which so many percent of all values are reached, by fio's rule."""
-    if not 0 <= percent <= 100:
-        raise ValueError(f"percentile {percent}: must be from 0 to 100")
+    if isinstance(percent, str) or not 0 <= percent <= 100:
+        raise InputError(f"percentile {percent!r}: must be a number from 0 to 100")
     seen = np.cumsum(counts)
     if len(seen) == 0 or seen[-1] == 0:
         return 0
-    wanted = percent / 100.0 * float(seen[-1])
     # Before the first value no bucket has anything.
-    at = int(np.searchsorted(seen.astype(np.float64), max(wanted, 0.5), side="left"))
+    at = int(np.searchsorted(seen, max(_wordline.rank(percent, int(seen[-1])), 1), side="left"))
     return int(midpoints_ns()[min(at, len(seen) - 1)])
 
 

@@ -46,6 +46,7 @@ class MissingPackage(Error, ImportError):
 
 _TEXTS = "device ftl stack testbed media fs system scale precondition align app limit array topology columns format"
 _REMEDIES = (
+    (re.compile(r"\b(\w+)=\.\.\. wordline run \.\.\."), r"give variables={'\1': ...}"),
     (re.compile(r"--set ([\w.-]+)=([^\s,:;)]+)"), r"set={'\1': '\2'}"),
     (re.compile(rf"--({_TEXTS.replace(' ', '|')}) ([^\s,:;)]+)"), r"\1='\2'"),
     (re.compile(r"--(drives|closed-loop|seed|rwmixread) (\d+)"), r"\1=\2"),
@@ -71,8 +72,15 @@ _PLACES: tuple[tuple[re.Pattern[str], Any], ...] = (
 )
 
 
+#: What the user wrote himself: it stays as it is.
+_OWN = re.compile(r"cannot read '[^']*'")
+
+
 def in_python(message: str) -> str:
     """A message of the command line in the words of this package's arguments."""
+    own = _OWN.search(message)
+    if own is not None:
+        return in_python(message[: own.start()]) + own[0] + in_python(message[own.end() :])
     for pattern, words in _PLACES:
         message = pattern.sub(words, message)
     for pattern, words in _REMEDIES:

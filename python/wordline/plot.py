@@ -490,9 +490,16 @@ def _labels(results: Sequence[Result]) -> list[str]:
     names = [
         ", ".join(filter(None, [name, *sorted(own - common)])) for name, own in zip(names, sets)
     ]
+    # Where one has nothing set that others have, it is what they are compared with.
+    names = [_short(name) or ("nothing set" if any(names) else "run") for name in names]
     if len(set(names)) < len(names):
-        names = [f"{name or 'run'} ({i + 1})" for i, name in enumerate(names)]
+        names = [f"{name} ({i + 1})" for i, name in enumerate(names)]
     return names
+
+
+def _short(name: str, most: int = 48) -> str:
+    """A name that leaves room for a picture: its ends tell more than its middle."""
+    return name if len(name) <= most else f"{name[: most // 2]} … {name[-most // 2 + 3 :]}"
 
 
 def _whole(series: Series) -> Series:

@@ -6,6 +6,7 @@ import html
 import io
 import json
 import os
+import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -33,7 +34,7 @@ TIMED = (*DIRECTIONS, "sync")
 _PERCENTS = (50, 99, 99.9, 99.99, 99.999)
 _FORMATS = ("normal", "terse", "json", "json+")
 # Of a saved result. A number for every change that older readers would misread.
-_FORMAT, _FORMAT_VERSION = "wordline result", 1
+_FORMAT, _FORMAT_VERSION = "wordline result", 2
 _MAX_MEMBER_BYTES = 4 << 30
 
 
@@ -117,7 +118,8 @@ def _cell(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Direction:
-    """Reads, writes or trims, of a thread or of all."""
+    """Reads, writes or trims, of a thread or of all. ``runtime_ns`` is for how long threads did them: where several did
+    at once, that time counts once."""
 
     name: str
     ios: int
@@ -137,12 +139,12 @@ class Direction:
         """Bytes a second."""
         return self.bytes * 1e9 / self.runtime_ns if self.runtime_ns else 0.0
 
-    def _with(self, other: Direction) -> Direction:
+    def _with(self, other: Direction, runtime_ns: int) -> Direction:
         return Direction(
             self.name,
             self.ios + other.ios,
             self.bytes + other.bytes,
-            max(self.runtime_ns, other.runtime_ns),
+            runtime_ns,
             self.latency.merge(other.latency),
             self.completion_latency.merge(other.completion_latency),
             self.submission_latency.merge(other.submission_latency),
@@ -193,6 +195,15 @@ class Breakdown:
     def to_polars(self) -> polars.DataFrame:
         """As polars has it."""
         return self.series().to_polars()
+
+    def __repr__(self) -> str:
+        def told(name: str, latency: float, split: NDArray[np.float64]) -> str:
+            longest = np.argsort(-split, kind="stable")[:3]
+            parts = ", ".join(f"{self.layers[i]} {split[i] / 1e3:.1f} us" for i in longest if split[i] > 0)
+            return f"  {name}: {latency / 1e3:.1f} us: {parts}"
+
+        rows = map(told, self.rows, self.latency_ns, self.by_layer_ns)
+        return "\n".join([f"Breakdown of {self.direction}s, the three longest parts of each:", *rows])
 
     def _repr_html_(self) -> str:
         return self.series()._repr_html_()
@@ -383,6 +394,12 @@ class Result:
         causes = ("user", "gc", "folded", "map", "padding", "metadata", "parity")
         return {cause: of[f"{cause}_sectors"] / users for cause in causes if f"{cause}_sectors" in of} if users else {}
 
+    @property
+    def programs(self) -> list[dict[str, Any]]:
+        """What programs did (``app``, ``with_``), as ``wordline.app`` of the JSON has it: of each ``name``, ``per_s``, and by
+        operation the count, the rate and the latency."""
+        return list(self._document["programs"])
+
     # Latency.
 
     def _distribution(self, key: str, exact: Mapping[str, float]) -> Distribution:
@@ -411,23 +428,39 @@ class Result:
             threads.append(Thread(about["name"], about["number"], about, **directions))
         return threads
 
+    def _of(self, job: str) -> list[Thread]:
+        threads = [thread for thread in self.threads if thread.name == job]
+        if not threads:
+            names = ", ".join(dict.fromkeys(thread.name for thread in self.threads))
+            raise KeyError(f"no job '{job}': there are {names}")
+        return threads
+
     def __getitem__(self, job: str) -> Thread:
-        for thread in self.threads:
-            if thread.name == job:
-                return thread
-        names = ", ".join(dict.fromkeys(thread.name for thread in self.threads))
-        raise KeyError(f"no job '{job}': there are {names}")
+        """The thread of a job that has one."""
+        threads = self._of(job)
+        if len(threads) > 1:
+            raise InputError(
+                f"job '{job}' has {len(threads)} threads: direction('read', job='{job}') is what they did together, and "
+                "threads has each"
+            )
+        return threads[0]
 
     def direction(self, name: str, job: str | None = None) -> Direction | None:
         """All reads, writes or trims, of all jobs or of one."""
         _direction(name)
         if job is not None:
-            self[job]
+            self._of(job)
         total: Direction | None = None
-        for thread in self.threads:
+        # Threads in order of their beginning. Until when those so far did I/O, and for how long.
+        until = ran = 0
+        for thread in sorted(self.threads, key=lambda thread: int(thread.about["started_ns"])):
             one = thread.direction(name)
             if one is not None and job in (None, thread.name):
-                total = one if total is None else total._with(one)
+                begin = int(thread.about["started_ns"])
+                end = begin + one.runtime_ns
+                ran += max(0, end - max(begin, until))
+                until = max(until, end)
+                total = one if total is None else total._with(one, ran)
         return total
 
     @cached_property
@@ -456,7 +489,7 @@ class Result:
             of = self.direction(name, job)
             return None if of is None else of.latency
         if job is not None:
-            self[job]
+            self._of(job)
         total: Distribution | None = None
         for t, about in enumerate(self._document["threads"]):
             if about["sync"]["count"] > 0 and job in (None, about["name"]):
@@ -543,8 +576,8 @@ class Result:
     def series(self, of: str = "read", percents: tuple[float, ...] = (50, 99, 99.9)) -> Series:
         """The run in intervals.
 
-        ``read``, ``write``, ``trim``, ``sync``: I/Os a second and percentiles of latency, nan where less than one of the
-        interval's I/Os lies beyond. ``programs``: sectors programmed and why, without parity. ``host``: what cores did. ``energy``: joules by what they were for.
+        ``read``, ``write``, ``trim``, ``sync``: I/Os a second, nan in a ramp, and percentiles of latency, nan where less
+        than one of the interval's I/Os lies beyond. ``programs``: sectors programmed and why, without parity. ``host``: what cores did. ``energy``: joules by what they were for.
         """
         if of in TIMED:
             return self._latency_series(of, percents)
@@ -568,11 +601,13 @@ class Result:
         begin = np.arange(len(matrix), dtype=np.int64) * step
         end = np.minimum(begin + step, self.simulated_ns)
         ios = matrix.sum(axis=1)
+        # What came back in a ramp is not counted.
+        counted = end - np.maximum(begin, self._document["machine"]["intervals"]["counted_from_ns"])
         columns: dict[str, NDArray[Any]] = {
             "begin_s": begin / 1e9,
             "end_s": end / 1e9,
             "ios": ios,
-            "iops": ios / np.maximum((end - begin) / 1e9, 1e-9),
+            "iops": np.where(counted > 0, ios / np.maximum(counted / 1e9, 1e-9), np.nan),
         }
         for percent in percents:
             # A percentile is the middle of a bucket, which may lie above the slowest of all.
@@ -607,7 +642,10 @@ class Result:
 
     def write_timeline(self, path: str | os.PathLike[str]) -> None:
         """Writes a Chrome trace for Perfetto, of a run with ``timeline``."""
-        self._source.write_timeline(os.fspath(path))
+        try:
+            self._source.write_timeline(os.fspath(path))
+        except ValueError as error:
+            raise InputError(str(error)) from None
 
     # Tables.
 
@@ -629,7 +667,8 @@ class Result:
 
     def metrics(self) -> dict[str, float | str | None]:
         """The numbers of the run by names, for tables of many runs. A percentile that less than one I/O lies beyond is
-        None: its place is the slowest I/O's. ``write_amplification`` is with parity."""
+        None: its place is the slowest I/O's. ``op_PROGRAM_OPERATION_...`` are operations of programs.
+        ``write_amplification`` is with parity."""
         row: dict[str, float | str | None] = {}
         for one in self.directions:
             row[f"{one.name}_ios"] = one.ios
@@ -645,6 +684,16 @@ class Result:
             for p in _PERCENTS:
                 row[f"sync_{_column(p)}"] = self.sync.percentile_or_none(p)
             row["sync_max_ns"] = self.sync.max_ns
+        for program in self.programs:
+            for operation, of in program["operations"].items():
+                name = re.sub(r"\W", "_", f"op_{program['name']}_{operation}")
+                row[f"{name}_count"] = of["total"]
+                row[f"{name}_per_s"] = of["per_s"]
+                row[f"{name}_mean_ns"] = of["lat_ns"]["mean"]
+                for p, ns in of["lat_ns"]["percentile"].items():
+                    if float(p) in _PERCENTS:
+                        row[f"{name}_{_column(float(p))}"] = ns if beyond(of["total"], float(p)) else None
+                row[f"{name}_max_ns"] = of["lat_ns"]["max"]
         row["write_amplification"] = self.write_amplification
         row["simulated_s"] = self.simulated_ns / 1e9
         row["watts"] = self._document["machine"]["total_w"]
@@ -672,7 +721,8 @@ class Result:
     # Reports of the command line.
 
     def json(self, plus: bool = False) -> str:
-        """fio's JSON, or JSON+, as ``wordline run`` writes it: byte by byte."""
+        """fio's JSON, or JSON+, as ``wordline run`` writes it: byte by byte of a run with as many ``slowest`` (``--slowest``),
+        which are in it."""
         return self._source.text("json+" if plus else "json", 0)
 
     def report(self, slowest: int = 0) -> str:

@@ -22,7 +22,7 @@ from ._progress import Line
 from ._run import replay_request, run_request
 from .device import Device
 from .errors import FormatError, InputError, SweepError, native, need
-from .result import write_whole
+from .result import METRICS, write_whole
 
 if TYPE_CHECKING:
     import pandas
@@ -101,22 +101,39 @@ def _shipped(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _files(found: Mapping[str, Any]) -> str:
-    """What profiles and traces on disk say: another text is another point."""
-    digest = hashlib.sha256()
-    device = found.get("device")
-    names = [device.name if isinstance(device, Device) else device]
-    names += [found.get(key) for key in ("ftl", "stack", "testbed", "fs", "app", "topology", "load_state")]
+def _meaning(request: str, found: Mapping[str, Any]) -> str:
+    """What a request stands for here: the profiles, programs, included jobs and environment that it names, and what is in
+    the traces and states that it reads. Another meaning is another point."""
+    text = ""
+    files: list[Any] = []
+    # Others name nothing that is outside, and have no meaning but their own words.
+    if any(mark in request for mark in ("/", ".toml", "topology", "$", "include", "iolog")):
+        try:
+            text, files = _wordline.meaning(request)
+        except _wordline.InputError:
+            # It is refused, or its files are a cluster's.
+            pass
+    digest = hashlib.sha256(text.encode())
     trace = found.get("trace")
-    names += [trace] if trace is None or isinstance(trace, (str, os.PathLike)) else list(trace)
-    for name in names:
+    files += [found.get("load_state")]
+    files += [trace] if trace is None or isinstance(trace, (str, os.PathLike)) else list(trace)
+    for name in files:
         if isinstance(name, (str, os.PathLike)) and os.path.isfile(name):
             with open(name, "rb") as file:
-                digest.update(file.read())
+                digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
 
 
-def _point(index: int, point: Mapping[str, Any], common: Mapping[str, Any], measure: str) -> Point:
+#: Columns of a row that a point cannot have.
+_TAKEN = frozenset({"index", "key", "error", "wall_s", "warned", "ended", *METRICS})
+
+
+def _point(index: int, point: Mapping[str, Any], common: Mapping[str, Any], measure: str, kept: bool) -> Point:
+    taken = sorted(_TAKEN & {*point})
+    if taken:
+        raise InputError(
+            f"point {index}: {taken[0]} is a column of each row, with a number of its run: give the axis another name"
+        )
     found = _shipped(arguments(point, common))
     # A copy of a drive that is filled at most costs what another one does.
     aged = found.get("precondition") in ("steady", "random", "paced")
@@ -129,13 +146,14 @@ def _point(index: int, point: Mapping[str, Any], common: Mapping[str, Any], meas
     except TypeError as error:
         raise InputError(f"point {index} {_words(point)}: {error}") from None
     text = json.dumps(request, sort_keys=True)
-    key = hashlib.sha256(f"{_build.identity()}\n{measure}\n{_files(found)}\n{text}".encode())
+    meaning = _meaning(text, found) if kept else ""
+    key = hashlib.sha256(f"{_build.identity()}\n{measure}\n{meaning}\n{text}".encode())
     run = request["run"]
     drive = [request["machine"], run.get("precondition"), run.get("seed"), run.get("integrity")]
     if run.get("precondition") in ("steady", "random"):
         drive.append(request["work"])
     group = hashlib.sha256(json.dumps(drive, sort_keys=True).encode())
-    return Point(index, key.hexdigest()[:24], text, group.hexdigest()[:16])
+    return Point(index, key.hexdigest()[:24], text, group.hexdigest()[:16], tuple(point))
 
 
 def _words(point: Mapping[str, Any]) -> str:
@@ -320,11 +338,13 @@ class Sweep(Sequence[Row]):
 
     def __repr__(self) -> str:
         failures = f", {len(self.failures)} failed" if self.failures else ""
-        state = ", interrupted" if self.interrupted else ""
+        warned = sum(bool(row.get("warned")) for row in self._rows)
+        state = f", {warned} with warnings (column warned)" if warned else ""
+        state += ", interrupted" if self.interrupted else ""
         return f"Sweep({len(self)} of {self.points} point{'' if self.points == 1 else 's'}{failures}{state})"
 
     def _repr_html_(self) -> str:
-        hidden = {"key", "wall_s"}
+        hidden = {"key", "wall_s", "warned"}
         names = [
             name
             for name in self._columns()
@@ -420,9 +440,9 @@ def swept(
     """:func:`sweep`, which with ``refuse`` raises what is wrong with all points alike."""
     listed = grid(points) if isinstance(points, Mapping) else [dict(point) for point in points]
     name = "" if measure is None else _source(measure)
-    todo = [_point(i, point, common, name) for i, point in enumerate(listed)]
-    own = [{key: _plain(value) for key, value in point.items()} for point in listed]
     folder = None if out is None else os.fspath(out)
+    todo = [_point(i, point, common, name, folder is not None) for i, point in enumerate(listed)]
+    own = [{key: _plain(value) for key, value in point.items()} for point in listed]
     # One that was begun goes on with the rows that it has.
     if refuse and not (folder and os.path.exists(folder)):
         _refuse_all(todo, executor)
@@ -492,7 +512,8 @@ def _run(
     for point in todo:
         row = None if store is None else store.rows.get(point.key)
         if row is not None and not (row["error"] and order.retry):
-            rows[point.index] = {**row, "index": point.index}
+            # A column of a file has values of one kind: the point's own have theirs.
+            rows[point.index] = {**row, **own[point.index], "index": point.index}
     left = [point for point in todo if point.index not in rows]
     wrong = sum(bool(row["error"]) for row in rows.values())
     shown = _Shown(progress, len(todo), len(rows))

@@ -33,6 +33,8 @@ class Constraint:
     below: bool
     bound: float
     text: str
+    # The bound itself does not keep it.
+    strict: bool = False
 
     @staticmethod
     def parse(text: str) -> Constraint:
@@ -40,7 +42,8 @@ class Constraint:
         found = _CONSTRAINT.fullmatch(text)
         if found is None or found[4] not in _UNITS:
             raise InputError(
-                f"constraint '{text}': write a number's name, <= or >=, and a bound, as in 'read_p99_99_ns <= 1ms'"
+                f"constraint '{text}': write a number's name, <=, >=, < or >, and a bound, as in "
+                "'read_p99_99_ns <= 1ms'"
             )
         name, sign, number, unit = found.groups()
         try:
@@ -49,17 +52,19 @@ class Constraint:
             raise InputError(f"constraint '{text}': '{number}' is no number") from None
         if unit in ("ns", "us", "ms", "s"):
             # Names tell the unit that their numbers are in.
-            if not name.endswith(("_ns", "_s")):
+            if not name.endswith(("_ns", "_s")) or name.endswith("_per_s"):
                 raise InputError(f"constraint '{text}': {name} is no time: leave out '{unit}'")
             value *= _UNITS[unit] / (1e9 if name.endswith("_s") else 1.0)
         else:
             value *= _UNITS[unit]
-        return Constraint(name, sign.startswith("<"), value, " ".join(text.split()))
+        return Constraint(name, sign.startswith("<"), value, " ".join(text.split()), "=" not in sign)
 
     def excess(self, row: Row) -> float:
         """How far a row is from keeping it, as a share of the bound; 0 or less keeps it."""
         value = _number(row, self.name, f"constraint '{self.text}'")
         distance = value - self.bound if self.below else self.bound - value
+        if self.strict and distance == 0:
+            return 1e-12
         return distance / max(abs(self.bound), 1e-12)
 
 
@@ -90,17 +95,19 @@ class Objective:
 
 
 # A percentile needs an I/O beyond it.
-_PERCENTILE = re.compile(r"(read|write|trim)_p(\d+(?:_\d+)?)_ns")
+_COUNTS = {"read": "read_ios", "write": "write_ios", "trim": "trim_ios", "sync": "syncs"}
+_PERCENTILE = re.compile(r"(read|write|trim|sync|op_\w+?)_p(\d+(?:_\d+)?)_ns")
 
 
 def _too_few(row: Row, names: Iterable[str]) -> str | None:
     """Why a run that came to its end cannot be judged: it had too few I/Os for a percentile asked for."""
     for name in names:
         found = _PERCENTILE.fullmatch(name)
-        if found is not None and row.get(name) is None and row.get(f"{found[1]}_ios"):
+        ios = found and row.get(_COUNTS.get(found[1], f"{found[1]}_count"))
+        if found is not None and row.get(name) is None and ios:
             at = float(found[2].replace("_", "."))
             return (
-                f"{name}: of {row[f'{found[1]}_ios']:,} {found[1]}s none lies beyond {at:g} %: let the run have "
+                f"{name}: of {ios:,} {found[1]}s none lies beyond {at:g} %: let the run have "
                 f"{math.ceil(100 / (100 - at) - 1e-6):,}, or ask for a lower percentile"
             )
     return None
@@ -115,7 +122,7 @@ def _check_names(space: Mapping[str, Any], tuned: Tuned, measured: bool) -> None
             values = space[name]
             if isinstance(values, list) and any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
                 raise InputError(f"{what}: the space's {name} has choices that are no numbers")
-        elif name not in METRICS and not measured:
+        elif name not in METRICS and not name.startswith("op_") and not measured:
             numbers = (*space, *METRICS)
             raise InputError(
                 f"{what}: a run has no number {name}{nearest(name, numbers)}: it has {', '.join(numbers)}"
@@ -206,7 +213,7 @@ class Tuned:
     def binding(self) -> Constraint | None:
         """The constraint that keeps one objective from being better: of the points that would be better than the best
         that keeps all, most miss it. Where no point keeps all, the one that most points miss."""
-        if not self.constraints or len(self.objectives) > 1:
+        if not self.constraints or not self.rows or len(self.objectives) > 1:
             return None
         cost = self.objectives[0].cost
         best = min((row for row in self.rows if self.keeps(row)), key=cost, default=None)
@@ -258,6 +265,8 @@ class Tuned:
             lines.append(f"under seeds {seeds}: {_words(point)} {'holds' if held else 'does not hold'}")
         lines += [f"warning: {warning}" for warning in self.warnings]
         if self.best is not None and self.best_row is not None:
+            warned = str(self.best_row.get("warned") or "").splitlines()
+            lines += [f"warning, of the answer's run: {warning}" for warning in warned]
             lines.append(f"answer: {_words(self.best)}: {self._numbers(self.best_row)}")
         else:
             nearest = self.nearest
@@ -321,6 +330,14 @@ class _Search:
         self.study = self.optuna.create_study(directions=directions, sampler=sampler)
 
     def ask(self) -> tuple[Any, dict[str, Any]]:
+        import warnings
+
+        with warnings.catch_warnings():
+            # Of a range that its step does not divide: the last step is the highest within.
+            warnings.simplefilter("ignore")
+            return self._asked()
+
+    def _asked(self) -> tuple[Any, dict[str, Any]]:
         trial = self.study.ask()
         point = {}
         for name, (kind, of) in self.dimensions.items():
@@ -352,7 +369,7 @@ class _Search:
 def tune(
     space: Mapping[str, Any],
     objective: str | Sequence[str],
-    constraints: Iterable[str] = (),
+    constraints: str | Iterable[str] = (),
     *,
     trials: int = 50,
     seed: int = 1,
@@ -387,7 +404,8 @@ def tune(
     objectives = [Objective.parse(text) for text in ([objective] if isinstance(objective, str) else objective)]
     if not objectives:
         raise InputError("objective: none: write for example 'minimize read_p99_9_ns'")
-    tuned = Tuned([], list(space), objectives, [Constraint.parse(text) for text in constraints])
+    bounds = [constraints] if isinstance(constraints, str) else constraints
+    tuned = Tuned([], list(space), objectives, [Constraint.parse(text) for text in bounds])
     search = _Search(space, tuned, seed)
     _check_names(space, tuned, "measure" in common)
     asked_for = [o.name for o in objectives] + [c.name for c in tuned.constraints]
@@ -423,8 +441,9 @@ def tune(
     line = Line(progress)
     width = max(1, min(workers or 4, 16))
     tried: dict[str, Row] = {}
+    batch: list[tuple[Any, dict[str, Any]]] = []
+    asked = 0
     try:
-        asked = 0
         while asked < trials:
             count = min(width, trials - asked)
             batch = [search.ask() for _ in range(count)]
@@ -432,12 +451,20 @@ def tune(
             for (trial, point), row in zip(batch, run([{**p, "seed": seed} for _, p in batch])):
                 search.tell(trial, row)
                 tried.setdefault(repr(point), row)
+            batch = []
             tuned.trials = asked
             line.draw(f"{asked} of {trials} trials, {_many(len(tried), 'point')}")
         _take(tuned, tried.values())
         _verify(tuned, run, list(verify_seeds), verify_most)
     except KeyboardInterrupt:
         tuned.interrupted = True
+        for _, point in batch:
+            found = known.get(repr({**point, "seed": seed}))
+            if found is None:
+                asked -= 1
+            else:
+                tried.setdefault(repr(point), found)
+        tuned.trials = asked
         _take(tuned, tried.values())
     finally:
         line.close()
@@ -455,15 +482,17 @@ def _verify(tuned: Tuned, run: Any, seeds: list[int], most: int) -> None:
     kept = [row for row in tuned.rows if tuned.keeps(row)]
     several = len(tuned.objectives) > 1
     candidates = tuned.front if several else sorted(kept, key=lambda row: tuned.costs(row))
-    for row in candidates[:most]:
+    if not seeds and candidates:
+        tuned.best, tuned.best_row = tuned.point(candidates[0]), candidates[0]
+    for row in candidates[:most] if seeds else ():
         point = tuned.point(row)
         again = run([{**point, "seed": seed} for seed in seeds])
         held = all(tuned.keeps(one) for one in again)
         tuned.verified.append((point, held, again))
         if held and all(_same(one, row) for one in again) and not tuned.warnings:
             tuned.warnings.append(
-                "other seeds changed nothing, so that they verify nothing: a job's I/O is the same under each seed "
-                "unless it says randrepeat=0"
+                "other seeds changed nothing, so that they verify nothing: a job without randrepeat=0 does the same I/O "
+                "under each seed, and one whose reads all take the same time has the same numbers"
             )
         if held and tuned.best is None:
             tuned.best, tuned.best_row = point, row

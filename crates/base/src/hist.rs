@@ -168,13 +168,13 @@ impl Histogram {
         if self.n == 0 {
             return None;
         }
-        let wanted = percent / 100.0 * self.n as f64;
+        let wanted = rank(percent, self.n);
         let mut seen = 0;
         let mut last = 0;
         for (bucket, count) in self.buckets() {
             seen += count;
             last = bucket;
-            if seen as f64 >= wanted {
+            if seen >= wanted {
                 return Some(bucket);
             }
         }
@@ -190,6 +190,63 @@ impl Histogram {
     pub fn percentile(&self, percent: f64) -> u64 {
         self.percentile_bucket(percent).map_or(0, |b| midpoint(b).max(self.min()).min(self.max()))
     }
+}
+
+/// A positive number as the x87 `long double` holds it: 64 bits of mantissa times a power of two.
+/// fio computes percentiles in it, and its rounding decides which bucket an exact hit falls into.
+#[derive(Clone, Copy)]
+struct Extended {
+    mantissa: u64,
+    exponent: i32,
+}
+
+impl Extended {
+    /// Rounds to nearest, ties to even.
+    fn round(value: u128, exponent: i32) -> Extended {
+        let bits = 128 - value.leading_zeros() as i32;
+        if bits <= 64 {
+            return Extended { mantissa: value as u64, exponent };
+        }
+        let drop = bits - 64;
+        let (mut kept, rest) = (value >> drop, value & ((1 << drop) - 1));
+        let half = 1u128 << (drop - 1);
+        if rest > half || rest == half && kept & 1 == 1 {
+            kept += 1;
+        }
+        if kept >> 64 == 1 {
+            return Extended { mantissa: (kept >> 1) as u64, exponent: exponent + drop + 1 };
+        }
+        Extended { mantissa: kept as u64, exponent: exponent + drop }
+    }
+
+    /// percent x 0.01 x n, each step rounded: fio is built with -ffast-math, which makes the division
+    /// by 100 a product.
+    fn of_percent(percent: f64, n: u64) -> Extended {
+        /// 0.01 in 64 bits: times 2^-70.
+        const HUNDREDTH: u128 = 0xA3D7_0A3D_70A3_D70A;
+        let bits = percent.to_bits();
+        let (mantissa, exponent) = match (bits >> 52) as i32 {
+            0 => (bits & ((1 << 52) - 1), -1074),
+            e => (bits & ((1 << 52) - 1) | 1 << 52, e - 1075),
+        };
+        let part = Extended::round(u128::from(mantissa) * HUNDREDTH, exponent - 70);
+        Extended::round(u128::from(part.mantissa) * u128::from(n), part.exponent)
+    }
+
+    /// The least whole number that is not below it.
+    fn up(self) -> u64 {
+        match self.exponent {
+            e if e >= self.mantissa.leading_zeros() as i32 => u64::MAX,
+            e @ 0.. => self.mantissa << e,
+            e @ -63..0 => (u128::from(self.mantissa) + (1 << -e) - 1 >> -e) as u64,
+            _ => u64::from(self.mantissa > 0),
+        }
+    }
+}
+
+/// So many of `n` values are at most at the `percent`-th percentile, by fio's rule.
+pub fn rank(percent: f64, n: u64) -> u64 {
+    Extended::of_percent(percent, n).up()
 }
 
 #[cfg(test)]
@@ -253,5 +310,18 @@ mod tests {
         assert_eq!(h.percentile(100.0), 100);
         assert_eq!(Histogram::new().percentile(99.0), 0);
         assert!(h.reaches(99.0) && !h.reaches(99.1) && !Histogram::new().reaches(50.0));
+    }
+
+    #[test]
+    fn ranks_are_those_of_long_double() {
+        for n in [1, 2, 3, 100, 12_345, 1 << 40] {
+            assert_eq!(rank(100.0, n), n);
+            assert_eq!(rank(f64::MIN_POSITIVE / 4.0, n), 1);
+            assert_eq!(rank(1e-300, n), 1);
+            assert_eq!(rank(0.0, n), 0);
+        }
+        // fio has one more of these three, as 0.01 is not exact.
+        assert_eq!((rank(0.1, 1_000_000), rank(99.95, 2_000), rank(99.7, 1_000)), (1_001, 2_000, 998));
+        assert_eq!((rank(50.0, 3), rank(99.9, 1_001)), (2, 1_000));
     }
 }

@@ -7,7 +7,10 @@ use wordline::{Checked, Drive, MappedFile, Precondition, Step};
 
 /// Takes up a state kept in a file.
 pub fn load(checked: &mut Checked, path: &Path) -> Result<(), Failure> {
-    let file = File::open(path).and_then(MappedFile::new);
+    let file = File::open(path).and_then(|file| match file.metadata()?.is_dir() {
+        true => Err(std::io::ErrorKind::IsADirectory.into()),
+        false => MappedFile::new(file),
+    });
     let mut file = file.map_err(|why| InputError::NoState { path: path.into(), why })?;
     let loaded = checked.load(&mut file);
     Ok(loaded.map_err(|why| InputError::State { path: path.into(), why })?)

@@ -247,6 +247,11 @@ const stacks = (ends, series, { format, label, top, over = [] }) => {
   };
 };
 const lengths = (ends) => ends.map((end, i) => (end - (i ? ends[i - 1] : 0)) / 1e9);
+/* I/Os a second by interval; of a ramp there is none. */
+const rates = (i, l) => l.ios.map((n, k) => {
+  const counted = i.end_ns[k] - Math.max(k ? i.end_ns[k - 1] : 0, i.counted_from_ns);
+  return counted > 0 ? n * 1e9 / counted : null;
+});
 const pick = (args) => results[args.result ?? 0].runs[0];
 const intervalsOf = (r) => machine(r).intervals;
 const direction = (r, ddir) => intervalsOf(r).latency.find((l) => l.ddir === ddir);
@@ -409,9 +414,9 @@ const charts = {
     .flatMap((t) => atOf(t).filter((row) => ["mean", "99.9 %"].includes(row.at)).map((row) => ({ ...row, name: `${named(r)}, ${row.at}` })))))
   ,
   rate: (args) => {
-    const i = intervalsOf(pick(args)), seconds = lengths(i.end_ns);
+    const i = intervalsOf(pick(args));
     return lines(i.end_ns, i.latency.map((l) => ({
-      label: `${l.ddir}s`, csv: `${l.ddir}s_per_s`, colour: v(l.ddir), values: l.ios.map((n, k) => n / seconds[k]),
+      label: `${l.ddir}s`, csv: `${l.ddir}s_per_s`, colour: v(l.ddir), values: rates(i, l),
     })), { format: count, label: "I/Os a second" });
   },
   percentiles: (args) => {
@@ -581,8 +586,8 @@ const overlay = (values, options) => {
   };
 };
 charts["rate-compared"] = (args) => overlay((r) => {
-  const i = intervalsOf(r), l = i.latency.find((l) => l.ddir === args.ddir), seconds = lengths(i.end_ns);
-  return l ? { ends: i.end_ns, values: l.ios.map((n, k) => n / seconds[k]) } : {};
+  const i = intervalsOf(r), l = i.latency.find((l) => l.ddir === args.ddir);
+  return l ? { ends: i.end_ns, values: rates(i, l) } : {};
 }, { label: `${args.ddir}s a second`, format: count });
 charts["percentile-compared"] = (args) => overlay((r) => {
   const i = intervalsOf(r), l = i.latency.find((l) => l.ddir === args.ddir);

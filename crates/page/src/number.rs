@@ -244,9 +244,11 @@ pub fn value(run: &Value, id: &str) -> Option<f64> {
         (!all.is_empty()).then(|| all.iter().sum::<f64>())
     };
     let d = distribution(run, ddir)?;
+    // Jobs that did not run at once have no rate together that is the sum of theirs.
+    let rate = |key: &str| Some(sum(key)? * 1e9 / d["ran_ns"].as_f64().filter(|ns| *ns > 0.0)?);
     match what {
-        "iops" => sum("iops"),
-        "bw" => sum("bw_bytes"),
+        "iops" => rate("total_ios"),
+        "bw" => rate("io_bytes"),
         "mean" => d["mean_ns"].as_f64(),
         "max" => d["max_ns"].as_f64(),
         _ => percentile(what, &d["N"], &d["percentile"]),

@@ -365,7 +365,11 @@ fn over_time(run: &Value) -> String {
     };
     let none = json!({});
     if has_intervals(run) {
-        add("rate", "rate", none.clone(), "I/Os a second", "");
+        let note = match float(&i["counted_from_ns"]) {
+            0.0 => String::new(),
+            ns => format!("From {} on, when a job's ramp is over: what came back before is not counted.", time(ns)),
+        };
+        add("rate", "rate", none.clone(), "I/Os a second", &note);
         if host_has(m) {
             add("cpu", "cpu", none.clone(), "Processor time of the host", "");
         }
@@ -485,18 +489,19 @@ fn interval_table(m: &Value) -> String {
         head.push("write amplification".into());
     }
     let base = "wordline.machine.intervals";
+    let counted_from = float(&i["counted_from_ns"]);
     let rows = ends.iter().enumerate().map(|(k, end)| {
         let begin = if k == 0 { 0.0 } else { ends[k - 1] };
         let length = (end - begin) / 1e9;
+        let counted = (end - begin.max(counted_from)) / 1e9;
         let mut row =
             vec![Cell::number(fixed(end / 1e9, 3), Some(*end), format!("{base}.end_ns.{k}"))];
         for (d, l) in &dirs {
-            let ios = float(&l["ios"][k]);
-            row.push(Cell::number(
-                fixed(ios / length.max(1e-9), 0),
-                Some(ios / length.max(1e-9)),
-                "",
-            ));
+            let rate = float(&l["ios"][k]) / counted.max(1e-9);
+            row.push(match counted > 0.0 {
+                true => Cell::number(fixed(rate, 0), Some(rate), ""),
+                false => Cell::None,
+            });
             for key in ["p50_ns", "p99_ns", "p99_9_ns", "slowest_ns"] {
                 row.push(match l[key][k].as_f64() {
                     Some(ns) => Cell::number(

@@ -4,7 +4,7 @@ use crate::PageError;
 use serde_json::Value;
 
 /// The layout that this version writes and reads: `wordline.result_format`.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// A result, or the results of one job under several seeds.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ fn check(name: &str, run: &mut Value) -> Result<(), PageError> {
         return Err(PageError::Version {
             name: name.into(),
             of: format!("wordline {version} ({format})"),
-            own: concat!(env!("CARGO_PKG_VERSION"), ", layout 1"),
+            own: concat!(env!("CARGO_PKG_VERSION"), ", layout 2"),
         });
     }
     for (part, there) in [

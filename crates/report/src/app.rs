@@ -62,6 +62,12 @@ fn turnaround_json(t: &Turnaround, plus: bool) -> Value {
     Value::Object(o)
 }
 
+/// The program of a run, if it has one, and those beside it, each as in `wordline.app`.
+pub fn programs(result: &RunResult) -> Vec<Value> {
+    let all = result.app.iter().chain(&result.with);
+    all.map(|app| app_json(app, &result.turnarounds, false)).collect()
+}
+
 /// The object `wordline.app`.
 pub(crate) fn app_json(app: &Report, turnarounds: &[Turnaround], plus: bool) -> Value {
     let op = |op: &OpReport| {

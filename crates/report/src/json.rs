@@ -420,7 +420,7 @@ pub(crate) fn written(result: &RunResult) -> &'static [Cause] {
 }
 
 /// The number of the layout of the object `wordline`: another one is read by another version only.
-pub const RESULT_FORMAT: u64 = 1;
+pub const RESULT_FORMAT: u64 = 2;
 
 /// What fio has no keys for.
 fn wordline(result: &RunResult, jobs: &[Job], plus: bool) -> Value {

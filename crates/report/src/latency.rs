@@ -4,8 +4,8 @@ use crate::job::{self, Job};
 use crate::number::{finite, percentiles};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use wordline_base::{Histogram, IoClass};
-use wordline_sim::RunResult;
+use wordline_base::{Ddir, Histogram, IoClass, Span, Time};
+use wordline_sim::{RunResult, ThreadResult};
 
 /// Points of the axis to a nine: the n-th point is the percentage beyond which 10^(-n/20) of all lie.
 const POINTS: usize = 20;
@@ -72,6 +72,25 @@ fn distribution(ddir: &str, of: &str, name: &str, h: &Histogram) -> Value {
     })
 }
 
+/// For how long threads did I/O of a direction, or of all (`mixed`): where several did at once, that time counts once.
+/// What all have done in it is the rate of all, also where one ran after the other.
+fn ran(result: &RunResult, ddir: &str) -> Span {
+    let times = result.threads.iter().filter(|t| t.reported && job::is_mixed(t) == (ddir == "mixed"));
+    let of = |t: &ThreadResult| {
+        let dirs = Ddir::RW.iter().zip(&t.dirs);
+        let dirs = dirs.filter(|(d, dir)| dir.total_ios > 0 && (ddir == "mixed" || d.name() == ddir));
+        dirs.map(|(_, dir)| dir.runtime).max().map(|span| (t.started, t.started + span))
+    };
+    let mut times: Vec<(Time, Time)> = times.filter_map(of).collect();
+    times.sort_unstable();
+    let mut until = Time::ZERO;
+    times.into_iter().fold(Span::ZERO, |sum, (from, to)| {
+        let begin = from.max(until).min(to);
+        until = until.max(to);
+        sum + to.since(begin)
+    })
+}
+
 /// Total latency by direction, and where there are several, by job and by class.
 pub fn latency_json(result: &RunResult, jobs: &[Job]) -> Value {
     let mut all: Vec<(&str, Histogram)> = Vec::new();
@@ -93,8 +112,14 @@ pub fn latency_json(result: &RunResult, jobs: &[Job]) -> Value {
         }
         by_job.push(distribution("sync", "job", job.name, &job.sync));
     }
-    let mut list: Vec<Value> =
-        all.iter().map(|(ddir, h)| distribution(ddir, "all", "", h)).collect();
+    let of_all = |(ddir, h): &(&str, Histogram)| {
+        let mut of = distribution(ddir, "all", "", h);
+        if *ddir != "sync" {
+            of["ran_ns"] = ran(result, ddir).0.into();
+        }
+        of
+    };
+    let mut list: Vec<Value> = all.iter().map(of_all).collect();
     if jobs.len() > 1 {
         list.append(&mut by_job);
     }

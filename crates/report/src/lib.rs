@@ -32,7 +32,7 @@ mod slowest;
 mod terse;
 mod timeline;
 
-pub use app::app_text;
+pub use app::{app_text, programs};
 pub use explain::{EXPLAIN_COLUMNS, EXPLAIN_LINES, explain_text, preface_text};
 pub use json::{JsonOptions, RESULT_FORMAT, fio_json};
 pub use log::{log_file_name, log_files, log_name, log_text, write_log};

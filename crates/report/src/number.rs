@@ -1,7 +1,7 @@
 //! fio's ways to write numbers.
 
 use wordline_base::Histogram;
-use wordline_base::hist::midpoint;
+use wordline_base::hist::{midpoint, rank};
 
 /// Where virtual time begins, in the words of ctime.
 pub(crate) const EPOCH: &str = "Thu Jan  1 00:00:00 1970";
@@ -134,60 +134,6 @@ pub fn scaled(h: &Histogram) -> Scaled {
     }
 }
 
-/// A positive number as the x87 `long double` holds it: 64 bits of mantissa times a power of two.
-/// fio computes percentiles in it, and its rounding decides which bucket an exact hit falls into.
-#[derive(Clone, Copy)]
-struct Extended {
-    mantissa: u64,
-    exponent: i32,
-}
-
-impl Extended {
-    /// Rounds to nearest, ties to even.
-    fn round(value: u128, exponent: i32) -> Extended {
-        let bits = 128 - value.leading_zeros() as i32;
-        if bits <= 64 {
-            return Extended { mantissa: value as u64, exponent };
-        }
-        let drop = bits - 64;
-        let (mut kept, rest) = (value >> drop, value & ((1 << drop) - 1));
-        let half = 1u128 << (drop - 1);
-        if rest > half || rest == half && kept & 1 == 1 {
-            kept += 1;
-        }
-        if kept >> 64 == 1 {
-            return Extended { mantissa: (kept >> 1) as u64, exponent: exponent + drop + 1 };
-        }
-        Extended { mantissa: kept as u64, exponent: exponent + drop }
-    }
-
-    /// percent x 0.01 x n, each step rounded: fio is built with -ffast-math, which makes the division
-    /// by 100 a product.
-    fn of_percent(percent: f64, n: u64) -> Extended {
-        /// 0.01 in 64 bits: times 2^-70.
-        const HUNDREDTH: u128 = 0xA3D7_0A3D_70A3_D70A;
-        let bits = percent.to_bits();
-        let (mantissa, exponent) = match (bits >> 52) as i32 {
-            0 => (bits & ((1 << 52) - 1), -1074),
-            e => (bits & ((1 << 52) - 1) | 1 << 52, e - 1075),
-        };
-        let part = Extended::round(u128::from(mantissa) * HUNDREDTH, exponent - 70);
-        Extended::round(u128::from(part.mantissa) * u128::from(n), part.exponent)
-    }
-
-    fn at_most(self, n: u64) -> bool {
-        if self.mantissa == 0 {
-            return true;
-        }
-        match self.exponent {
-            64.. => false,
-            e @ 0..64 => u128::from(self.mantissa) << e <= u128::from(n),
-            e @ -64..0 => u128::from(self.mantissa) <= u128::from(n) << -e,
-            _ => n > 0, // below one
-        }
-    }
-}
-
 /// The percentages fio would report: sorted, at most twenty, up to the first zero.
 pub fn percentile_list(list: &[f64]) -> Vec<f64> {
     let mut list: Vec<f64> = list.iter().copied().take(20).take_while(|&p| p != 0.0).collect();
@@ -199,12 +145,12 @@ pub fn percentile_list(list: &[f64]) -> Vec<f64> {
 /// The value at each of a sorted list of percentages, as fio finds it; zeros if there is none.
 pub fn percentiles(h: &Histogram, list: &[f64]) -> Vec<u64> {
     let mut values = Vec::with_capacity(list.len());
-    let mut wanted = list.iter().map(|&p| Extended::of_percent(p, h.len())).peekable();
+    let mut wanted = list.iter().map(|&p| rank(p, h.len())).peekable();
     let (mut seen, mut last) = (0u64, 0);
     for (bucket, count) in h.buckets() {
         seen += count;
         last = midpoint(bucket);
-        while wanted.next_if(|w| w.at_most(seen)).is_some() {
+        while wanted.next_if(|&rank| rank <= seen).is_some() {
             values.push(last);
         }
     }
@@ -286,17 +232,6 @@ mod tests {
         h.add(100);
         assert_eq!(percentiles(&h, &[50.0, 99.9, 99.95, 99.99, 100.0]), [10, 10, 100, 100, 100]);
         assert_eq!(percentiles(&Histogram::new(), &[1.0, 100.0]), [0, 0]);
-    }
-
-    #[test]
-    fn extended_agrees_with_whole_results() {
-        for n in [1u64, 2, 7, 100, 12_345, 1 << 40, u64::MAX] {
-            assert!(Extended::of_percent(100.0, n).at_most(n), "{n}");
-            assert!(!Extended::of_percent(100.0, n).at_most(n - 1), "{n}");
-            assert!(!Extended::of_percent(50.0, n).at_most(0), "{n}");
-            assert!(Extended::of_percent(f64::MIN_POSITIVE / 4.0, n).at_most(1), "{n}");
-            assert!(!Extended::of_percent(1e-300, n).at_most(0), "{n}");
-        }
     }
 
     #[test]

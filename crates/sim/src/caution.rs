@@ -201,7 +201,8 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
         };
         all.push(format!("{} writes were refused: {why}", seen.refused));
     }
-    if seen.unmapped > 0 {
+    // Less than a thousandth (chosen) moves no number.
+    if seen.unmapped > 0 && seen.unmapped * 1000 >= seen.read {
         let share = 100.0 * seen.unmapped as f64 / seen.read.max(1) as f64;
         let (looked_up, ahead) = match seen.ahead {
             0 => ("read", String::new()),

@@ -2,7 +2,7 @@
 
 use crate::collect::LayerSums;
 use crate::result::{DirectionOverTime, FreeLines, Intervals};
-use wordline_base::Ddir;
+use wordline_base::{Ddir, Time};
 use wordline_base::hist::{BUCKETS, least, midpoint};
 use wordline_nand::Class;
 use wordline_nand::machine::WAITS;
@@ -141,7 +141,8 @@ impl Series {
         self.rows.last().map(|row| row.end_ns)
     }
 
-    pub fn result(&self) -> Intervals {
+    /// `counted_from`: [`Intervals::counted_from_ns`].
+    pub fn result(&self, counted_from: Time) -> Intervals {
         let rows = &self.rows;
         let flash = || rows.iter().map(|row| &row.flash);
         let names = Class::ALL.map(Class::name).into_iter().chain(["suspension", "transfer"]);
@@ -156,6 +157,7 @@ impl Series {
         });
         Intervals {
             end_ns: rows.iter().map(|row| row.end_ns).collect(),
+            counted_from_ns: counted_from.0,
             latency: Ddir::REPORTED.iter().filter_map(|&ddir| self.of_direction(ddir)).collect(),
             flash_reads: flash().map(|f| f.reads).collect(),
             flash_reads_waited: flash().map(|f| f.waited).collect(),
@@ -197,7 +199,7 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wordline_base::{IoId, Layer, Lives, Time, Why};
+    use wordline_base::{IoId, Layer, Lives, Why};
 
     #[test]
     fn rows_add_up_to_all_however_often_they_are_put_together() {
@@ -217,7 +219,7 @@ mod tests {
                 series.halve();
             }
         }
-        let r = series.result();
+        let r = series.result(Time::ZERO);
         assert_eq!(r.end_ns, [199, 399, 599, 699, 799, 899, 999]);
         assert_eq!(r.latency.len(), 1, "writes and trims had none");
         let reads = &r.latency[0];

@@ -375,6 +375,10 @@ impl ThreadStats {
     pub fn times(&self) -> [Span; 3] {
         std::array::from_fn(|d| self.result.dirs[d].runtime.max(self.over[d]))
     }
+    /// When its statistics begin.
+    pub fn started(&self) -> Time {
+        self.result.started
+    }
     /// When the last I/O counted was back.
     pub fn last(&self) -> Time {
         self.result.finished

@@ -169,6 +169,11 @@ pub enum PathError {
     /// `known`: the keys that there are, or how many elements.
     #[error("{path}: there is no '{key}', but {known}")]
     NoKey { path: String, key: String, known: String },
+    #[error(
+        "{path}: job '{job}' has {threads} threads: say group_reporting in it to have them as one, or name one by its \
+         position, as in jobs.0"
+    )]
+    Clones { path: String, job: String, threads: usize },
     #[error("{path} is not a number")]
     NoNumber { path: String },
     #[error("chart: {path} is no histogram")]

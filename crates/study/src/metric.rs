@@ -54,7 +54,14 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
             Value::Array(items) => match key.parse::<usize>() {
                 Ok(i) => items.get(i),
                 Err(_) if key == "last" => items.last(),
-                Err(_) => items.iter().find(|item| NAMES.iter().any(|&name| item[name] == key)),
+                Err(_) => {
+                    let threads = items.iter().filter(|item| item["jobname"] == key).count();
+                    if threads > 1 {
+                        let (path, job) = (path.into(), key.into());
+                        return Err(PathError::Clones { path, job, threads });
+                    }
+                    items.iter().find(|item| NAMES.iter().any(|&name| item[name] == key))
+                }
             },
             _ => value.get(key),
         };
@@ -106,7 +113,7 @@ fn percentile(latency: &Value, percent: f64) -> Option<f64> {
     }
     let bins = bins(latency.get("bins")?)?;
     let total: u64 = bins.iter().map(|b| b.1).sum();
-    let wanted = (percent / 100.0 * total as f64).ceil() as u64;
+    let wanted = wordline_base::hist::rank(percent, total);
     let mut seen = 0;
     let at = bins.iter().find(|bin| {
         seen += bin.1;

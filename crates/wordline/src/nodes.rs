@@ -10,7 +10,7 @@ use wordline_sim::{
 };
 
 /// A drive of several.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Node {
     /// As jobs name it.
     pub name: String,
@@ -26,7 +26,7 @@ pub struct Node {
 }
 
 /// A host of several.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct HostNode {
     /// Its name and its software.
     pub config: HostConfig,
@@ -38,7 +38,7 @@ pub struct HostNode {
 }
 
 /// A PCIe switch.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct SwitchNode {
     /// As drives name it in the file.
     pub name: String,
@@ -47,7 +47,7 @@ pub struct SwitchNode {
 }
 
 /// A network and the drive that it exports.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct NetworkNode {
     /// What it is.
     pub config: NetworkConfig,
@@ -67,7 +67,7 @@ pub(crate) enum Written<'a> {
 }
 
 /// What a system has beside its first drive and its first host.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Nodes {
     /// The first drive's name, if it is not `nvme0n1`.
     pub first: Option<String>,

@@ -50,9 +50,9 @@ fn results_that_no_page_can_be_made_of() {
         report(name).fails(2, &parts);
         assert!(!place.path("out.html").exists(), "{name}");
     };
-    let other = good.replace("\"result_format\" : 1,", "\"result_format\" : 99,");
+    let other = good.replace("\"result_format\" : 2,", "\"result_format\" : 99,");
     bad("other.json", &other, &["wordline 0.1.0 (layout 99)", "run it again with this one"]);
-    let older = good.replace("\"result_format\" : 1,", "");
+    let older = good.replace("\"result_format\" : 2,", "");
     bad("older.json", &older, &["without a layout's number", "run it again"]);
     bad(
         "fio.json",

@@ -13,7 +13,7 @@ use crate::{caution, classes, drive, host};
 use std::collections::BTreeMap;
 use wordline_app::Turnaround;
 use wordline_base::track::Track;
-use wordline_base::{Ddir, IdVec, IoId, Life, SECTOR, Time, Tracks, Workload};
+use wordline_base::{Ddir, IdVec, IoId, Life, SECTOR, Span, Time, Tracks, Workload};
 use wordline_device::config::Arbitration;
 use wordline_fio::job::SyncMode;
 use wordline_fs::FsStats;
@@ -680,9 +680,19 @@ impl World {
                     SwitchUse { name: String::new(), link }
                 })
                 .collect(),
-            intervals: self.intervals.result(),
+            intervals: self.intervals.result(self.counted_from()),
             flash: self.drives.iter().map(|seat| seat.flash(now)).collect(),
         }
+    }
+
+    /// [`Intervals::counted_from_ns`](crate::Intervals::counted_from_ns).
+    fn counted_from(&self) -> Time {
+        let counting = self.threads.iter().zip(&*self.plans).filter(|(stats, _)| stats.is_measured());
+        let first = counting.min_by_key(|(stats, _)| stats.started());
+        first.map_or(Time::ZERO, |(stats, plan)| match plan.ramp {
+            Span::ZERO => Time::ZERO,
+            _ => stats.started(),
+        })
     }
 
     /// What each array did.
