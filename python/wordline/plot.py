@@ -343,6 +343,7 @@ class Plots:
             if values:
                 axes.set_yscale("log")
                 _latency_axis(axes.yaxis, min(values), max(values))
+                axes.set_ylim(min(values) / 1.1, max(values) * 1.1)
             else:
                 axes.set_yticks([])
                 axes.text(0.5, 0.5, f"too few {name}s in each interval", transform=axes.transAxes, ha="center")
@@ -484,7 +485,14 @@ def _labels(results: Sequence[Result]) -> list[str]:
     keys = ("device", "ftl", "stack", "precondition", "scale", "workload", "seed")
     abouts = [result.provenance for result in results]
     differing = [key for key in keys if len({str(about.get(key)) for about in abouts}) > 1]
-    names = [", ".join(str(about.get(key)) for key in differing) for about in abouts]
+
+    def word(key: str, result: Result) -> str:
+        if key != "workload":
+            return str(result.provenance.get(key))
+        # Jobs may be given in any number of words, or as text.
+        return ", ".join(dict.fromkeys(thread.name for thread in result.threads)) or str(result.provenance[key])
+
+    names = [", ".join(word(key, result) for key in differing) for result in results]
     sets = [set(about["overrides"]) for about in abouts]
     common = set.intersection(*sets)
     names = [
@@ -497,7 +505,7 @@ def _labels(results: Sequence[Result]) -> list[str]:
     return names
 
 
-def _short(name: str, most: int = 48) -> str:
+def _short(name: str, most: int = 32) -> str:
     """A name that leaves room for a picture: its ends tell more than its middle."""
     return name if len(name) <= most else f"{name[: most // 2]} … {name[-most // 2 + 3 :]}"
 
