@@ -171,8 +171,8 @@ fn rank(percent: f64, n: u64) -> u64 {
 mod _wordline {
     #[pymodule_export]
     use super::{
-        InputError, Outcome, RunError, StudyPlan, bucket_midpoints, check, explain, meaning, presets,
-        rank, run, settings, show, studies, study_point,
+        InputError, Outcome, RunError, StudyPlan, bucket_midpoints, check, explain, meaning,
+        presets, rank, run, settings, show, studies, study_point,
     };
 
     #[pymodule_export]

@@ -321,7 +321,10 @@ mod tests {
             assert_eq!(rank(0.0, n), 0);
         }
         // fio has one more of these three, as 0.01 is not exact.
-        assert_eq!((rank(0.1, 1_000_000), rank(99.95, 2_000), rank(99.7, 1_000)), (1_001, 2_000, 998));
+        assert_eq!(
+            (rank(0.1, 1_000_000), rank(99.95, 2_000), rank(99.7, 1_000)),
+            (1_001, 2_000, 998)
+        );
         assert_eq!((rank(50.0, 3), rank(99.9, 1_001)), (2, 1_000));
     }
 }

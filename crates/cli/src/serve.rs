@@ -142,7 +142,9 @@ fn make(args: &ServeArgs) -> Result<bool, Failure> {
     };
     let mut loaded = asked(args, None)?;
     let fitted = fit::fit(&loaded.drive(), size).map_err(served)?;
-    fitted.notes.iter().for_each(|note| remark(&format!("note: {note}")));
+    if !args.quiet {
+        fitted.notes.iter().for_each(|note| remark(&format!("note: {note}")));
+    }
     fitted.warning.iter().for_each(|warning| remark(&format!("warning: {warning}")));
     let system = fitted.drive;
     (loaded.config.nand, loaded.config.ftl) = (system.nand.clone(), system.ftl.clone());

@@ -27,6 +27,22 @@ pub struct Io {
     pub check: Check,
 }
 
+impl Io {
+    /// So many bytes, of which nothing else matters.
+    pub fn of(ddir: Ddir, len: u64) -> Io {
+        Io {
+            ddir,
+            offset: 0,
+            len,
+            file: 0,
+            prio: Prio::default(),
+            range_only: false,
+            closing: false,
+            check: Check::None,
+        }
+    }
+}
+
 /// Which part of `verify=` an I/O is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Check {

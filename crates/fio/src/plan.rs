@@ -13,6 +13,45 @@ use wordline_base::{IdVec, Span};
 
 /// fio's REAL_MAX_JOBS.
 const THREADS_MAX: u64 = 4096;
+/// What a job's generator and its rates go by: nothing of it is looked at where a log has the I/Os.
+const OF_GENERATOR: [&str; 36] = [
+    "bs",
+    "bsrange",
+    "bssplit",
+    "bs_unaligned",
+    "bs_is_seq_rand",
+    "ba",
+    "size",
+    "io_size",
+    "number_ios",
+    "loops",
+    "offset",
+    "offset_increment",
+    "fill_device",
+    "rwmixread",
+    "rwmixwrite",
+    "percentage_random",
+    "random_distribution",
+    "norandommap",
+    "random_generator",
+    "zonemode",
+    "zonesize",
+    "zoneskip",
+    "rate",
+    "rate_iops",
+    "rate_min",
+    "rate_iops_min",
+    "rate_process",
+    "rate_cycle",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "end_fsync",
+    "fsync_on_close",
+    "verify",
+    "verify_only",
+    "latency_target",
+];
 
 /// How strictly to read, and what to leave out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -250,13 +289,35 @@ impl Builder {
             }
         }
         self.note_what_never_happens();
+        self.note_what_a_log_has();
         Ok(self.plan)
+    }
+
+    /// Options of jobs whose I/Os a log has, which say what I/Os are: fio looks at none of them, but for `verify` and
+    /// `latency_target`, which are not modelled there.
+    fn note_what_a_log_has(&mut self) {
+        let is_replay = |job: &Job| job.read_iolog.is_some();
+        let all = self.plan.jobs.iter().all(is_replay);
+        let globals = if all { self.plan.globals.as_slice() } else { &[] };
+        let mut idle = Vec::new();
+        for job in self.plan.jobs.iter().filter(|job| is_replay(job)) {
+            for (option, _) in globals.iter().chain(&job.options) {
+                if let Some(option) = OF_GENERATOR.iter().find(|known| *known == option) {
+                    let why = "its I/Os are those of read_iolog";
+                    let text = format!("{option} does nothing in job '{}': {why}", job.name);
+                    idle.push((*option, job.place.clone(), text));
+                }
+            }
+        }
+        for (option, place, text) in idle {
+            self.note(option, &place, text);
+        }
     }
 
     /// Options that are valid but idle in this plan.
     fn note_what_never_happens(&mut self) {
         let mut idle = Vec::new();
-        for job in &self.plan.jobs {
+        for job in self.plan.jobs.iter().filter(|job| job.read_iolog.is_none()) {
             let random = job.rw.is_random();
             let mut add = |option: &'static str, when: bool, why: &str| {
                 if when {

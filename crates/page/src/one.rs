@@ -367,7 +367,10 @@ fn over_time(run: &Value) -> String {
     if has_intervals(run) {
         let note = match float(&i["counted_from_ns"]) {
             0.0 => String::new(),
-            ns => format!("From {} on, when a job's ramp is over: what came back before is not counted.", time(ns)),
+            ns => format!(
+                "From {} on, when a job's ramp is over: what came back before is not counted.",
+                time(ns)
+            ),
         };
         add("rate", "rate", none.clone(), "I/Os a second", &note);
         if host_has(m) {

@@ -376,10 +376,10 @@ fn device(config: &Config, found: &mut Found) {
 fn read_ahead(ahead: &ReadAheadConfig, cache: &CacheConfig, found: &mut Found) {
     found.range("device.cache.read_ahead.trigger", ahead.trigger.into(), 1, 1 << 20);
     found.range("device.cache.read_ahead.streams", ahead.streams.into(), 1, 1024);
-    // Of a cache without bytes that is told alone.
-    if cache.bytes > 0 {
-        let bytes = cache.bytes.max(SECTOR);
-        found.range("device.cache.read_ahead.bytes", ahead.bytes, SECTOR, bytes);
+    // Of a cache without room for a line that is told alone.
+    let set = u64::from(cache.line_bytes) * u64::from(cache.ways);
+    if cache.bytes >= set.max(SECTOR) {
+        found.range("device.cache.read_ahead.bytes", ahead.bytes, SECTOR, cache.bytes);
     }
     let units = |value: f64| (0.0..=1024.0).contains(&value);
     if !units(ahead.ratio) {

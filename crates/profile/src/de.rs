@@ -320,6 +320,9 @@ fn unknown_key(
             nearest(key, known).map_or(String::new(), |name| format!(", did you mean [{name}]?"));
         return match node.value {
             Value::Table(_) => format!("unknown section [{word}]{hint}"),
+            _ if ["name", "description", "base"].contains(&key) => {
+                format!("'{word}' is of the profile's file alone: write it there, into [device]")
+            }
             _ => format!("unknown key '{word}' outside of a section{hint}"),
         };
     }

@@ -44,14 +44,21 @@ fn a_key_without_its_section_names_every_section_that_has_it() {
 }
 
 #[test]
-fn a_cache_of_no_bytes_is_told_once() {
-    let errors = set(&["cache.bytes=0"]);
-    assert_eq!(
-        errors,
-        [
-            "--set cache.bytes=0: 'bytes' must be above 0, and a multiple of ways x line_bytes = 32768"
-        ]
-    );
+fn a_cache_of_too_few_bytes_is_told_once() {
+    for bytes in ["0", "1000"] {
+        assert_eq!(
+            set(&[&format!("cache.bytes={bytes}")]),
+            [format!(
+                "--set cache.bytes={bytes}: 'bytes' must be above 0, and a multiple of ways x line_bytes = 32768"
+            )]
+        );
+    }
+}
+
+#[test]
+fn the_name_of_a_profile_is_its_files() {
+    let [error] = &set(&["device.name=x"])[..] else { panic!("one message") };
+    assert!(error.contains("'name' is of the profile's file alone"), "{error}");
 }
 
 /// What the base would have is not told to be missing.

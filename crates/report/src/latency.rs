@@ -75,10 +75,12 @@ fn distribution(ddir: &str, of: &str, name: &str, h: &Histogram) -> Value {
 /// For how long threads did I/O of a direction, or of all (`mixed`): where several did at once, that time counts once.
 /// What all have done in it is the rate of all, also where one ran after the other.
 fn ran(result: &RunResult, ddir: &str) -> Span {
-    let times = result.threads.iter().filter(|t| t.reported && job::is_mixed(t) == (ddir == "mixed"));
+    let times =
+        result.threads.iter().filter(|t| t.reported && job::is_mixed(t) == (ddir == "mixed"));
     let of = |t: &ThreadResult| {
         let dirs = Ddir::RW.iter().zip(&t.dirs);
-        let dirs = dirs.filter(|(d, dir)| dir.total_ios > 0 && (ddir == "mixed" || d.name() == ddir));
+        let dirs =
+            dirs.filter(|(d, dir)| dir.total_ios > 0 && (ddir == "mixed" || d.name() == ddir));
         dirs.map(|(_, dir)| dir.runtime).max().map(|span| (t.started, t.started + span))
     };
     let mut times: Vec<(Time, Time)> = times.filter_map(of).collect();

@@ -2,8 +2,8 @@
 
 use crate::collect::LayerSums;
 use crate::result::{DirectionOverTime, FreeLines, Intervals};
-use wordline_base::{Ddir, Time};
 use wordline_base::hist::{BUCKETS, least, midpoint};
+use wordline_base::{Ddir, Time};
 use wordline_nand::Class;
 use wordline_nand::machine::WAITS;
 

@@ -8,9 +8,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use wordline_base::{Ddir, IoClass, Span, Time};
 use wordline_fio::job::ContinueOnError;
-use wordline_fio::{
-    Check, Generator, HeldUp, Io, Job, LatencyTarget, Pacer, Prio, Step, Think, Verdict,
-};
+use wordline_fio::{Generator, HeldUp, Io, Job, LatencyTarget, Pacer, Step, Think, Verdict};
 use wordline_fs::Op;
 use wordline_host::source::{Next, Source};
 use wordline_host::{address, disk_of};
@@ -36,6 +34,15 @@ pub enum SyncOf {
 
 /// Direction, offset and length of an I/O as it went out.
 type Went = (Ddir, u64, u32);
+
+/// Why `max_latency` ends a job at this I/O, if it does.
+pub(crate) fn too_slow(job: &Job, ddir: Ddir, latency: Span) -> Option<String> {
+    let bound = *job.max_latency.get(ddir as usize)?;
+    // fio compares what it measures.
+    let over = bound > Span::ZERO && latency > bound && !job.disable_lat;
+    let what = ["read", "write", "trim"][ddir as usize];
+    over.then(|| format!("a {what} took {latency}, and max_latency is {bound}"))
+}
 
 /// A thread of a fio job as the host sees it.
 pub struct JobSource {
@@ -564,30 +571,14 @@ impl Source for JobSource {
             }
         }
         if self.paced {
-            let io = Io {
-                ddir,
-                offset: 0,
-                len: u64::from(len),
-                file: 0,
-                prio: Prio::default(),
-                range_only: false,
-                closing: false,
-                check: Check::None,
-            };
-            self.pacer.completed(&io);
+            self.pacer.completed(&Io::of(ddir, len.into()));
             let at_pace = !self.ramping && !self.generator.is_reading_back();
             if at_pace && let Err(low) = self.pacer.check_min_rate(now) {
                 self.is_too_slow(ErrorOf::Rate, low.to_string());
             }
         }
-        if !ddir.is_sync() {
-            let bound = self.job.max_latency[ddir as usize];
-            // fio compares what it measures.
-            if bound > Span::ZERO && latency > bound && !self.job.disable_lat {
-                let what = ["read", "write", "trim"][ddir as usize];
-                let why = format!("a {what} took {latency}, and max_latency is {bound}");
-                self.is_too_slow(ErrorOf::Latency, why);
-            }
+        if let Some(why) = too_slow(&self.job, ddir, latency) {
+            self.is_too_slow(ErrorOf::Latency, why);
         }
         if let Some(target) = &mut self.target {
             let verdict = target.completed(now, latency);

@@ -1,6 +1,7 @@
 //! What the user should know of a plan on a machine: words that ask for what is not modelled, or change nothing.
 
 use crate::disks::{JobDisk, JobDisks};
+use crate::pace::bytes_of_iops;
 use crate::setup::{engine_name, engine_of, given, given_word};
 use wordline_base::{Span, Workload};
 use wordline_fio::job::WorkloadAttr;
@@ -249,6 +250,13 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
             if given(plan, job, option) && stack.fs.is_none() {
                 say(format!("{option} has no effect here: it is about files, choose --fs ext4"));
             }
+        }
+        if let Some((d, rate)) = (0..3).find_map(|d| Some((d, bytes_of_iops(job, d)?))) {
+            say(format!(
+                "rate_iops={} in job '{}': fio paces I/Os of several lengths by their bytes, as if each were of the \
+                 shortest, {} bytes: {rate} bytes a second. rate_process=poisson goes by their number",
+                job.rate_iops[d], job.name, job.min_bs[d]
+            ));
         }
         for (option, why) in WITHOUT_EFFECT {
             if given(plan, job, option) {

@@ -399,11 +399,17 @@ pub(crate) fn never_judged(job: &str, first: Span) -> String {
     )
 }
 
+/// Of I/Os of several lengths `rate_iops` is a rate in bytes, unless pauses are drawn: that of as many I/Os of the
+/// shortest.
+pub(crate) fn bytes_of_iops(job: &Job, d: usize) -> Option<u64> {
+    let mixed = job.rate[d] == 0 && job.rate_iops[d] > 0 && job.max_bs[d] > job.min_bs[d];
+    let linear = job.rate_process == RateProcess::Linear;
+    (mixed && linear).then(|| job.rate_iops[d].saturating_mul(job.min_bs[d]))
+}
+
 /// fio's pause between two I/Os is whole microseconds, and so is each that it draws.
 fn why_faster(job: &Job, d: usize) -> Option<String> {
-    let poisson = job.rate_process == RateProcess::Poisson;
-    let by_count = job.rate[d] == 0 && !job.bssplit[d].is_empty();
-    if !poisson && !by_count {
+    if job.rate_process != RateProcess::Poisson {
         return None;
     }
     // As the pacer has it: blocks count as the smallest.
@@ -415,11 +421,6 @@ fn why_faster(job: &Job, d: usize) -> Option<String> {
         true => format!(" for blocks of {least} bytes, as which all count"),
         false => String::new(),
     };
-    if !poisson {
-        return Some(format!(
-            "fio cuts the pause between two I/Os to whole microseconds, from {exact:.2} to {mean}{blocks}"
-        ));
-    }
     // The mean of an exponential distribution whose values are cut to whole numbers.
     let drawn = if mean == 0 { 0.0 } else { 1.0 / libm::expm1(1.0 / mean as f64) };
     Some(format!(
@@ -441,6 +442,7 @@ impl Rated {
             let dir = &thread.dirs[d];
             let (asked, amount, bytes) = match (job.rate[d], job.rate_iops[d]) {
                 (0, 0) => return None,
+                (0, _) if let Some(rate) = bytes_of_iops(job, d) => (rate, dir.io_bytes, true),
                 (0, ios) => (ios, dir.total_ios, false),
                 (rate, _) => (rate, dir.io_bytes, true),
             };

@@ -1,11 +1,14 @@
 //! A block trace as a source of I/Os.
 
 use crate::disks::JobDisk;
+use crate::job::too_slow;
 use crate::pace::Punctuality;
 use crate::recorded::Recorded;
 use crate::result::Lateness;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use wordline_base::{Ddir, IoClass, Span, Time};
+use wordline_fio::{Io, Job, Pacer, Think};
 use wordline_host::source::{Next, Source};
 use wordline_host::{DISK_SHIFT, address};
 use wordline_trace::{
@@ -75,8 +78,22 @@ pub struct TraceSource {
     punctuality: Punctuality,
     /// It issues no more.
     stopped: bool,
-    /// A job reads it, in place of a replay.
-    of_job: bool,
+    /// The job that reads it; none: a replay.
+    of_job: Option<Box<OfJob>>,
+}
+
+/// What a job's own options make of the trace that it reads.
+struct OfJob {
+    job: Job,
+    /// When it was asked first: its times count from there.
+    started: Option<Time>,
+    /// Its `thinktime`.
+    pauses: Option<Pacer>,
+    in_flight: u32,
+    /// Set by `exitall` of another job.
+    stop: Cell<bool>,
+    /// Why `max_latency` ended it.
+    failure: Option<String>,
 }
 
 impl TraceSource {
@@ -94,18 +111,40 @@ impl TraceSource {
             issued: 0,
             punctuality: Punctuality::default(),
             stopped: false,
-            of_job: false,
+            of_job: None,
         }
     }
     /// The same for a job, by its options.
-    pub fn of_job(self, shift: Shift) -> TraceSource {
+    pub fn of_job(self, job: &Job, shift: Shift) -> TraceSource {
         let fits = self.fits.into_iter().map(|(disk, fit)| (disk, fit.of_job()));
-        TraceSource { shift, fits: fits.collect(), of_job: true, ..self }
+        let of_job = OfJob {
+            job: job.clone(),
+            started: None,
+            pauses: None,
+            in_flight: 0,
+            stop: Cell::new(false),
+            failure: None,
+        };
+        TraceSource { shift, fits: fits.collect(), of_job: Some(Box::new(of_job)), ..self }
+    }
+    /// Ends it, as `exitall` of another job does.
+    pub fn stop(&self) {
+        if let Some(of) = &self.of_job {
+            of.stop.set(true);
+        }
+    }
+    /// Why one of its job's options ended it early.
+    pub fn failure(&self) -> Option<&str> {
+        self.of_job.as_ref()?.failure.as_deref()
     }
     /// What a run of it can be told, if it is a replay and no job's.
     pub(crate) fn replay(&self) -> Option<Replayed> {
         let timed = self.clock != Clock::ClosedLoop;
-        (!self.of_job).then_some(if timed { Replayed::ByTime } else { Replayed::AsFastAsItCan })
+        self.of_job.is_none().then_some(if timed {
+            Replayed::ByTime
+        } else {
+            Replayed::AsFastAsItCan
+        })
     }
     /// The drives take whole blocks of so many bytes.
     pub fn on_blocks(self, lba: u32, align: Align) -> TraceSource {
@@ -159,9 +198,10 @@ impl TraceSource {
     pub fn issued(&self) -> u64 {
         self.issued
     }
-    /// How late requests were, if their times are asked for.
+    /// How late requests were, if their times are asked for. A job that pauses of its own cannot keep them.
     pub fn lateness(&self) -> Option<Lateness> {
-        self.punctuality.result()
+        let pauses = self.of_job.as_ref().is_some_and(|of| of.job.thinktime > Span::ZERO);
+        self.punctuality.result().filter(|_| !pauses)
     }
     /// Requests whose address was taken modulo the disk's size.
     pub fn wrapped(&self) -> u64 {
@@ -228,10 +268,48 @@ impl TraceSource {
     }
 }
 
+impl OfJob {
+    fn begin(&mut self, now: Time) -> Time {
+        if self.started.is_none() && self.job.thinktime > Span::ZERO {
+            self.pauses = Some(Pacer::of_pauses(&self.job, now));
+        }
+        *self.started.get_or_insert(now)
+    }
+    /// When its runtime is over.
+    fn issues_until(&self) -> Time {
+        match self.started {
+            Some(started) if self.job.runtime > Span::ZERO => {
+                started + self.job.runtime + self.job.ramp_time
+            }
+            _ => Time::NEVER,
+        }
+    }
+}
+
 impl Source for TraceSource {
     fn next(&mut self, now: Time) -> Next {
         if self.stopped {
             return Next::Done;
+        }
+        let mut begin = Time::ZERO;
+        if let Some(of) = &mut self.of_job {
+            let started = of.begin(now);
+            // fio looks at its runtime before it waits for the time of the next request, and not behind that.
+            if of.failure.is_some()
+                || of.stop.get()
+                || self.held.is_none() && now >= of.issues_until()
+            {
+                self.stopped = true;
+                return Next::Done;
+            }
+            match of.pauses.as_mut().map(|pacer| pacer.think(now, of.in_flight)) {
+                None | Some(Think::Go) => {}
+                Some(Think::Drain) => return Next::NotBefore { at: now, quiesce: true },
+                Some(Think::Pause { spin_until, until }) => {
+                    return Next::Pause { spin_until, until };
+                }
+            }
+            begin = started;
         }
         if self.held.is_none() {
             match self.fetch() {
@@ -245,6 +323,10 @@ impl Source for TraceSource {
             }
         }
         let Some((request, arrival, displaced)) = self.held else { return Next::Done };
+        let arrival = match arrival {
+            Arrival::At(at) => Arrival::At(begin + at.since(Time::ZERO)),
+            other => other,
+        };
         if let Arrival::At(at) = arrival
             && at > now
         {
@@ -258,10 +340,25 @@ impl Source for TraceSource {
         if let Arrival::At(at) = arrival {
             self.punctuality.sent((offset, len, op), at, displaced);
         }
+        if let Some(of) = &mut self.of_job {
+            of.in_flight += 1;
+            if let Some(pacer) = &mut of.pauses {
+                pacer.issued(&Io::of(op, len.into()));
+            }
+        }
         Next::Io { ddir: op, offset, len, class: IoClass::NONE }
     }
 
     fn finished(&mut self, ddir: Ddir, offset: u64, len: u32, ok: bool, latency: Span, now: Time) {
         self.punctuality.back((offset, len, ddir), ok, latency, now);
+        if let Some(of) = &mut self.of_job {
+            of.in_flight -= 1;
+            if let Some(pacer) = &mut of.pauses {
+                pacer.completed(&Io::of(ddir, len.into()));
+            }
+            if of.failure.is_none() {
+                of.failure = too_slow(&of.job, ddir, latency);
+            }
+        }
     }
 }

@@ -257,7 +257,7 @@ pub fn replay_source(job: &Job, reader: Reader, disks: &[JobDisk]) -> TraceSourc
         whole: reader.format() == Format::Blktrace,
         skip: job.replay_skip,
     };
-    TraceSource::new(reader, clock, Wrap::Error, disks).of_job(shift)
+    TraceSource::new(reader, clock, Wrap::Error, disks).of_job(job, shift)
 }
 
 /// A job of cpuio, which somebody must end.

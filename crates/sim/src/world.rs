@@ -4,10 +4,10 @@ use crate::app::{AppSource, SharedApp};
 use crate::collect::{Kept, LatencySeries};
 use crate::cpu::CpuSource;
 use crate::interval::Series;
-use crate::job::{EINVAL, EIO, JobSource, SyncOf};
+use crate::job::{EINVAL, EIO, ETIMEDOUT, JobSource, SyncOf};
 use crate::net::Network;
 use crate::replay::TraceSource;
-use crate::result::{ENOSPC, HostRow};
+use crate::result::{ENOSPC, ErrorOf, HostRow};
 use crate::seat::{BridgeSeat, DriveSeat, Totals};
 use crate::steady::Steady;
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
@@ -710,6 +710,13 @@ impl World {
                 }
                 result.error != 0
             }
+            Some(AnySource::Trace(trace)) => {
+                let result = &mut self.threads[thread].result;
+                if result.error == 0 && trace.failure().is_some() {
+                    (result.error, result.error_of) = (ETIMEDOUT, ErrorOf::Latency);
+                }
+                result.error != 0
+            }
             _ => false,
         };
         let exit = self.exits[thread].clone();
@@ -723,6 +730,7 @@ impl World {
                 match self.source(other) {
                     Some(AnySource::Job(job)) => job.stop_flag().set(true),
                     Some(AnySource::Cpu(cpu)) => cpu.stop_flag().set(true),
+                    Some(AnySource::Trace(trace)) => trace.stop(),
                     _ => {}
                 }
             }

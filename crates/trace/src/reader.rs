@@ -17,7 +17,7 @@ use crate::options::{Action, OpenOptions, TimeBase, TimeUnit};
 use crate::order::{Order, Restarts};
 use crate::records::{Fixed, Layout};
 use crate::request::{Item, Request};
-use crate::sink::Sink;
+use crate::sink::{OTHERS, Sink};
 use crate::summary::{Reason, Summary, Tally};
 use crate::text::{Fault, show_up_to};
 use crate::window::Window;
@@ -102,7 +102,7 @@ pub struct Reader {
     /// What ended it, told once the requests before are delivered.
     failure: Option<TraceError>,
     /// The trace's time of zero.
-    origin: Option<u64>,
+    origin: Option<Origin>,
     /// The time of the last request.
     now: Time,
     /// How much later than its own time the last request was delivered.
@@ -243,6 +243,14 @@ fn unreadable(e: &io::Error) -> String {
     format!("cannot be read: {e}")
 }
 
+/// What times count from.
+#[derive(Clone, Copy)]
+struct Origin {
+    time: u64,
+    /// The line or record that it was found at.
+    line: u64,
+}
+
 impl Reader {
     fn new(
         source: Source,
@@ -328,10 +336,14 @@ impl Reader {
     }
 
     fn deliver(&mut self, item: Item) -> Result<Request, TraceError> {
-        let origin = *self.origin.get_or_insert(match self.base {
-            TimeBase::FirstRequest => item.time,
-            TimeBase::Trace => 0,
+        let from = *self.origin.get_or_insert(Origin {
+            time: match self.base {
+                TimeBase::FirstRequest => item.time,
+                TimeBase::Trace => 0,
+            },
+            line: item.line,
         });
+        let origin = from.time;
         self.here = match self.source {
             Source::Text { .. } => Place::Line { line: item.line, column: item.column },
             Source::Records(_) | Source::Fixed(_) => {
@@ -347,13 +359,22 @@ impl Reader {
         }
         if at >= Time::NEVER {
             let message = match self.base {
+                // Of requests near each other the earliest comes first.
+                TimeBase::FirstRequest if from.line > item.line => format!(
+                    "more than 36 years after the first request by time, which is {} {}: one of the two times is \
+                     damaged",
+                    self.format.unit(),
+                    from.line
+                ),
                 TimeBase::FirstRequest => {
                     "more than 36 years after the first request: the time is damaged, or of \
                      another unit or format"
+                        .into()
                 }
                 TimeBase::Trace => {
                     "more than 36 years after the trace's zero: count from the first request \
                      instead"
+                        .into()
                 }
             };
             let e = TraceError::new(&self.name, self.here, TraceFault::Request, message);
@@ -477,7 +498,8 @@ impl Reader {
         if let Some((wanted, others)) = self.sink.wanted()
             && count(Reason::OtherVolume) > 0
         {
-            message += &format!("; none is of volume '{wanted}', there are {}", others.join(" "));
+            let among = if others.len() < OTHERS { "there are" } else { "there are among others" };
+            message += &format!("; none is of volume '{wanted}', {among} {}", others.join(" "));
         }
         let chosen = self.action.reason();
         let other = [
@@ -514,7 +536,7 @@ impl Reader {
     /// The trace's own time of what `at` zero is, in nanoseconds: since 1970, 1601 or the start of
     /// the recording, as the format has it. None before the first request.
     pub fn origin_ns(&self) -> Option<u64> {
-        self.origin
+        self.origin.map(|origin| origin.time)
     }
     /// Names of volumes seen so far, by number; empty where volumes are numbers in the trace.
     pub fn volumes(&self) -> &[String] {

@@ -177,8 +177,9 @@ impl Fit {
         }
         let refuse = |why: &str| {
             reader.error_here(format!(
-                "{} of {len} bytes at offset {offset} (volume {}) {why}",
+                "{} of {len} bytes at offset {offset}{} (volume {}) {why}",
                 op.name(),
+                if self.wrap == Wrap::Wrap { " of the drive, after --wrap" } else { "" },
                 reader.volume_name(request.volume)
             ))
         };

@@ -780,6 +780,12 @@ fn what_is_no_trace_is_refused_with_a_reason() {
         "trace.csv:2:1: more than 36 years after the first request: the time is damaged, or of \
          another unit or format"
     );
+    // The damaged one is the earlier.
+    assert_eq!(
+        error(None, "1400000000000000000 0 8 8 1\n1400000000000000001 0 8 8 1\n0 0 8 8 1\n"),
+        "trace.csv:1:1: more than 36 years after the first request by time, which is line 3: one \
+         of the two times is damaged"
+    );
 }
 
 #[test]

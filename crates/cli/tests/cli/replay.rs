@@ -189,6 +189,61 @@ fn a_job_replays_the_log_that_fio_wrote() {
     unknown.fails(2, &["c.log: cannot tell the format", "options of wordline replay"]);
 }
 
+/// A log of a read or write each millisecond.
+fn each_millisecond(requests: u64) -> String {
+    let line = |i: u64| {
+        let op = ["read", "write"][i as usize % 2];
+        format!("{} f {op} {} 4096\n", i * 1000, i * 4096)
+    };
+    let lines: String = (0..requests).map(line).collect();
+    format!("fio version 3 iolog\n0 f add\n0 f open\n{lines}{requests}000 f close\n")
+}
+
+/// fio 3.33 takes 299 ms for this log, also with startdelay=1. It does 102 requests with runtime=100ms, and as many beside
+/// a job of 100 ms with exitall. It takes 1,508 ms with thinktime=5ms, and 3,010 ms with 10 ms and no stall. One request is
+/// done with max_latency=1us.
+#[test]
+fn a_job_that_replays_a_log_keeps_its_own_options() {
+    let place = Place::new();
+    place.file("t.log", each_millisecond(300));
+    let run = |rest: &str| {
+        place.json(&format!("--name=r --read_iolog=t.log {rest} --device z-ssd-small"))
+    };
+    let of = |result: &Value, job: usize| {
+        let all =
+            ["read", "write"].map(|ddir| result["jobs"][job][ddir]["total_ios"].as_u64().unwrap());
+        (all[0] + all[1], result["jobs"][job]["job_runtime"].as_u64().unwrap())
+    };
+    let near = |(ios, ms): (u64, u64), wanted: (u64, u64)| {
+        assert_eq!(ios, wanted.0);
+        assert!(ms.abs_diff(wanted.1) <= 1 + wanted.1 / 50, "{ms} ms, {} wanted", wanted.1);
+    };
+    near(of(&run(""), 0), (300, 300));
+    near(of(&run("--startdelay=1"), 0), (300, 300));
+    near(of(&run("--runtime=100ms"), 0), (101, 101));
+    near(of(&run("--ioengine=psync --thinktime=5ms"), 0), (300, 1_508));
+    near(of(&run("--ioengine=psync --thinktime=10ms --replay_no_stall=1"), 0), (300, 3_010));
+    let before = "--stonewall --name=b --rw=randread --runtime=50ms --time_based --rate_iops=100";
+    let after = place.json(&format!(
+        "{} --name=r --stonewall --read_iolog=t.log --device z-ssd-small",
+        &before[12..]
+    ));
+    near(of(&after, 1), (300, 300));
+    let beside = run(&format!("{} --runtime=100ms --exitall", &before[12..]));
+    near(of(&beside, 0), (101, 101));
+    let job = "--name=r --read_iolog=t.log --ioengine=psync --device z-ssd-small";
+    let slow = place.run(&format!("run {job} --max_latency=1us --output-format json"));
+    assert!(slow.err.contains("max_latency is 1us"), "{}", slow.err);
+    assert_eq!(slow.json()["jobs"][0]["error"], 110);
+    // What a log has instead is told, and nothing else is.
+    let told = place.run(&format!("run {job} --fsync=4 --rate_iops=10 --bs=8k")).ok();
+    for option in ["fsync", "rate_iops", "bs"] {
+        let words = format!("{option} does nothing in job 'r': its I/Os are those of read_iolog");
+        assert!(told.out.contains(&words), "{}", told.out);
+    }
+    assert!(!told.out.contains("it writes nothing"), "{}", told.out);
+}
+
 #[test]
 fn the_trace_of_a_database() {
     let trace =

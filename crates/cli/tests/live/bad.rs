@@ -59,6 +59,11 @@ fn unusable_images_sizes_and_sockets() {
     );
     assert!(refused(&place, &["--device", "z-ssd-small"]).contains("was made with"));
     assert!(refused(&place, &["--ftl", "rail"]).contains("LUNs a stride"));
+    let other = Place::new("--time-scale 0");
+    drop(other.start_with(&["--size", "48M", "--device", "cnex-small", "--ftl", "rail"]));
+    for ftl in ["pblk", "rail6"] {
+        assert!(refused(&other, &["--ftl", ftl]).contains("LUNs a stride"), "{ftl}");
+    }
     // Of another sort: it would find nothing of the drive's, and write over it.
     let said = refused(&place, &["--ftl", "firmware"]);
     assert!(said.contains("was written by pblk or one of its kin"), "{said}");

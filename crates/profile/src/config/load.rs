@@ -145,6 +145,9 @@ fn load_in(
         Some(Entry { node: Node { value: Value::Table(keys), at }, .. }) => {
             let at = *at;
             match take_text(keys, "name", problems) {
+                Some((name, at)) if name.trim().is_empty() => {
+                    problems.add(at, format!("'name' of [{header}] is empty"));
+                }
                 Some((name, _)) => loaded.name = name,
                 None => problems.add(at, format!("the key 'name' of [{header}] is missing")),
             }

@@ -388,7 +388,15 @@ impl World {
                         }
                     }
                 }
-                Some(AnySource::Trace(trace)) => stats.result.lateness = trace.lateness(),
+                Some(AnySource::Trace(trace)) => {
+                    stats.result.lateness = trace.lateness();
+                    if let Some(why) = trace.failure() {
+                        stats.result.failure = Some(why.into());
+                        let name = &stats.result.name;
+                        let told = || pace::ended_early(name, why);
+                        failures.entry(name.clone()).or_insert_with(told);
+                    }
+                }
                 Some(AnySource::Cpu(cpu)) if !self.ended[i] => stats.computed(cpu.chunks(), now),
                 _ => {}
             }
@@ -687,7 +695,8 @@ impl World {
 
     /// [`Intervals::counted_from_ns`](crate::Intervals::counted_from_ns).
     fn counted_from(&self) -> Time {
-        let counting = self.threads.iter().zip(&*self.plans).filter(|(stats, _)| stats.is_measured());
+        let counting =
+            self.threads.iter().zip(&*self.plans).filter(|(stats, _)| stats.is_measured());
         let first = counting.min_by_key(|(stats, _)| stats.started());
         first.map_or(Time::ZERO, |(stats, plan)| match plan.ramp {
             Span::ZERO => Time::ZERO,
