@@ -540,6 +540,7 @@ impl Cache {
 
     /// Makes room for a line in its partition: an empty way, or else the least recently used line that is
     /// clean and idle. When there is none, the line to wait for: the oldest dirty one, or else a busy one.
+    #[inline(always)]
     pub fn allocate(&mut self, number: u32, partition: u8) -> Result<LineId, LineId> {
         debug_assert!(self.find(number).is_none(), "a line is in one place");
         let set = number % self.sets;
@@ -589,6 +590,7 @@ impl Cache {
     /// Marks a run of a line's sectors as being read. Their stamps are known already: a sector that is
     /// not in the cache has its newest data with the FTL. They are for a command of the class `by`, or read
     /// ahead.
+    #[inline(always)]
     pub fn begin_fill(&mut self, stamps: &Stamps, id: LineId, mask: u64, by: Option<IoClass>) {
         let i = id.0 as usize;
         if stamps.is_on() {

@@ -89,6 +89,7 @@ pub struct Record {
 
 impl Record {
     /// Charges the operation's stages to an I/O.
+    #[inline(always)]
     pub fn mark(&self, lives: &mut Lives, io: IoId) {
         let Some(life) = lives.of(io) else { return };
         if self.started > self.submitted {

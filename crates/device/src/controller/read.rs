@@ -89,6 +89,7 @@ impl Controller {
 
     /// Looks a read's sectors up in the cache and asks for the others. Each flash read and each line
     /// waited for is one part more that is pending.
+    #[inline(always)]
     pub(super) fn look_up(
         &mut self,
         ctx: &mut Ctx,
@@ -172,6 +173,7 @@ impl Controller {
     }
 
     /// Reads sectors through the FTL for a command.
+    #[inline(always)]
     pub(super) fn read_flash(
         &mut self,
         ctx: &mut Ctx,

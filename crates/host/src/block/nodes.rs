@@ -75,7 +75,7 @@ impl<S: Source> Host<S> {
     }
 
     /// A new node for an I/O of a disk.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new_node(
         &mut self,
         t: u32,

@@ -92,7 +92,7 @@ impl<S: Source> Host<S> {
     }
 
     /// Sends an I/O, in parts if it is larger than a command may be.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn direct_submit(&mut self, ctx: &mut Ctx, node: u32) {
         let n = self.block.nodes[node];
         let whole = !matches!(n.ddir, Ddir::Read | Ddir::Write);
@@ -115,6 +115,7 @@ impl<S: Source> Host<S> {
     }
 
     /// An I/O or a part of one goes into the drive's queue, or waits for a free tag.
+    #[inline(always)]
     pub(crate) fn direct_send(&mut self, ctx: &mut Ctx, node: u32) {
         let n = self.block.nodes[node];
         self.aim(n.thread, n.disk);
@@ -150,7 +151,7 @@ impl<S: Source> Host<S> {
     }
 
     /// The command of an entry of queue `q`; whoever waits for its tag goes on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn direct_reaped(&mut self, ctx: &mut Ctx, q: u16, cqe: &Cqe) -> u32 {
         let hctx = &mut self.block.hctxs[q];
         let (node, next) = hctx.take_back(cqe.cid);

@@ -479,6 +479,7 @@ impl<S: Source> Host<S> {
     }
 
     /// The application has its I/O back: `wake` and `work` nanoseconds ended just now.
+    #[inline(always)]
     pub(crate) fn finish_io(&mut self, ctx: &mut Ctx, n: u32, wake: u64, work: u64) {
         let node = self.block.nodes[n];
         self.block.nodes.remove(n);

@@ -344,6 +344,7 @@ impl Nand {
         self.submit_at(ctx, op, lun, self.geometry.channel_of(lun), WHOLE);
     }
 
+    #[inline(always)]
     pub(crate) fn submit_at(
         &mut self,
         ctx: &mut Ctx,
@@ -761,6 +762,7 @@ impl Nand {
         }
     }
     /// The next part of a read's data; all of them on a channel that serves out of order.
+    #[inline(always)]
     fn data_out(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let state = &mut self.states[key];
         if self.arbitrated {
@@ -795,6 +797,7 @@ impl Nand {
     }
 
     /// The LUN is done with it; true if the operation is over, all its parts.
+    #[inline(always)]
     pub(crate) fn finish(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) -> bool {
         let State { record, join, .. } = &mut self.states[key];
         record.end = ctx.now;

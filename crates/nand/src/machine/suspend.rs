@@ -562,7 +562,7 @@ impl Nand {
         self.consider(ctx, lun);
     }
 
-    #[inline]
+    #[inline(always)]
     fn want(&mut self, ctx: &mut Ctx, key: u32) {
         let channel = self.states[key].record.channel;
         let bus = &self.preempt().buses[channel];
