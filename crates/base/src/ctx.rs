@@ -41,7 +41,7 @@ impl Ctx {
         self.queue.push(at, Event::at(node, kind, index));
     }
     /// The same of an event whose place among those of its time is as if it had been set at `then`.
-    #[inline]
+    #[inline(always)]
     pub fn at_as_of(&mut self, then: Time, at: Time, kind: Kind, index: u32) {
         let node = if kind.is_host() { self.host } else { self.drive };
         self.queue.push_as_of(then, at, Event::at(node, kind, index));

@@ -566,7 +566,7 @@ impl Cache {
 
     /// The way of a set to make room in, and how little it is fit for that: 0 is empty, 1 clean, 2 dirty,
     /// 3 busy or kept; among equals the one touched longest ago.
-    #[inline]
+    #[inline(always)]
     fn room(&self, set: u32, partition: u8) -> (u32, usize) {
         let first = self.ways_in(set).start;
         let rank_of = |way: usize| match (self.tags[first + way], &self.lines[first + way]) {

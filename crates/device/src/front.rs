@@ -294,7 +294,7 @@ impl Front {
     }
 
     /// The queue to take a command from: the guard's choice, or arbitration's.
-    #[inline]
+    #[inline(always)]
     fn pick(&mut self, now: Time) -> Option<u16> {
         let urgent = cfg!(debug_assertions) && self.arbiter.is_urgent();
         let picked = match self.guard {
@@ -359,7 +359,7 @@ impl Front {
 
     /// Whether an interrupt goes with the entry just posted (NVMe 1.4 section 5.21.1.8). A
     /// threshold of one, or a time of zero, means no coalescing.
-    #[inline]
+    #[inline(always)]
     fn signal(&mut self, ctx: &mut Ctx, cq: u16) -> bool {
         let (threshold, time) = (self.interrupt.threshold, self.interrupt.time);
         let queue = self.completions[usize::from(cq)].as_mut().expect("the queue of a command");

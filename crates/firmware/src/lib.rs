@@ -327,12 +327,14 @@ impl Firmware {
         }
     }
     /// There is something to do for an idle collector.
+    #[inline(always)]
     fn idle_work(&self) -> bool {
         let refreshes = self.refresh.has_victim()
             || self.refresh.waits() && (self.refreshes() || self.is_short());
         self.plan.idle > 0 && self.coming() < self.plan.idle || self.gc.fold || refreshes
     }
     /// Sets the timer, if there is something to do for an idle collector.
+    #[inline(always)]
     fn wait_for_idle(&mut self, ctx: &mut Ctx) {
         if !self.timer && self.idle_work() {
             self.timer = true;

@@ -702,7 +702,7 @@ impl Controller {
     }
 
     /// When the limits let a read's data go on that are in the device, or at hand, at `ready`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit(&mut self, ctx: &mut Ctx, cmd: u32, ready: Time) -> Time {
         let command = &self.commands[cmd];
         // The limits count what users read: a host FTL's own reads are its affair (RAIL reads at
@@ -778,6 +778,7 @@ impl Controller {
     }
 
     /// A completion entry becomes visible to the host, and its command's slot is free.
+    #[inline(always)]
     fn post(&mut self, ctx: &mut Ctx, cmd: u32) {
         let Command { sqe, sq, status, mut held, lpn, .. } = self.commands.remove(cmd);
         if self.tells_places && matches!(sqe.opcode, Opcode::Read | Opcode::Write) {

@@ -9,7 +9,7 @@ use wordline_base::{Ctx, Ddir, IoId, Layer, Time, Why};
 
 impl<S: Source> Host<S> {
     /// Marks every I/O of a request.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mark_request(
         &mut self,
         ctx: &mut Ctx,

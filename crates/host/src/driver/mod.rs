@@ -60,7 +60,7 @@ impl<S: Source> Host<S> {
     }
 
     /// nvme_queue_rq: the command is in the queue, the doorbell rung.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn issue(&mut self, ctx: &mut Ctx, rq: u32, core: u32) {
         self.mark_request(ctx, rq, Layer::Driver, Why::Doorbell, core, ctx.now);
         #[cfg(debug_assertions)]

@@ -96,7 +96,7 @@ impl Nand {
     }
 
     /// Counts time of the array for an operation.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_array(&mut self, key: u32, time: Span) {
         let State { record, slc, .. } = &self.states[key];
         self.counters.array_ns[record.op.class] += time.0;

@@ -326,7 +326,7 @@ impl Nand {
     }
 
     /// Queues an operation at its LUN, in order of arrival.
-    #[inline]
+    #[inline(always)]
     pub fn submit(&mut self, ctx: &mut Ctx, op: Op) {
         let lun = self.geometry.lun_of(op.ppa);
         debug_assert!(

@@ -269,6 +269,7 @@ impl Nand {
         &mut self.preempt_mut().progress[key]
     }
 
+    #[inline(always)]
     pub(super) fn submit_ahead(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) {
         let all = &mut self.preempt_mut().progress;
         let count = all.len().max(key as usize + 1);
@@ -541,6 +542,7 @@ impl Nand {
     }
 
     /// An operation has something to transfer.
+    #[inline(always)]
     pub(super) fn transfer(&mut self, ctx: &mut Ctx, key: u32, data: Span, cycles: Span) {
         let progress = self.progress(key);
         progress.cycles = cycles;
