@@ -108,13 +108,16 @@ pub struct Given {
     text: Option<String>,
     variables: BTreeMap<String, String>,
     used: RefCell<BTreeSet<String>>,
+    /// What was read.
+    texts: String,
 }
 
 impl Given {
-    /// An error about the first variable that no job asked for.
+    /// An error about the first variable that no job has, be it one that is left out.
     pub fn all_used(&self) -> Result<(), ArgumentError> {
         let used = self.used.borrow();
-        match self.variables.keys().find(|name| !used.contains(*name)) {
+        let has = |name: &str| used.contains(name) || self.texts.contains(&format!("${{{name}}}"));
+        match self.variables.keys().find(|name| !has(name)) {
             Some(name) => Err(ArgumentError::Unused(name.clone())),
             None => Ok(()),
         }
@@ -123,10 +126,12 @@ impl Given {
 
 impl wordline_frontend::Env for Given {
     fn read_file(&mut self, path: &str) -> std::io::Result<String> {
-        match (path, &self.text) {
+        let text = match (path, &self.text) {
             ("-", Some(text)) => Ok(text.clone()),
             _ => Outside.read_file(path),
-        }
+        }?;
+        self.texts += &text;
+        Ok(text)
     }
     fn var(&self, name: &str) -> Option<String> {
         self.used.borrow_mut().insert(name.to_owned());
@@ -273,7 +278,7 @@ impl JobWords {
     fn todo(self) -> Todo {
         let JobWords { fio, files, text, variables, sections, strict, app, with } = self;
         let run = JobRun { fio, files, sections, strict, app, with };
-        Todo::Jobs(run, Given { text, variables, used: RefCell::default() })
+        Todo::Jobs(run, Given { text, variables, used: RefCell::default(), texts: String::new() })
     }
 }
 

@@ -406,6 +406,18 @@ def test_a_rate_over_time_begins_behind_the_ramp():
     rates = result.series("read")["iops"]
     assert np.isnan(rates[:2]).all(), "the ramp counts nothing"
     assert rates[2:] == pytest.approx(np.full(len(rates) - 2, rates[-2]), rel=0.02)
+    # Each direction has its own, and where statistics begin anew the ramp is where it was.
+    two = wl.run(
+        "[global]\ntime_based\nruntime=60ms\n[r]\nrw=randread\nramp_time=30ms\n[w]\nrw=randwrite\nstartdelay=15ms\n",
+        device="z-ssd-small",
+        progress=False,
+    )
+    assert np.isnan(two.series("read")["iops"][0]) and two.series("write")["iops"][0] == 0
+    searched = wl.run(
+        rw="randread", runtime="200ms", ramp_time="20ms", time_based=True, latency_target="100us", latency_window="10ms",
+        ioengine="libaio", iodepth=16, device="z-ssd-small", progress=False,
+    )
+    assert not np.isnan(searched.series("read")["iops"][3:]).any()
 
 
 def test_percentiles_are_those_of_the_json_at_every_percentage():

@@ -454,6 +454,11 @@ def test_rows_are_kept_under_all_that_they_depend_on(tmp_path, monkeypatch):
     )
     topology = tmp_path / "topology.toml"
     topology.write_text('[[drive]]\nname = "nvme0n1"\ndevice = "mine.toml"\n')
+    # Whatever the name of a profile ends in.
+    change(
+        lambda n: (tmp_path / "mine").write_text(PROFILE % ["3us", "30us"][n]),
+        lambda: wl.sweep([{}], job=job, device="mine", executor="inline", progress=False, out="kept3")[0]["read_mean_ns"],
+    )
     change(
         lambda n: (tmp_path / "mine.toml").write_text(PROFILE % ["3us", "30us"][n]),
         lambda: wl.sweep(
@@ -468,6 +473,10 @@ def test_an_axis_that_changes_nothing_is_refused():
         wl.sweep({"iodepth": [1, 4]}, job=job, device="z-ssd-small", progress=False)
     with pytest.raises(wl.InputError, match=r"no job has \$\{D\}"):
         wl.run(job, variables={"D": 4}, device="z-ssd-small", progress=False)
+    # One of a section that is left out is one of the job's.
+    two = "[a]\nrw=randread\nnumber_ios=${D}\n[b]\nrw=randread\nbs=${B}\n"
+    one = wl.run(two, sections=["a"], variables={"D": 4, "B": "8k"}, device="z-ssd-small", progress=False)
+    assert one.read.ios == 4
 
 
 def test_columns_of_a_row_are_its_own(tmp_path):
@@ -477,6 +486,8 @@ def test_columns_of_a_row_are_its_own(tmp_path):
             wl.sweep({name: [1]}, **common)
     table = wl.sweep({"iodepth": [1]}, measure=lambda result: {"iodepth": 9}, **common)
     assert "iodepth is a column of each row already" in table.failures[0]
+    table = wl.sweep({"iodepth": [1]}, measure=lambda result: {"wall_s": 9}, **common)
+    assert "wall_s is a column of each row already" in table.failures[0]
     # What comes from a file has the kinds that it had.
     points = {"bs": [4096, "8k"], "direct": [True, 0]}
     first = wl.sweep(points, out=tmp_path / "kept", **common)

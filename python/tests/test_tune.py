@@ -309,3 +309,4 @@ def test_an_interrupt_keeps_what_had_run(monkeypatch):
     monkeypatch.setattr(tune_module, "swept", interrupted)
     tuned = wl.tune({"iodepth": [1, 2, 4, 8]}, "minimize iodepth", trials=8, **{**COMMON, "executor": None}, workers=8)
     assert tuned.interrupted and len(tuned.rows) == 2 <= tuned.trials < 8
+    assert "no answer: interrupted before" in tuned.report() and "binds" not in tuned.report()

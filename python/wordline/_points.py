@@ -17,9 +17,18 @@ from typing import Any
 
 from . import _build, _wordline, _worker
 from .errors import Error, InputError, MissingPackage, SweepError, VersionError
+from .result import METRICS
 
 Row = dict[str, Any]
 Measure = Callable[..., Mapping[str, Any]]
+
+
+_COLUMNS = frozenset({"index", "key", "error", "wall_s", "warned", "ended", *METRICS})
+
+
+def is_taken(name: str) -> bool:
+    """Whether a row has a column of this name by itself, so that neither a point nor a measure can have it."""
+    return name in _COLUMNS or name.startswith("op_")
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,7 @@ def run_point(point: Point, measure: Measure | None) -> Row:
         row["warned"] = "\n".join(result.warnings) or None
         if measure is not None:
             more = dict(measure(result))
-            taken = sorted({*row, *point.names} & {*more})
+            taken = sorted(name for name in more if is_taken(name) or name in row or name in point.names)
             if taken:
                 raise InputError(f"measure: {taken[0]} is a column of each row already: give it another name")
             row.update(more)

@@ -602,7 +602,9 @@ class Result:
         end = np.minimum(begin + step, self.simulated_ns)
         ios = matrix.sum(axis=1)
         # What came back in a ramp is not counted.
-        counted = end - np.maximum(begin, self._document["machine"]["intervals"]["counted_from_ns"])
+        rows = self._document["machine"]["intervals"]["latency"]
+        ramp = next((row["counted_from_ns"] for row in rows if row["ddir"] == name), 0)
+        counted = end - np.maximum(begin, ramp)
         columns: dict[str, NDArray[Any]] = {
             "begin_s": begin / 1e9,
             "end_s": end / 1e9,

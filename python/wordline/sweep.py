@@ -22,7 +22,7 @@ from ._progress import Line
 from ._run import replay_request, run_request
 from .device import Device
 from .errors import FormatError, InputError, SweepError, native, need
-from .result import METRICS, write_whole
+from .result import write_whole
 
 if TYPE_CHECKING:
     import pandas
@@ -104,15 +104,11 @@ def _shipped(found: dict[str, Any]) -> dict[str, Any]:
 def _meaning(request: str, found: Mapping[str, Any]) -> str:
     """What a request stands for here: the profiles, programs, included jobs and environment that it names, and what is in
     the traces and states that it reads. Another meaning is another point."""
-    text = ""
-    files: list[Any] = []
-    # Others name nothing that is outside, and have no meaning but their own words.
-    if any(mark in request for mark in ("/", ".toml", "topology", "$", "include", "iolog")):
-        try:
-            text, files = _wordline.meaning(request)
-        except _wordline.InputError:
-            # It is refused, or its files are a cluster's.
-            pass
+    try:
+        text, files = _wordline.meaning(request)
+    except _wordline.InputError:
+        # It is refused, or its files are a cluster's.
+        text, files = "", []
     digest = hashlib.sha256(text.encode())
     trace = found.get("trace")
     files += [found.get("load_state")]
@@ -124,12 +120,8 @@ def _meaning(request: str, found: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-#: Columns of a row that a point cannot have.
-_TAKEN = frozenset({"index", "key", "error", "wall_s", "warned", "ended", *METRICS})
-
-
 def _point(index: int, point: Mapping[str, Any], common: Mapping[str, Any], measure: str, kept: bool) -> Point:
-    taken = sorted(_TAKEN & {*point})
+    taken = sorted(filter(_points.is_taken, point))
     if taken:
         raise InputError(
             f"point {index}: {taken[0]} is a column of each row, with a number of its run: give the axis another name"

@@ -256,8 +256,9 @@ class Tuned:
         lines = [tried + ("; then interrupted" if self.interrupted else "")]
         if self.failures:
             lines.append(f"{len(self.failures)} failed, the first: {self.failures[0]['error']}")
-        if self.binding is not None:
-            lines.append(f"of the constraints {self.binding.text} binds: most points that would be better miss it")
+        binding = self.binding
+        if binding is not None and any(binding.excess(row) > 0 for row in self.rows):
+            lines.append(f"of the constraints {binding.text} binds: most points that would be better miss it")
         for row in self.front:
             lines.append(f"  {_words(self.point(row))}: {self._numbers(row)}")
         for point, held, rows in self.verified:
@@ -268,6 +269,8 @@ class Tuned:
             warned = str(self.best_row.get("warned") or "").splitlines()
             lines += [f"warning, of the answer's run: {warning}" for warning in warned]
             lines.append(f"answer: {_words(self.best)}: {self._numbers(self.best_row)}")
+        elif self.interrupted and any(self.keeps(row) for row in self.rows):
+            lines.append("no answer: interrupted before the best were run under other seeds")
         else:
             nearest = self.nearest
             near = "" if nearest is None else (
@@ -466,6 +469,8 @@ def tune(
                 tried.setdefault(repr(point), found)
         tuned.trials = asked
         _take(tuned, tried.values())
+        if not list(verify_seeds):
+            _verify(tuned, run, [], verify_most)
     finally:
         line.close()
     return tuned

@@ -224,7 +224,7 @@ impl Extended {
     fn of_percent(percent: f64, n: u64) -> Extended {
         /// 0.01 in 64 bits: times 2^-70.
         const HUNDREDTH: u128 = 0xA3D7_0A3D_70A3_D70A;
-        let bits = percent.to_bits();
+        let bits = percent.abs().to_bits();
         let (mantissa, exponent) = match (bits >> 52) as i32 {
             0 => (bits & ((1 << 52) - 1), -1074),
             e => (bits & ((1 << 52) - 1) | 1 << 52, e - 1075),
@@ -236,9 +236,9 @@ impl Extended {
     /// The least whole number that is not below it.
     fn up(self) -> u64 {
         match self.exponent {
-            e if e >= self.mantissa.leading_zeros() as i32 => u64::MAX,
+            e if e > self.mantissa.leading_zeros() as i32 => u64::MAX,
             e @ 0.. => self.mantissa << e,
-            e @ -63..0 => (u128::from(self.mantissa) + (1 << -e) - 1 >> -e) as u64,
+            e @ -63..0 => ((u128::from(self.mantissa) + (1 << -e) - 1) >> -e) as u64,
             _ => u64::from(self.mantissa > 0),
         }
     }
@@ -314,11 +314,11 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_long_double() {
-        for n in [1, 2, 3, 100, 12_345, 1 << 40] {
+        for n in [1, 2, 3, 100, 12_345, 1 << 40, 1 << 63, u64::MAX] {
             assert_eq!(rank(100.0, n), n);
             assert_eq!(rank(f64::MIN_POSITIVE / 4.0, n), 1);
             assert_eq!(rank(1e-300, n), 1);
-            assert_eq!(rank(0.0, n), 0);
+            assert_eq!((rank(0.0, n), rank(-0.0, n)), (0, 0));
         }
         // fio has one more of these three, as 0.01 is not exact.
         assert_eq!(

@@ -13,8 +13,9 @@ use wordline_base::{IdVec, Span};
 
 /// fio's REAL_MAX_JOBS.
 const THREADS_MAX: u64 = 4096;
-/// What a job's generator and its rates go by: nothing of it is looked at where a log has the I/Os.
-const OF_GENERATOR: [&str; 36] = [
+/// What a job's generator and its rates go by: fio looks at nothing of it where a log has the I/Os.
+const OF_GENERATOR: &[&str] = &[
+    "rw",
     "bs",
     "bsrange",
     "bssplit",
@@ -26,16 +27,22 @@ const OF_GENERATOR: [&str; 36] = [
     "number_ios",
     "loops",
     "offset",
+    "offset_align",
     "offset_increment",
     "fill_device",
     "rwmixread",
     "rwmixwrite",
+    "rw_sequencer",
     "percentage_random",
     "random_distribution",
     "norandommap",
+    "softrandommap",
     "random_generator",
+    "randrepeat",
+    "randseed",
     "zonemode",
     "zonesize",
+    "zonerange",
     "zoneskip",
     "rate",
     "rate_iops",
@@ -48,10 +55,11 @@ const OF_GENERATOR: [&str; 36] = [
     "sync_file_range",
     "end_fsync",
     "fsync_on_close",
-    "verify",
-    "verify_only",
-    "latency_target",
+    "file_service_type",
 ];
+/// What fio heeds there.
+const UNHEEDED_BY_LOGS: &[&str] =
+    &["verify", "verify_only", "do_verify", "verify_backlog", "latency_target", "trim_percentage"];
 
 /// How strictly to read, and what to leave out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -293,31 +301,41 @@ impl Builder {
         Ok(self.plan)
     }
 
-    /// Options of jobs whose I/Os a log has, which say what I/Os are: fio looks at none of them, but for `verify` and
-    /// `latency_target`, which are not modelled there.
+    /// Options that do nothing in jobs whose I/Os a log has.
     fn note_what_a_log_has(&mut self) {
         let is_replay = |job: &Job| job.read_iolog.is_some();
         let all = self.plan.jobs.iter().all(is_replay);
         let globals = if all { self.plan.globals.as_slice() } else { &[] };
-        let mut idle = Vec::new();
+        let given = |job: &Job, of: &[&'static str]| -> Vec<&'static str> {
+            let has = |known: &&&str| {
+                globals.iter().chain(&job.options).any(|(option, _)| option == **known)
+            };
+            of.iter().filter(has).copied().collect()
+        };
+        let mut notes = Vec::new();
         for job in self.plan.jobs.iter().filter(|job| is_replay(job)) {
-            for (option, _) in globals.iter().chain(&job.options) {
-                if let Some(option) = OF_GENERATOR.iter().find(|known| *known == option) {
-                    let why = "its I/Os are those of read_iolog";
-                    let text = format!("{option} does nothing in job '{}': {why}", job.name);
-                    idle.push((*option, job.place.clone(), text));
+            for (of, why) in [
+                (OF_GENERATOR, "its I/Os are those of read_iolog"),
+                (UNHEEDED_BY_LOGS, "that is not modelled for a job that replays read_iolog"),
+            ] {
+                let idle = given(job, of);
+                if let Some(option) = idle.first() {
+                    let verb = if idle.len() == 1 { "does" } else { "do" };
+                    let text =
+                        format!("{} {verb} nothing in job '{}': {why}", idle.join(", "), job.name);
+                    let (option, place) = (option.to_string(), job.place.clone());
+                    notes.push(Note { option, place, text });
                 }
             }
         }
-        for (option, place, text) in idle {
-            self.note(option, &place, text);
-        }
+        self.plan.notes.extend(notes);
     }
 
     /// Options that are valid but idle in this plan.
     fn note_what_never_happens(&mut self) {
         let mut idle = Vec::new();
-        for job in self.plan.jobs.iter().filter(|job| job.read_iolog.is_none()) {
+        for job in &self.plan.jobs {
+            let generates = job.read_iolog.is_none();
             let random = job.rw.is_random();
             let mut add = |option: &'static str, when: bool, why: &str| {
                 if when {
@@ -330,11 +348,11 @@ impl Builder {
             };
             add(
                 "random_distribution",
-                !random && job.distribution != Distribution::Random,
+                generates && !random && job.distribution != Distribution::Random,
                 "its rw is sequential",
             );
             let syncs = job.fsync > 0 || job.fdatasync > 0 || job.sync_file_range > 0;
-            add("fsync", syncs && !job.rw.writes(), "it writes nothing");
+            add("fsync", generates && syncs && !job.rw.writes(), "it writes nothing");
             add("fsync", syncs && job.rw.is_trimwrite(), "fio 3.33 drops syncs in a trimwrite job");
             // What names no engine runs with the stack's, which is not known here.
             let mut options = self.plan.globals.iter().chain(&job.options);

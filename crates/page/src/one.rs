@@ -365,10 +365,11 @@ fn over_time(run: &Value) -> String {
     };
     let none = json!({});
     if has_intervals(run) {
-        let note = match float(&i["counted_from_ns"]) {
+        let ramps = i["latency"].as_array().into_iter().flatten();
+        let note = match ramps.map(|l| float(&l["counted_from_ns"])).fold(0.0, f64::max) {
             0.0 => String::new(),
             ns => format!(
-                "From {} on, when a job's ramp is over: what came back before is not counted.",
+                "A job's ramp is over at {}: of what came back before nothing is counted.",
                 time(ns)
             ),
         };
@@ -492,14 +493,13 @@ fn interval_table(m: &Value) -> String {
         head.push("write amplification".into());
     }
     let base = "wordline.machine.intervals";
-    let counted_from = float(&i["counted_from_ns"]);
     let rows = ends.iter().enumerate().map(|(k, end)| {
         let begin = if k == 0 { 0.0 } else { ends[k - 1] };
         let length = (end - begin) / 1e9;
-        let counted = (end - begin.max(counted_from)) / 1e9;
         let mut row =
             vec![Cell::number(fixed(end / 1e9, 3), Some(*end), format!("{base}.end_ns.{k}"))];
         for (d, l) in &dirs {
+            let counted = (end - begin.max(float(&l["counted_from_ns"]))) / 1e9;
             let rate = float(&l["ios"][k]) / counted.max(1e-9);
             row.push(match counted > 0.0 {
                 true => Cell::number(fixed(rate, 0), Some(rate), ""),

@@ -321,7 +321,7 @@ fn unknown_key(
         return match node.value {
             Value::Table(_) => format!("unknown section [{word}]{hint}"),
             _ if ["name", "description", "base"].contains(&key) => {
-                format!("'{word}' is of the profile's file alone: write it there, into [device]")
+                format!("'{word}' belongs into [device] of a profile's file, and nowhere else")
             }
             _ => format!("unknown key '{word}' outside of a section{hint}"),
         };

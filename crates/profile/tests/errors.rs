@@ -58,7 +58,7 @@ fn a_cache_of_too_few_bytes_is_told_once() {
 #[test]
 fn the_name_of_a_profile_is_its_files() {
     let [error] = &set(&["device.name=x"])[..] else { panic!("one message") };
-    assert!(error.contains("'name' is of the profile's file alone"), "{error}");
+    assert!(error.contains("'name' belongs into [device] of a profile's file"), "{error}");
 }
 
 /// What the base would have is not told to be missing.

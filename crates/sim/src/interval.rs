@@ -2,7 +2,7 @@
 
 use crate::collect::LayerSums;
 use crate::result::{DirectionOverTime, FreeLines, Intervals};
-use wordline_base::hist::{BUCKETS, least, midpoint};
+use wordline_base::hist::{BUCKETS, least, midpoint, rank};
 use wordline_base::{Ddir, Time};
 use wordline_nand::Class;
 use wordline_nand::machine::WAITS;
@@ -47,8 +47,8 @@ impl Gained {
     }
     /// The middle of the bucket of a percentile; none where so few came back that it is their slowest.
     fn percentile(&self, percent: f64) -> Option<u64> {
-        let ios = self.ios() as f64;
-        let beyond = ios * (1.0 - percent / 100.0);
+        let ios = self.ios();
+        let beyond = ios as f64 * (1.0 - percent / 100.0);
         // A part of 1e-9 is rounding.
         if beyond < 1.0 - 1e-9 {
             return None;
@@ -56,7 +56,7 @@ impl Gained {
         let mut seen = 0;
         let found = self.counts.iter().find(|(_, n)| {
             seen += n;
-            seen as f64 >= ios * percent / 100.0
+            seen >= rank(percent, ios)
         });
         found.map(|&(bucket, _)| midpoint(bucket.into()))
     }
@@ -141,8 +141,8 @@ impl Series {
         self.rows.last().map(|row| row.end_ns)
     }
 
-    /// `counted_from`: [`Intervals::counted_from_ns`].
-    pub fn result(&self, counted_from: Time) -> Intervals {
+    /// `counted_from`: [`DirectionOverTime::counted_from_ns`], by direction.
+    pub fn result(&self, counted_from: [Time; 4]) -> Intervals {
         let rows = &self.rows;
         let flash = || rows.iter().map(|row| &row.flash);
         let names = Class::ALL.map(Class::name).into_iter().chain(["suspension", "transfer"]);
@@ -157,8 +157,11 @@ impl Series {
         });
         Intervals {
             end_ns: rows.iter().map(|row| row.end_ns).collect(),
-            counted_from_ns: counted_from.0,
-            latency: Ddir::REPORTED.iter().filter_map(|&ddir| self.of_direction(ddir)).collect(),
+            latency: Ddir::REPORTED
+                .iter()
+                .zip(counted_from)
+                .filter_map(|(&ddir, from)| self.of_direction(ddir, from))
+                .collect(),
             flash_reads: flash().map(|f| f.reads).collect(),
             flash_reads_waited: flash().map(|f| f.waited).collect(),
             reads_blocked: blocked.filter(|(_, n)| n.iter().any(|&n| n > 0)).collect(),
@@ -166,7 +169,7 @@ impl Series {
         }
     }
 
-    fn of_direction(&self, ddir: Ddir) -> Option<DirectionOverTime> {
+    fn of_direction(&self, ddir: Ddir, counted_from: Time) -> Option<DirectionOverTime> {
         let rows = || self.rows.iter().map(|row| &row.dirs[ddir as usize]);
         let cells =
             || rows().flat_map(|r| &r.counts).map(|&(bucket, _)| usize::from(bucket) / CELL);
@@ -181,6 +184,7 @@ impl Series {
         };
         Some(DirectionOverTime {
             ddir: ddir.name().into(),
+            counted_from_ns: counted_from.0,
             ios: rows().map(Gained::ios).collect(),
             bytes: rows().map(|row| row.bytes).collect(),
             p50_ns: at(50.0),
@@ -219,7 +223,7 @@ mod tests {
                 series.halve();
             }
         }
-        let r = series.result(Time::ZERO);
+        let r = series.result([Time::ZERO; 4]);
         assert_eq!(r.end_ns, [199, 399, 599, 699, 799, 899, 999]);
         assert_eq!(r.latency.len(), 1, "writes and trims had none");
         let reads = &r.latency[0];

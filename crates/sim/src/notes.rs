@@ -251,11 +251,16 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
                 say(format!("{option} has no effect here: it is about files, choose --fs ext4"));
             }
         }
-        if let Some((d, rate)) = (0..3).find_map(|d| Some((d, bytes_of_iops(job, d)?))) {
+        let does = [job.rw.reads(), job.rw.writes(), job.rw.trims()];
+        let mut paced = (0..3).filter(|&d| does[d] && job.read_iolog.is_none());
+        if let Some((d, rate)) = paced.find_map(|d| Some((d, bytes_of_iops(job, d)?))) {
             say(format!(
-                "rate_iops={} in job '{}': fio paces I/Os of several lengths by their bytes, as if each were of the \
+                "rate_iops={} for {} of job '{}': fio paces I/Os of several lengths by their bytes, as if each were of the \
                  shortest, {} bytes: {rate} bytes a second. rate_process=poisson goes by their number",
-                job.rate_iops[d], job.name, job.min_bs[d]
+                job.rate_iops[d],
+                ["reads", "writes", "trims"][d],
+                job.name,
+                job.min_bs[d]
             ));
         }
         for (option, why) in WITHOUT_EFFECT {

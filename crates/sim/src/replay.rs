@@ -94,6 +94,8 @@ struct OfJob {
     stop: Cell<bool>,
     /// Why `max_latency` ended it.
     failure: Option<String>,
+    /// When it ended in place of its last request: behind a pause, or as another job ended it.
+    over: Option<Time>,
 }
 
 impl TraceSource {
@@ -124,6 +126,7 @@ impl TraceSource {
             in_flight: 0,
             stop: Cell::new(false),
             failure: None,
+            over: None,
         };
         TraceSource { shift, fits: fits.collect(), of_job: Some(Box::new(of_job)), ..self }
     }
@@ -132,6 +135,10 @@ impl TraceSource {
         if let Some(of) = &self.of_job {
             of.stop.set(true);
         }
+    }
+    /// When its time was over, whose last request came back at `last`.
+    pub fn over_at(&self, last: Time) -> Time {
+        self.of_job.as_ref().and_then(|of| of.over).map_or(last, |over| over.max(last))
     }
     /// Why one of its job's options ended it early.
     pub fn failure(&self) -> Option<&str> {
@@ -292,20 +299,22 @@ impl Source for TraceSource {
             return Next::Done;
         }
         let mut begin = Time::ZERO;
+        let mut stops = false;
         if let Some(of) = &mut self.of_job {
             let started = of.begin(now);
-            // fio looks at its runtime before it waits for the time of the next request, and not behind that.
-            if of.failure.is_some()
-                || of.stop.get()
-                || self.held.is_none() && now >= of.issues_until()
-            {
+            stops = of.stop.get();
+            // fio looks at both before it waits for the time of the next request, and sends that one all the same.
+            let ends = stops || now >= of.issues_until();
+            if of.failure.is_some() || self.held.is_none() && ends {
                 self.stopped = true;
+                of.over = if stops { Some(now) } else { of.over };
                 return Next::Done;
             }
             match of.pauses.as_mut().map(|pacer| pacer.think(now, of.in_flight)) {
                 None | Some(Think::Go) => {}
                 Some(Think::Drain) => return Next::NotBefore { at: now, quiesce: true },
                 Some(Think::Pause { spin_until, until }) => {
+                    of.over = Some(until);
                     return Next::Pause { spin_until, until };
                 }
             }
@@ -329,6 +338,7 @@ impl Source for TraceSource {
         };
         if let Arrival::At(at) = arrival
             && at > now
+            && !stops
         {
             self.punctuality.waits();
             return Next::NotBefore { at, quiesce: false };

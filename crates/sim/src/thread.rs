@@ -126,6 +126,8 @@ pub struct ThreadStats {
     pub result: ThreadResult,
     /// Samples before it are not counted.
     ramp_end: Time,
+    /// The same of its ramp alone: `latency_target` begins its statistics anew.
+    ramp_over: Option<Time>,
     /// Bandwidth of each direction, sampled.
     bw: [Sampler; 3],
     /// I/Os a second of each direction, sampled.
@@ -215,6 +217,7 @@ impl ThreadStats {
                 served: 0,
             },
             ramp_end: Time::ZERO,
+            ramp_over: None,
             bw: Default::default(),
             iops: Default::default(),
             bw_interval: plan.bw_interval,
@@ -238,6 +241,9 @@ impl ThreadStats {
     /// The thread starts, and counts once `ramp` is over.
     pub fn start(&mut self, now: Time, ramp: Span) {
         self.ramp_end = now + ramp;
+        if ramp > Span::ZERO {
+            self.ramp_over = Some(self.ramp_end);
+        }
         self.result.started = self.ramp_end;
         self.result.finished = self.ramp_end;
         self.over = Default::default();
@@ -375,9 +381,20 @@ impl ThreadStats {
     pub fn times(&self) -> [Span; 3] {
         std::array::from_fn(|d| self.result.dirs[d].runtime.max(self.over[d]))
     }
-    /// When its statistics begin.
+    /// When its ramp was over; none without one.
+    pub fn ramp_over(&self) -> Option<Time> {
+        self.ramp_over
+    }
+    /// When it began to count.
     pub fn started(&self) -> Time {
-        self.result.started
+        self.ramp_over.unwrap_or(self.result.started)
+    }
+    /// Whether an I/O of a direction of those that reports keep apart is in its numbers.
+    pub fn has(&self, reported: usize) -> bool {
+        match self.result.dirs.get(reported) {
+            Some(dir) => dir.total_ios > 0,
+            None => !self.result.sync.is_empty(),
+        }
     }
     /// When the last I/O counted was back.
     pub fn last(&self) -> Time {

@@ -730,7 +730,11 @@ impl World {
                 match self.source(other) {
                     Some(AnySource::Job(job)) => job.stop_flag().set(true),
                     Some(AnySource::Cpu(cpu)) => cpu.stop_flag().set(true),
-                    Some(AnySource::Trace(trace)) => trace.stop(),
+                    Some(AnySource::Trace(trace)) => {
+                        trace.stop();
+                        let (h, t) = self.places[other];
+                        self.hosts[h].host.kick(&mut self.ctx, t);
+                    }
                     _ => {}
                 }
             }
@@ -748,9 +752,9 @@ impl World {
                 let at = job.over_at(now);
                 (at, Ddir::RW.map(|ddir| job.time_without(ddir, at)))
             }
-            // With its last request, as fio's; a run that is cut short, with that.
-            Some(AnySource::Trace(_)) if self.ended[thread] && !self.stopped => {
-                (last, [Span::ZERO; 3])
+            // With its last request or pause, as fio's; a run that is cut short, with that.
+            Some(AnySource::Trace(trace)) if self.ended[thread] && !self.stopped => {
+                (trace.over_at(last), [Span::ZERO; 3])
             }
             // All threads of a program have the time of its operations.
             Some(AnySource::App(app)) => (app.app().borrow().measured_until(), [Span::ZERO; 3]),

@@ -498,8 +498,12 @@ impl Reader {
         if let Some((wanted, others)) = self.sink.wanted()
             && count(Reason::OtherVolume) > 0
         {
-            let among = if others.len() < OTHERS { "there are" } else { "there are among others" };
-            message += &format!("; none is of volume '{wanted}', {among} {}", others.join(" "));
+            let named = &others[..others.len().min(OTHERS)];
+            let among = match named.len() < others.len() {
+                true => "there are among others",
+                false => "there are",
+            };
+            message += &format!("; none is of volume '{wanted}', {among} {}", named.join(" "));
         }
         let chosen = self.action.reason();
         let other = [

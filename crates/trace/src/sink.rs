@@ -54,7 +54,7 @@ pub(crate) struct Sink {
     seed: u64,
 }
 
-/// So many of the volumes that were not wanted are named.
+/// So many of the volumes that were not wanted are named. One more is kept, which tells that there are more.
 pub const OTHERS: usize = 8;
 /// So that directions do not follow the places in a second.
 const DIRECTIONS: u64 = 0x6469_7265_6374_696F;
@@ -137,7 +137,7 @@ impl Sink {
     #[cold]
     fn unwanted(&mut self, name: &str) {
         self.drop(Reason::OtherVolume);
-        if self.others.len() < OTHERS && !self.others.iter().any(|o| o == name) {
+        if self.others.len() <= OTHERS && !self.others.iter().any(|o| o == name) {
             self.others.push(name.to_owned());
         }
     }

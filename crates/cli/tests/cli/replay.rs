@@ -231,15 +231,32 @@ fn a_job_that_replays_a_log_keeps_its_own_options() {
     near(of(&after, 1), (300, 300));
     let beside = run(&format!("{} --runtime=100ms --exitall", &before[12..]));
     near(of(&beside, 0), (101, 101));
+    // fio 3.33: five requests with a pause of 100 ms each take 500 ms, and 300 ms with runtime=250ms. A request that waits for
+    // its time goes out at once when another job ends this one.
+    place.file("five.log", each_millisecond(5));
+    let five =
+        "--name=r --read_iolog=five.log --ioengine=psync --thinktime=100ms --device z-ssd-small";
+    near(of(&place.json(five), 0), (5, 500));
+    near(of(&place.json(&format!("{five} --runtime=250ms")), 0), (3, 300));
+    place.file("gap.log", each_millisecond(2).replace("1000 f", "3000000 f"));
+    let gap = "--name=r --read_iolog=gap.log";
+    let ended =
+        place.json(&format!("{gap} {} --runtime=1 --exitall --device z-ssd-small", &before[12..]));
+    near(of(&ended, 0), (2, 1_000));
+    assert!(ended["wordline"]["machine"]["simulated_ns"].as_u64().unwrap() < 1_100_000_000);
     let job = "--name=r --read_iolog=t.log --ioengine=psync --device z-ssd-small";
     let slow = place.run(&format!("run {job} --max_latency=1us --output-format json"));
     assert!(slow.err.contains("max_latency is 1us"), "{}", slow.err);
     assert_eq!(slow.json()["jobs"][0]["error"], 110);
     // What a log has instead is told, and nothing else is.
     let told = place.run(&format!("run {job} --fsync=4 --rate_iops=10 --bs=8k")).ok();
-    for option in ["fsync", "rate_iops", "bs"] {
-        let words = format!("{option} does nothing in job 'r': its I/Os are those of read_iolog");
-        assert!(told.out.contains(&words), "{}", told.out);
+    let words = "bs, rate_iops, fsync do nothing in job 'r': its I/Os are those of read_iolog";
+    assert!(told.out.contains(words), "{}", told.out);
+    let told = place.run(&format!("run {job} --verify=crc32c --iodepth=8")).ok();
+    for words in
+        ["verify does nothing in job 'r': that is not modelled", "iodepth does nothing in job 'r'"]
+    {
+        assert!(told.out.contains(words), "{}", told.out);
     }
     assert!(!told.out.contains("it writes nothing"), "{}", told.out);
 }

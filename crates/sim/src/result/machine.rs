@@ -60,9 +60,6 @@ pub struct Machine {
 pub struct Intervals {
     /// Where each interval ends.
     pub end_ns: Vec<u64>,
-    /// When the first thread that counts I/Os came to the end of its ramp: of what came back before, nothing is counted.
-    /// 0 without a ramp.
-    pub counted_from_ns: u64,
     /// By direction, those that had I/Os.
     pub latency: Vec<DirectionOverTime>,
     /// Reads of users that came from flash, in pieces.
@@ -80,6 +77,9 @@ pub struct Intervals {
 pub struct DirectionOverTime {
     /// `read`, `write` or `trim`.
     pub ddir: String,
+    /// When the first thread that does it came to the end of its ramp: of what came back before, nothing is counted.
+    /// 0 without a ramp.
+    pub counted_from_ns: u64,
     /// I/Os that came back after the ramp.
     pub ios: Vec<u64>,
     /// Bytes of I/Os that came back after the ramp.

@@ -13,7 +13,7 @@ use crate::{caution, classes, drive, host};
 use std::collections::BTreeMap;
 use wordline_app::Turnaround;
 use wordline_base::track::Track;
-use wordline_base::{Ddir, IdVec, IoId, Life, SECTOR, Span, Time, Tracks, Workload};
+use wordline_base::{Ddir, IdVec, IoId, Life, SECTOR, Time, Tracks, Workload};
 use wordline_device::config::Arbitration;
 use wordline_fio::job::SyncMode;
 use wordline_fs::FsStats;
@@ -693,14 +693,12 @@ impl World {
         }
     }
 
-    /// [`Intervals::counted_from_ns`](crate::Intervals::counted_from_ns).
-    fn counted_from(&self) -> Time {
-        let counting =
-            self.threads.iter().zip(&*self.plans).filter(|(stats, _)| stats.is_measured());
-        let first = counting.min_by_key(|(stats, _)| stats.started());
-        first.map_or(Time::ZERO, |(stats, plan)| match plan.ramp {
-            Span::ZERO => Time::ZERO,
-            _ => stats.started(),
+    /// [`DirectionOverTime::counted_from_ns`](crate::DirectionOverTime::counted_from_ns), by direction.
+    fn counted_from(&self) -> [Time; 4] {
+        std::array::from_fn(|d| {
+            let counting = self.threads.iter().filter(|stats| stats.has(d));
+            let first = counting.min_by_key(|stats| stats.started());
+            first.and_then(ThreadStats::ramp_over).unwrap_or(Time::ZERO)
         })
     }
 
