@@ -271,9 +271,7 @@ impl<'a> Job<'a> {
         }
         self.add_chunks(&thread.chunks);
         self.sync.merge(&thread.sync);
-        // A job that waits after its last I/O goes on for as long as its directions do.
-        let until_last = thread.finished.since(thread.started);
-        let Span(run) = thread.dirs.iter().map(|dir| dir.runtime).fold(until_last, Span::max);
+        let Span(run) = thread.finished.max(thread.over).since(thread.started);
         self.run_ns = self.run_ns.saturating_add(run);
         self.run_ms = self.run_ms.saturating_add(run / 1_000_000);
         self.user = self.user.saturating_add(thread.user.0);

@@ -81,7 +81,8 @@ fn ran(result: &RunResult, ddir: &str) -> Span {
         let dirs = Ddir::RW.iter().zip(&t.dirs);
         let dirs =
             dirs.filter(|(d, dir)| dir.total_ios > 0 && (ddir == "mixed" || d.name() == ddir));
-        dirs.map(|(_, dir)| dir.runtime).max().map(|span| (t.started, t.started + span))
+        let ran = dirs.map(|(_, dir)| dir.runtime).max()?;
+        Some((t.started, Time(t.started.0.saturating_add(ran.0))))
     };
     let mut times: Vec<(Time, Time)> = times.filter_map(of).collect();
     times.sort_unstable();

@@ -193,6 +193,7 @@ impl ThreadStats {
                 failure: None,
                 total_errors: 0,
                 started: Time::ZERO,
+                over: Time::ZERO,
                 finished: Time::ZERO,
                 dirs: Default::default(),
                 sync: Default::default(),
@@ -374,6 +375,7 @@ impl ThreadStats {
     /// The thread's work ends at `at`: fio stops the clocks of all directions with I/O then. `elsewhere`: their times
     /// in phases without I/O of them.
     pub fn over(&mut self, at: Time, elsewhere: [Span; 3]) {
+        self.result.over = at;
         let time = at.0.saturating_sub(self.ramp_end.0);
         self.over = elsewhere.map(|span| Span(time.saturating_sub(span.0)));
     }

@@ -461,3 +461,19 @@ fn files_of_a_skewed_choice_close_when_their_last_io_is_back() {
         }
     }
 }
+
+/// fio 3.33 tells job_runtime=1001 and usr=0.30 % of it: the pause after the last I/O is a job's time.
+#[test]
+fn a_pause_after_the_last_io_is_a_jobs_time() {
+    let place = Place::new();
+    let result = place.json(&format!(
+        "--name=a --rw=randread --runtime=500ms --time_based --ioengine=psync --thinktime=1s --thinktime_blocks=1000 {SMALL}"
+    ));
+    let job = &result["jobs"][0];
+    assert!(
+        (1_000..1_100).contains(&job["job_runtime"].as_u64().unwrap()),
+        "{}",
+        job["job_runtime"]
+    );
+    assert!(job["usr_cpu"].as_f64().unwrap() < 1.0, "{}", job["usr_cpu"]);
+}

@@ -235,6 +235,9 @@ pub struct ThreadResult {
     /// When its last I/O came back.
     #[serde(rename = "finished_ns")]
     pub finished: Time,
+    /// When its work was over: a pause after its last I/O is part of it.
+    #[serde(rename = "over_ns")]
+    pub over: Time,
     /// By `Ddir::Read`, `Write`, `Trim`.
     pub dirs: [DirResult; 3],
     /// Latency of fsync and fdatasync.
