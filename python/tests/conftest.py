@@ -9,10 +9,12 @@ import pytest
 
 import wordline as wl
 
-# Of a shell's job in the background it is ignored, and a test that interrupts itself would never end.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def pytest_configure(config) -> None:
+    """SIGINT is heeded: a shell's job in the background ignores it, and a test that interrupts itself would never end."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionfinish(session) -> None:
