@@ -22,7 +22,6 @@ from .result import METRICS
 Row = dict[str, Any]
 Measure = Callable[..., Mapping[str, Any]]
 
-
 _COLUMNS = frozenset({"index", "key", "error", "wall_s", "warned", "ended", *METRICS})
 
 
@@ -89,7 +88,7 @@ def run_point(point: Point, measure: Measure | None) -> Row:
         row["warned"] = "\n".join(result.warnings) or None
         if measure is not None:
             more = dict(measure(result))
-            taken = sorted(name for name in more if is_taken(name) or name in row or name in point.names)
+            taken = sorted(name for name in more if is_taken(name) or name in point.names)
             if taken:
                 raise InputError(f"measure: {taken[0]} is a column of each row already: give it another name")
             row.update(more)
