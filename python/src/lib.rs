@@ -20,6 +20,7 @@ use std::time::Duration;
 use study::{StudyPlan, studies, study_point};
 use wordline::RunResult;
 use wordline_base::hist;
+use wordline_base::time::{self, Time};
 use wordline_frontend::{Failure, Status};
 use work::Signals;
 
@@ -167,12 +168,18 @@ fn rank(percent: f64, n: u64) -> u64 {
     hist::rank(percent, n)
 }
 
+/// For how long, in ns, there was one at least of what went on from when to when.
+#[pyfunction]
+fn covered(times: Vec<(u64, u64)>) -> u64 {
+    time::covered(times.into_iter().map(|(from, to)| (Time(from), Time(to))).collect()).0
+}
+
 #[pymodule]
 mod _wordline {
     #[pymodule_export]
     use super::{
-        InputError, Outcome, RunError, StudyPlan, bucket_midpoints, check, explain, meaning,
-        presets, rank, run, settings, show, studies, study_point,
+        InputError, Outcome, RunError, StudyPlan, bucket_midpoints, check, covered, explain,
+        meaning, presets, rank, run, settings, show, studies, study_point,
     };
 
     #[pymodule_export]

@@ -209,6 +209,7 @@ fn document(result: &RunResult) -> Result<String, serde_json::Error> {
                 let of = serde_json::json!({
                     "ios": dir.total_ios,
                     "bytes": dir.io_bytes,
+                    "began_ns": dir.began.0,
                     "runtime_ns": dir.runtime.0,
                     "lat": summary(&dir.lat),
                     "clat": summary(&dir.clat),

@@ -201,6 +201,9 @@ def test_write_amplification_is_what_flash_programs():
     counted = result.machine["write_amplification"]
     programmed = sum(counted[f"{cause}_sectors"] for cause in ("user", "gc", "padding", "metadata", "parity"))
     assert counted["parity_sectors"] > 0
+    over_time = result.series("programs")
+    assert over_time["parity_sectors"].sum() == counted["parity_sectors"]
+    assert over_time["folded_sectors"].sum() == 0
     assert result.write_amplification == pytest.approx(programmed / counted["user_sectors"])
     assert result.metrics()["write_amplification"] == result.write_amplification
     parts = result.write_amplification_by_cause
@@ -397,6 +400,18 @@ def test_jobs_that_run_in_turn_have_no_rate_that_is_the_sum_of_theirs(shell, tmp
     # Beside each other the longest is the time of both; where they overlap in part that counts once.
     beside = wl.run(IN_TURN.replace("stonewall\n[c]", "startdelay=3ms\n[c]"), device="z-ssd-small", progress=False)
     assert beside.read.runtime_ns == pytest.approx(13e6, rel=0.02)
+
+
+def test_the_reads_of_jobs_that_verify_are_after_their_writes():
+    text = "[global]\nrw=write\nbs=4k\nverify=crc32c\n[a]\nsize=1m\n[b]\nsize=4m\n"
+    result = wl.run(text, device="z-ssd-small", progress=False)
+    a, b = (result[name].read for name in "ab")
+    ends = [one.began_ns + one.runtime_ns for one in (a, b)]
+    # The first is through before the other begins to read: the times of both are the time of all.
+    assert a.began_ns == result["a"].write.runtime_ns and ends[0] < b.began_ns
+    assert ends[1] == pytest.approx(result.simulated_ns, rel=0.01)
+    assert result.read.runtime_ns == a.runtime_ns + b.runtime_ns
+    assert result.read.began_ns == a.began_ns
 
 
 def test_a_rate_over_time_begins_behind_the_ramp():

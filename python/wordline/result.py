@@ -11,7 +11,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -34,7 +34,7 @@ TIMED = (*DIRECTIONS, "sync")
 _PERCENTS = (50, 99, 99.9, 99.99, 99.999)
 _FORMATS = ("normal", "terse", "json", "json+")
 # Of a saved result. A number for every change that older readers would misread.
-_FORMAT, _FORMAT_VERSION = "wordline result", 2
+_FORMAT, _FORMAT_VERSION = "wordline result", 3
 _MAX_MEMBER_BYTES = 4 << 30
 
 
@@ -118,12 +118,13 @@ def _cell(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Direction:
-    """Reads, writes or trims, of a thread or of all. ``runtime_ns`` is for how long threads did them: where several did
-    at once, that time counts once."""
+    """Reads, writes or trims, of a thread or of all. ``began_ns`` is when the first thread began with them, behind its
+    ramp. ``runtime_ns`` is for how long threads did them: where several did at once, that time counts once."""
 
     name: str
     ios: int
     bytes: int
+    began_ns: int
     runtime_ns: int
     latency: Distribution
     completion_latency: Distribution
@@ -144,6 +145,7 @@ class Direction:
             self.name,
             self.ios + other.ios,
             self.bytes + other.bytes,
+            min(self.began_ns, other.began_ns),
             runtime_ns,
             self.latency.merge(other.latency),
             self.completion_latency.merge(other.completion_latency),
@@ -420,6 +422,7 @@ class Result:
                     name,
                     of["ios"],
                     of["bytes"],
+                    of["began_ns"],
                     of["runtime_ns"],
                     self._distribution(f"{key}/lat", of["lat"]),
                     self._distribution(f"{key}/clat", of["clat"]),
@@ -450,18 +453,10 @@ class Result:
         _direction(name)
         if job is not None:
             self._of(job)
-        total: Direction | None = None
-        # Threads in order of their beginning. Until when those so far did I/O, and for how long.
-        until = ran = 0
-        for thread in sorted(self.threads, key=lambda thread: int(thread.about["started_ns"])):
-            one = thread.direction(name)
-            if one is not None and job in (None, thread.name):
-                begin = int(thread.about["started_ns"])
-                end = begin + one.runtime_ns
-                ran += max(0, end - max(begin, until))
-                until = max(until, end)
-                total = one if total is None else total._with(one, ran)
-        return total
+        of = [thread.direction(name) for thread in self.threads if job in (None, thread.name)]
+        each = [one for one in of if one is not None]
+        ran = _wordline.covered([(one.began_ns, one.began_ns + one.runtime_ns) for one in each])
+        return reduce(lambda total, one: total._with(one, ran), each) if each else None
 
     @cached_property
     def read(self) -> Direction | None:
@@ -577,15 +572,14 @@ class Result:
         """The run in intervals.
 
         ``read``, ``write``, ``trim``, ``sync``: I/Os a second, nan in a ramp, and percentiles of latency, nan where less
-        than one of the interval's I/Os lies beyond. ``programs``: sectors programmed and why, without parity. ``host``: what cores did. ``energy``: joules by what they were for.
+        than one of the interval's I/Os lies beyond. ``programs``: sectors programmed and why. ``host``: what cores did. ``energy``: joules by what they were for.
         """
         if of in TIMED:
             return self._latency_series(of, percents)
         if of == "programs":
             rows = self._document["machine"]["write_amplification"]["over_time"]
-            names = ["user_sectors", "gc_sectors", "padding_sectors", "metadata_sectors", "folded_sectors", "map_sectors"]
-            # A drive that folded nothing, or has all its map in memory, has no such number.
-            return _pairs([(end, [*numbers, *[0] * (len(names) - len(numbers))]) for end, numbers in rows], names)
+            causes = ("user", "gc", "padding", "metadata", "folded", "map", "parity")
+            return _pairs(rows, [f"{cause}_sectors" for cause in causes])
         if of == "energy":
             machine = self._document["machine"]
             names = [f"{name.replace(' ', '_')}_j" for name, _ in machine["energy_by_state_j"]]

@@ -265,8 +265,8 @@ impl AppConfig {
     pub fn check(&self) -> Vec<BadValue> {
         let mut wrong = Vec::new();
         if self.operations == 0 && self.runtime == Span::ZERO {
-            let message = "must be given, or a runtime: else the run has no end";
-            wrong.push(BadValue::new("operations", message));
+            let message = "and operations are both 0, so that the run has no end: give one of them";
+            wrong.push(BadValue::new("runtime", message));
         }
         wrong.extend(self.check_beside());
         wrong

@@ -39,6 +39,17 @@ impl Time {
     }
 }
 
+/// For how long there was one at least of what each went on from when to when.
+pub fn covered(mut times: Vec<(Time, Time)>) -> Span {
+    times.sort_unstable();
+    let mut until = Time::ZERO;
+    times.into_iter().fold(Span::ZERO, |sum, (from, to)| {
+        let begin = from.max(until).min(to);
+        until = until.max(to);
+        sum + to.since(begin)
+    })
+}
+
 impl Span {
     /// No time.
     pub const ZERO: Span = Span(0);
@@ -257,6 +268,14 @@ mod tests {
         for bad in ["", "us", "1x", "-1us", "1..2us", "99999999999s", "1e3us", "1µs"] {
             assert!(Span::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn times_that_overlap_are_counted_once() {
+        let times = [(8, 9), (1, 4), (20, 20), (2, 3), (3, 6)].map(|(a, b)| (Time(a), Time(b)));
+        let counted = (0..30).filter(|t| times.iter().any(|(a, b)| (a.0..b.0).contains(t))).count();
+        assert_eq!(covered(times.to_vec()), Span(counted as u64));
+        assert_eq!(covered(Vec::new()), Span::ZERO);
     }
 
     #[test]

@@ -156,6 +156,42 @@ fn a_device_is_read_and_written_through_its_pages() {
     assert!(refused.err().unwrap().to_string().contains("choose a file system"));
 }
 
+/// I/Os and calls as fio 3.33 counts them.
+#[test]
+fn engines_of_names_make_a_call_a_file_and_count_each_block() {
+    for (words, ios, calls) in [
+        ("ioengine=filestat\nrw=read\nsize=1m\n", 256, 1),
+        ("ioengine=filestat\nrw=read\nsize=1m\nnumber_ios=100\n", 100, 1),
+        ("ioengine=filecreate\nrw=write\nsize=1m\nfallocate=none\n", 256, 1),
+        ("ioengine=filedelete\nrw=read\nsize=40k\nnrfiles=5\n", 10, 5),
+        ("ioengine=filestat\nrw=read\nsize=40k\nnrfiles=5\nloops=2\n", 20, 10),
+        ("ioengine=filestat\nrw=read\nsize=80k\nnrfiles=5\nfile_service_type=random\n", 20, 5),
+        ("ioengine=filecreate\nrw=write\nsize=40k\nnrfiles=5\nloops=3\n", 30, 15),
+    ] {
+        for fs in ["ext4", "xfs"] {
+            let o = Case::new("z-ssd-small", &format!("[j]\nbs=4k\n{words}")).fs(fs).run().unwrap();
+            let dir = o.result.threads[0].dirs.iter().find(|dir| dir.total_ios > 0).unwrap();
+            assert_eq!((dir.total_ios, dir.lat.len()), (ios, calls), "{fs}: {words}");
+            assert_eq!(dir.io_bytes, 4096 * ios, "{fs}: {words}");
+        }
+    }
+    // A job with a time ends, although all its calls are made.
+    let o = "[j]\nbs=4k\nioengine=filestat\nrw=read\nsize=4k\nruntime=1ms\ntime_based\n";
+    let o = Case::new("z-ssd-small", o).fs("ext4").run().unwrap();
+    let dir = &o.result.threads[0].dirs[0];
+    assert!(dir.lat.len() == 1 && dir.total_ios > 1_000, "{}", dir.total_ios);
+    assert!(o.result.machine.simulated_ns < 1_100_000);
+}
+
+#[test]
+fn the_null_engine_opens_no_file() {
+    let job = "[j]\nioengine=null\nrw=randrw\nbs=512\nsize=16m\ndirect=1\nnumber_ios=1000\n";
+    let o = Case::new("cnex-small", job).fs("ext4").run().unwrap();
+    assert_eq!((counter(&o, "fs.creates"), counter(&o, "device.bytes_read")), (0, 0));
+    let bare = Case::new("cnex-small", job).run().unwrap();
+    assert_eq!(o.result.machine.simulated_ns, bare.result.machine.simulated_ns);
+}
+
 #[test]
 fn what_cannot_have_files_is_refused() {
     let jobs = JOBS.replace("[global]", "[global]\nioengine=spdk");

@@ -368,7 +368,7 @@ fn writes_that_all_went_into_the_slc_buffer_are_told() {
 /// nbd-server without -F, or a client that was not told: fio's fsync comes back, and nothing was flushed.
 #[test]
 fn syncs_that_a_server_does_not_take_are_told() {
-    let words = " did nothing: the server";
+    let words = " flushed nothing: the server";
     let of = |stack: &'static str, options: &str, flush: &str| {
         let job = format!("[a]\nrw=write\nbs=4k\nnumber_ios=20\n{options}");
         let case = Case::new("z-ssd-small", &job).stack(stack).age(Age::Filled);
@@ -378,8 +378,10 @@ fn syncs_that_a_server_does_not_take_are_told() {
     let (off, on) = ("stack.nbd.flush=false", "stack.nbd.flush=true");
     for stack in ["nbd-kernel", "nbd-spdk"] {
         let told = of(stack, "fsync=5\n", off).expect("none reaches the drive");
-        assert!(told.starts_with("3 syncs did nothing"), "{told}");
-        assert!(of(stack, "end_fsync=1\n", off).is_some_and(|told| told.starts_with("1 sync did")));
+        assert!(told.starts_with("3 syncs flushed nothing"), "{told}");
+        assert!(
+            of(stack, "end_fsync=1\n", off).is_some_and(|told| told.starts_with("1 sync flushed"))
+        );
         assert_eq!(of(stack, "fsync=5\n", on), None);
         assert_eq!(of(stack, "", off), None, "none was asked for");
     }

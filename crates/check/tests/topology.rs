@@ -226,6 +226,27 @@ fn drives_behind_a_switch_share_what_it_carries() {
     assert!((ends[0] / ends[1] - 1.0).abs() < 0.05, "{ends:?}");
 }
 
+/// A read crosses a switch four times: doorbell, fetch and its answer, data with the completion entry. A write's data
+/// are asked for and come: six times.
+#[test]
+fn a_switch_delays_what_crosses_it_once_a_way() {
+    let drive = "[[drive]]\ndevice = \"z-ssd-small\"\n";
+    let set = vec!["stack.kernel=false".into()];
+    let device_only = Common { set, ..common("none") };
+    let mean = |topology: &str, rw: &str| {
+        let job = format!("[a]\nrw={rw}\nbs=4k\nnumber_ios=200\nrate_iops=5000\nnorandommap\n");
+        let result = run(system(topology, &device_only).unwrap(), &job);
+        result.threads[0].dirs[usize::from(rw == "randwrite")].lat.mean()
+    };
+    let behind = format!(
+        "{drive}switch = \"pex\"\n[[switch]]\nname = \"pex\"\ngeneration = 3\nlanes = 4\nefficiency = 92.0\nt_forward = \"10us\"\n"
+    );
+    for (rw, ways) in [("randread", 4.0), ("randwrite", 6.0)] {
+        let more = mean(&behind, rw) - mean(drive, rw);
+        assert!((more / 10_000.0 - ways).abs() < 0.05, "{rw}: {more} ns");
+    }
+}
+
 /// A link that is nearly full is told as that, whatever the size of a drive beside it that does nothing.
 #[test]
 fn the_link_of_a_busy_drive_is_told_beside_an_idle_one() {

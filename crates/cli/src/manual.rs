@@ -3,14 +3,34 @@
 use crate::args::{Cli, ManFormat};
 use crate::error::WorkError;
 use crate::{Failure, files, output, remark};
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
 use std::path::Path;
 
 pub fn completions(shell: Shell) -> Result<(), Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "wordline", &mut text);
+    clap_complete::generate(shell, &mut named(Cli::command()), "wordline", &mut text);
     output::print(&String::from_utf8_lossy(&text))
+}
+
+/// With the names of profiles as values of the options that take them. Files are taken as well, which a parser of
+/// these names alone would refuse.
+fn named(command: Command) -> Command {
+    let of = |arg: Arg| {
+        let presets = wordline_profile::presets().iter();
+        let names = presets.filter(|preset| preset.kind.name() == arg.get_id().as_str());
+        let mut names: Vec<&'static str> = names.map(|preset| preset.name).collect();
+        if names.is_empty() {
+            return arg;
+        }
+        let words = arg.get_default_values().iter().filter_map(|word| word.to_str());
+        let words: Vec<&str> = words.filter(|word| !names.contains(word)).collect();
+        // clap wants words that live as long as the program.
+        names.extend(words.into_iter().map(|word| &*Box::leak(Box::<str>::from(word))));
+        arg.value_parser(PossibleValuesParser::new(names))
+    };
+    command.mut_args(of).mut_subcommands(named)
 }
 
 /// The page of the whole program on standard output, or those of all commands in a folder.

@@ -208,10 +208,9 @@ impl Link {
     }
 
     /// The drive is behind a switch: what takes no link for its bytes, doorbells and requests for data, goes
-    /// through it as well.
+    /// through it as well. A completion entry has it with its bytes ([`Link::data_out`]).
     pub fn join(&mut self, switch: Switch) {
         self.t_bell += switch.t_forward;
-        self.t_post += switch.t_forward;
         self.t_fetch += switch.t_forward;
         self.t_ask += switch.t_forward;
         self.switch = Some(switch);
@@ -350,7 +349,7 @@ mod tests {
         // The other direction is its own.
         let way = links[0].data_in(begin, 4096);
         assert_eq!(way.arrival, begin + links[0].span(4096) + Span(150 + 500 + 150));
-        assert_eq!(links[0].t_post, Span(350));
+        assert_eq!((links[0].t_bell, links[0].t_post), (Span(350), Span(200)));
     }
 
     #[test]

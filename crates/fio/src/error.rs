@@ -214,6 +214,10 @@ pub enum GeneratorError {
     )]
     DriveTooSmall { job: String, drive: u64, block: u64 },
     #[error(
+        "job '{job}': its size is {bytes} bytes in all, less than one block of {block}: lower bs, or raise size or filesize"
+    )]
+    SizeTooSmall { job: String, bytes: u64, block: u64 },
+    #[error(
         "job '{job}': offset={offset} is not before the end of {of}, {end} bytes, so that there is nothing to do I/O on: \
          lower offset or offset_increment"
     )]

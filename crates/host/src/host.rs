@@ -227,7 +227,8 @@ impl<S: Source> Host<S> {
         let share = |core: CoreId| self.cores[core].stats_at(now).busy() as f64 / now.0 as f64;
         let mut jobs: IdVec<CoreId, Vec<&Thread<S>>> = IdVec::filled(Vec::new(), self.stack.cores);
         self.threads.iter().filter(|t| t.is_job()).for_each(|t| jobs[t.core()].push(t));
-        let crowded = (0..self.stack.cores).filter(|&core| jobs[core].len() > 1);
+        let waited = |core: CoreId| jobs[core].iter().any(|t| t.waits_for_core(now));
+        let crowded = (0..self.stack.cores).filter(|&core| jobs[core].len() > 1 && waited(core));
         let core = crowded.max_by(|&a, &b| share(a).total_cmp(&share(b)))?;
         let may = |other: &CoreId| {
             let on = |t: &&Thread<S>| {

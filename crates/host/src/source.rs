@@ -30,6 +30,15 @@ pub enum Next {
         /// The I/O's class; none: the thread's.
         class: IoClass,
     },
+    /// An I/O of a job on files for which there is nothing to call: it is counted, and done at once.
+    Nothing {
+        /// What fio counts it as.
+        ddir: Ddir,
+        /// Bytes.
+        len: u32,
+        /// None: the thread's.
+        class: IoClass,
+    },
     /// Nothing before `at`: ask again then, or earlier when an I/O completes or the job is woken
     /// ([`crate::Host::kick`]; only so with `Time::NEVER`). With `quiesce` the
     /// job first waits for everything it has in flight (`io_u_quiesce`: fio does so before it

@@ -122,7 +122,7 @@ impl Stats {
         (user >= line.into()).then(|| (user + rest) as f64 / user as f64)
     }
     fn percentile(h: &Histogram, p: f64) -> f64 {
-        h.percentile_bucket(p).map_or(0.0, |b| wordline_base::hist::midpoint(b) as f64)
+        h.percentile(p) as f64
     }
 
     pub fn snapshot(&self, machine: &Machine) -> Snapshot {

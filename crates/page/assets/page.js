@@ -30,11 +30,8 @@ const digits = (x, n = 3) => {
   });
 };
 const TIMES = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
-const time = (ns, n = 4) => {
-  if (ns == null) return "–";
-  const [unit, by] = TIMES.find(([, by]) => Math.abs(ns) >= by) ?? TIMES[3];
-  return `${digits(ns / by, n)} ${unit}`;
-};
+const unitOf = (ns) => TIMES.find(([, by]) => Math.abs(ns) >= by) ?? TIMES[3];
+const time = (ns, n = 4, [unit, by] = unitOf(ns)) => (ns == null ? "–" : `${digits(ns / by, n)} ${unit}`);
 const SIZES = [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["B", 1]];
 const size = (bytes) => {
   const [unit, by] = SIZES.find(([, by]) => Math.abs(bytes) >= by) ?? SIZES[3];
@@ -58,6 +55,8 @@ const logTicks = (low, high, most = 9) => {
   }
   const decades = ticks.filter((t) => Number.isInteger(Math.round(Math.log10(t) * 1e6) / 1e6));
   const shown = ticks.length > most && decades.length > 1 ? decades : ticks;
+  // Within a narrow range there may be no round number: its ends are marked.
+  if (shown.length < 2) return [low, high];
   return shown.filter((_, i) => i % Math.ceil(shown.length / most) === 0);
 };
 const logDomain = (values) => {
@@ -94,6 +93,14 @@ const ruler = document.createElement("canvas").getContext("2d");
 const longest = (texts) => {
   ruler.font = `12px ${getComputedStyle(document.body).fontFamily}`;
   return Math.ceil(d3.max(texts, (text) => ruler.measureText(text).width));
+};
+
+/* As much of a text as has room. */
+const clipped = (text, room) => {
+  if (longest([text]) <= room) return text;
+  let n = text.length;
+  while (n > 1 && longest([`${text.slice(0, n)}…`]) > room) n--;
+  return `${text.slice(0, n)}…`;
 };
 
 /* Results. */
@@ -294,14 +301,14 @@ const heat = (r, ddir) => {
 
 /* Channels and LUNs. */
 const grid = (flash, values, { format, what, top }) => {
+  // Numbers of cells have no unit: all are in that of the greatest, which the legend has.
   const most = top ?? d3.max(values) ?? 0;
   const cells = values.map((value, lun) => ({ channel: lun % flash.channels, at: Math.floor(lun / flash.channels), lun, value }));
   const level = (x) => (most > 0 ? Math.min(8, Math.floor(x / most * 9)) : 0);
   const across = Math.ceil(flash.luns / flash.channels);
   const labels = cells.length <= 160;
   return {
-    legend: [{ label: format(0), colour: v("h0"), box: true }, { label: format(most / 2), colour: v("h4"), box: true },
-      { label: format(most), colour: v("h8"), box: true }],
+    legend: [0, most / 2, most].map((x, i) => ({ label: format(x, most), colour: v(`h${4 * i}`), box: true })),
     alt: `${what} of each LUN, by channel`,
     csv: cells.map((c) => ({ channel: c.channel, lun_of_channel: c.at, lun: c.lun, [slug(what).replaceAll("-", "_")]: c.value })),
     plot: (width) => {
@@ -315,9 +322,9 @@ const grid = (flash, values, { format, what, top }) => {
         y: { type: "band", domain: d3.range(down), label: "channel", labelArrow: "none", tickSize: 0, padding: .06, ticks: d3.range(0, down, Math.ceil(down / 32)) },
         marks: [
           Plot.cell(cells, { x: "at", y: "channel", fill: (c) => v(`h${level(c.value)}`), rx: 1.5 }),
-          ...(labels && cell >= 20 ? [Plot.text(cells, { x: "at", y: "channel", text: (c) => format(c.value).replace(/ .*/, ""), fontSize: 9.5,
-            fill: (c) => (level(c.value) > 4 ? v("paper") : v("muted")) })] : []),
-          Plot.tip(cells, Plot.pointer({ x: "at", y: "channel", title: (c) => `LUN ${c.lun}: ${c.at} of channel ${c.channel}\n${what}  ${format(c.value)}`, fontFamily: "inherit" })),
+          ...(labels && cell >= 20 ? [Plot.text(cells, { x: "at", y: "channel", text: (c) => format(c.value, most).replace(/ .*/, ""), fontSize: 9.5,
+            fill: (c) => (level(c.value) > 4 ? v("paper") : v("ink")) })] : []),
+          Plot.tip(cells, Plot.pointer({ x: "at", y: "channel", title: (c) => `LUN ${c.lun}: ${c.at} of channel ${c.channel}\n${what}  ${format(c.value, most)}`, fontFamily: "inherit" })),
         ],
       });
     },
@@ -431,8 +438,9 @@ const charts = {
     return stacks(rows.map((r) => r.end_ns), [
       { label: "users' data", csv: "user", colour: v("c-user-program"), values: of("user_sectors") },
       { label: "collector", csv: "gc", colour: v("c-gc-program"), values: of("gc_sectors") },
-      ...(rows.some((r) => r.folded_sectors > 0) ? [{ label: "folded", csv: "folded", colour: v("c-parity-program"), values: of("folded_sectors") }] : []),
+      ...(rows.some((r) => r.folded_sectors > 0) ? [{ label: "folded", csv: "folded", colour: v("c-gc-read"), values: of("folded_sectors") }] : []),
       ...(rows.some((r) => r.map_sectors > 0) ? [{ label: "pages of the map", csv: "map", colour: v("c-rebuild-read"), values: of("map_sectors") }] : []),
+      ...(rows.some((r) => r.parity_sectors > 0) ? [{ label: "parity", csv: "parity", colour: v("c-parity-program"), values: of("parity_sectors") }] : []),
       { label: "padding", csv: "padding", colour: v("c-padding"), values: of("padding_sectors") },
       { label: "metadata", csv: "metadata", colour: v("c-meta-program"), values: of("metadata_sectors") },
     ], { format: (x) => digits(x, 3), label: "sectors programmed for each that users wrote" });
@@ -498,12 +506,12 @@ const charts = {
     const flash = machine(pick(args)).flash[args.drive ?? 0], by = flash.read_wait_ns_by;
     const sum = d3.range(flash.luns).map((lun) => d3.sum(Object.values(by), (list) => list[lun]));
     const values = choice ? by[choice] : sum;
-    return { ...grid(flash, values, { format: (ns) => time(ns, 3), what: choice ? `waits for ${words(choice)}` : "waits" }),
+    return { ...grid(flash, values, { format: (ns, most) => time(ns, 3, unitOf(most)), what: choice ? `waits for ${words(choice)}` : "waits" }),
       choices: [["", "everything"], ...Object.keys(by).map((name) => [name, words(name)])] };
   },
   slowest: (args) => {
     const list = pick(args).wordline.slowest;
-    const name = (l, i) => `${i + 1}. ${l.ddir}, ${l.job ?? `thread ${l.thread}`}`;
+    const name = (l, i) => clipped(`${i + 1}. ${l.ddir}, ${l.job ?? `thread ${l.thread}`}`, 178);
     const boxes = list.flatMap((l, i) => {
       let begin = 0;
       const steps = l.steps.map((s) => {
@@ -528,11 +536,11 @@ const charts = {
           .filter((b) => (b.x2 - b.x1) / to * inner > 6.1 * b.text.length + 8);
         return Plot.plot({
           ...base(width, {}), marginLeft: left, marginRight: 84, marginTop: 8, height: 42 + 27 * list.length,
-          x: { domain: [0, to], tickFormat: (x) => time(x, 3), ticks: width < 560 ? 4 : 8, label: "since the application's call", labelAnchor: "center", labelArrow: "none", grid: true },
+          x: { domain: [0, to], tickFormat: (x) => time(x, 3), ticks: Math.max(1, Math.min(8, Math.floor(inner / 60))), label: "since the application's call", labelAnchor: "center", labelArrow: "none", grid: true },
           y: { type: "band", domain: list.map(name), label: null, tickSize: 0, padding: .2 },
           marks: [
             Plot.barX(boxes, { x1: "x1", x2: "x2", y: "row", fill: (b) => colour(b.layer) }),
-            Plot.text(fits, { x: (b) => (b.x1 + b.x2) / 2, y: "row", text: "text", fill: v("on-fill"), fontSize: 11 }),
+            Plot.text(fits, { x: (b) => (b.x1 + b.x2) / 2, y: "row", text: "text", fill: (b) => `var(--t-${slug(b.layer)}, ${v("on-fill")})`, fontSize: 11 }),
             Plot.text(list, { x: "latency_ns", y: (l, i) => name(l, i), text: (l) => time(l.latency_ns), textAnchor: "start", dx: 6, fill: v("ink") }),
             Plot.tip(along(boxes, inner / to), Plot.pointer({ x: "x", y: "row", maxRadius: 16, fontFamily: "inherit",
               title: (b) => `${b.row}\n${b.layer}, ${b.why}${b.place ? `, ${b.place}` : ""}\n${time(b.x2 - b.x1)}, from ${time(b.x1)} on` })),
@@ -595,7 +603,8 @@ charts["percentile-compared"] = (args) => overlay((r) => {
 }, { label: `latency of ${args.ddir}s, ${args.percent} %`, format: (x) => time(x), log: true });
 charts["write-amplification-compared"] = () => overlay((r) => {
   const rows = machine(r).write_amplification.over_time;
-  const sum = (x) => x.user_sectors + x.gc_sectors + x.padding_sectors + x.metadata_sectors + (x.folded_sectors || 0) + (x.map_sectors || 0);
+  const sum = (x) => x.user_sectors + x.gc_sectors + x.padding_sectors + x.metadata_sectors + (x.folded_sectors || 0) + (x.map_sectors || 0)
+    + (x.parity_sectors || 0);
   return rows.length ? { ends: rows.map((x) => x.end_ns), values: rows.map((x) => (x.user_sectors > 0 ? sum(x) / x.user_sectors : null)) } : {};
 }, { label: "write amplification", format: (x) => digits(x, 3) });
 

@@ -144,7 +144,8 @@ pub fn paragraph(outcome: &Outcome) -> String {
     let (w, m) = (&run["wordline"], &run["wordline"]["machine"]);
     let p = &w["provenance"];
     let name = |key: &str| escape(p[key].as_str().unwrap_or(""));
-    let simulated = m["simulated_ns"].as_f64().unwrap_or(0.0);
+    let all = outcome.runs.iter().filter_map(|r| r["wordline"]["machine"]["simulated_ns"].as_f64());
+    let simulated = all.sum::<f64>() / outcome.runs.len() as f64;
     let mut out = String::new();
     match w["ended"].as_str() {
         Some("failed") => {
@@ -160,7 +161,7 @@ pub fn paragraph(outcome: &Outcome) -> String {
     if outcome.is_repeated() {
         put!(
             out,
-            "Numbers are means over {} seeds, with 95 % confidence intervals; pictures are of seed {}. ",
+            "Numbers are means over {} seeds, with 95 % confidence intervals; shares of time and pictures are of seed {}. ",
             outcome.runs.len(),
             p["seed"]
         );
@@ -191,7 +192,8 @@ pub fn paragraph(outcome: &Outcome) -> String {
         }
         out += ". ";
     }
-    if let Some(waited) = value(run, "reads_waited").filter(|w| *w > 0.0) {
+    let waited = spread(outcome, "reads_waited").map(|s| s.mean);
+    if let Some(waited) = waited.filter(|w| *w > 0.0) {
         put!(out, "Of reads from flash {} waited", Unit::Share.text(waited));
         if let Some((name, share)) = longest_wait(m) {
             put!(out, ", {} of the time behind {}", Unit::Share.text(share), escape(&cause(&name)));
@@ -199,7 +201,9 @@ pub fn paragraph(outcome: &Outcome) -> String {
         out += ". ";
     }
     if let Some(factor) = number("write_amplification", Unit::Factor) {
-        put!(out, "Write amplification was <b>{factor}</b>");
+        let arrays = m["arrays"].as_array().is_some_and(|arrays| !arrays.is_empty());
+        let of = if arrays { " of the drives, below the array," } else { "" };
+        put!(out, "Write amplification{of} was <b>{factor}</b>");
         let w = &m["write_amplification"];
         let parity = w["parity_sectors"].as_f64() > Some(0.0);
         let thirds = w["by_third"].as_array().into_iter().flatten();

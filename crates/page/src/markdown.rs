@@ -1,4 +1,4 @@
-//! The little of Markdown that the studies' texts use: headings, paragraphs, lists, tables, code, links, bold.
+//! The little of Markdown that the studies' texts use: headings, paragraphs, lists, tables, code, links, emphasis.
 
 use crate::html::{escape, put};
 
@@ -12,10 +12,25 @@ fn inline(text: &str) -> String {
         }
         for (k, words) in part.split("**").enumerate() {
             let (open, close) = if k % 2 == 1 { ("<b>", "</b>") } else { ("", "") };
-            put!(out, "{open}{}{close}", links(words));
+            put!(out, "{open}{}{close}", emphasis(words));
         }
     }
     out
+}
+
+/// `*words*`; a star with a space behind it is a star.
+fn emphasis(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('*')
+        && let Some((words, behind)) = after.split_once('*')
+        && !words.is_empty()
+        && words.trim() == words
+    {
+        put!(out, "{}<em>{}</em>", links(before), links(words));
+        rest = behind;
+    }
+    out + &links(rest)
 }
 
 /// A link to somewhere within the project is its words: a page has no project around it.
@@ -130,11 +145,11 @@ mod tests {
 
     #[test]
     fn what_the_studies_use_becomes_html() {
-        let text = "# Title\n\nWords of **weight** and `code <b>`\ngo [on](a.md).\n\n| a | b |\n|---:|---|\n| 1 | `x` |\n\n\
+        let text = "# Title\n\nWords of **weight**, *met*, 2 * 3 * 4 and `code <b>`\ngo [on](a.md).\n\n| a | b |\n|---:|---|\n| 1 | `x` |\n\n\
                     - one\n  more\n- two\n\n    wordline study\n\n<!-- table\nrows = 1\n-->\n## Next\nEnd";
         let html = html(text);
         for part in [
-            "<p>Words of <b>weight</b> and <code>code &lt;b&gt;</code> go on.</p>",
+            "<p>Words of <b>weight</b>, <em>met</em>, 2 * 3 * 4 and <code>code &lt;b&gt;</code> go on.</p>",
             "<th class=\"n\">a</th><th>b</th>",
             "<td class=\"n\">1</td><td><code>x</code></td>",
             "<li>one more</li><li>two</li>",

@@ -123,7 +123,7 @@ pub struct Key {
     pub better: Better,
 }
 
-const PERCENTILES: [(&str, &str); 5] = [
+pub const PERCENTILES: [(&str, &str); 5] = [
     ("p50", "50.000000"),
     ("p99", "99.000000"),
     ("p99_9", "99.900000"),
@@ -190,7 +190,7 @@ fn operations(run: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
 pub const OPERATION: &str = "operation.";
 
 /// A percentile of so many. None where fewer than one lies beyond it: that is the slowest, and no percentile.
-fn percentile(what: &str, n: &Value, percentiles: &Value) -> Option<f64> {
+pub fn percentile(what: &str, n: &Value, percentiles: &Value) -> Option<f64> {
     let key = PERCENTILES.iter().find(|p| p.0 == what)?.1;
     let beyond = 100.0 - key.parse::<f64>().ok()?;
     let enough = n.as_f64()? * beyond / 100.0 >= 1.0 - 1e-9;

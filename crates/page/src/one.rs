@@ -4,7 +4,8 @@ use crate::Outcome;
 use crate::answer::{cause, five_html, paragraph};
 use crate::html::{Cell, details, escape, figure, list, prose, put, section, slug, table};
 use crate::number::{
-    Unit, digits, directions, grouped, keys, plural, spread, table_unit, time, value,
+    PERCENTILES, Unit, digits, directions, grouped, keys, percentile, plural, spread, table_unit,
+    time, value,
 };
 use crate::shell::Shell;
 use serde_json::{Map, Value, json};
@@ -650,13 +651,10 @@ fn flash(run: &Value) -> String {
         .collect();
     if !rows.is_empty() {
         let waited = float(&m["user_reads_waited"]);
-        let caption = format!(
-            "{} of {} reads from flash waited, by what they waited for longest at their LUN. Those that waited for the \
-             channel are in its row, whatever else they waited for",
-            fixed(waited, 0),
-            fixed(all, 0)
-        );
+        let caption = format!("{} of {} reads from flash waited", fixed(waited, 0), fixed(all, 0));
         out += &table(&caption, &heads(&["", "reads", "of flash reads, %"]), &rows);
+        out += "<p class=\"note\">By what they waited for longest at their LUN. Those that waited for the channel are in its row, \
+                whatever else they waited for.</p>";
     }
     out
 }
@@ -763,7 +761,8 @@ fn programs(run: &Value) -> String {
         let operations = p["operations"].as_object().unwrap_or(&empty);
         let longest = operations.values().map(|o| float(&o["lat_ns"]["max"])).fold(0.0, f64::max);
         let (unit, by) = table_unit(longest);
-        let percents = ["50.000000", "99.000000", "99.900000", "99.990000"];
+        // Those of the table, and no more.
+        let percents = &PERCENTILES[..4];
         let rows = operations.iter().map(|(name, o)| {
             let number = |key: &str, decimals| {
                 Cell::number(
@@ -786,9 +785,12 @@ fn programs(run: &Value) -> String {
                 number("per_s", 1),
                 ns(&lat["mean"], "mean"),
             ];
-            row.extend(
-                percents.iter().map(|p| ns(&lat["percentile"][*p], &format!("percentile/{p}"))),
-            );
+            row.extend(percents.iter().map(|(name, key)| {
+                match percentile(name, &o["total"], &lat["percentile"]) {
+                    Some(_) => ns(&lat["percentile"][*key], &format!("percentile/{key}")),
+                    None => Cell::None,
+                }
+            }));
             row.push(ns(&lat["max"], "max"));
             row
         });
@@ -804,8 +806,12 @@ fn programs(run: &Value) -> String {
             "99.99 %",
             "slowest",
         ]);
-        let caption = format!("{}: latencies in {unit}", p["name"].as_str().unwrap_or("program"));
-        out += &table(&caption, &head, &rows);
+        let name = p["name"].as_str().unwrap_or("program");
+        out += &if rows.is_empty() {
+            format!("<p class=\"note\">{}: no operation was finished.</p>", escape(name))
+        } else {
+            table(&format!("{name}: latencies in {unit}"), &head, &rows)
+        };
         let pairs = ["figures", "counters"]
             .iter()
             .flat_map(|key| p[*key].as_object().into_iter().flatten());

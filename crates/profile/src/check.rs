@@ -450,7 +450,7 @@ fn stack(config: &Config, found: &mut Found) {
     }
     if let Some(nbd) = &c.nbd {
         if !c.kernel {
-            found.add("stack.kernel", "must be true: a network block device is the kernel's: take a stack with a kernel, as interrupt");
+            found.add("stack.kernel", "must be true: a network block device is the kernel's: take a testbed and a stack with a kernel");
         }
         if let Err(bad) = nbd.check(c.cores) {
             found.bad("stack", bad);

@@ -103,7 +103,8 @@ fn microseconds(ns: u64) -> String {
 /// Where the time of one kind of operation went: parts that took some.
 fn turnaround_text(t: &Turnaround, out: &mut String) {
     put!(out, "  {:18} {:>9}", format!("{}, us:", t.operation), "mean");
-    for row in &t.at {
+    let at: Vec<_> = t.at.iter().filter(|row| t.total.reaches(row.percentile)).collect();
+    for row in &at {
         put!(out, " {:>9}", format!("{} %", row.percentile));
     }
     put!(out, "\n");
@@ -115,10 +116,10 @@ fn turnaround_text(t: &Turnaround, out: &mut String) {
     for (i, part) in Part::ALL.iter().enumerate() {
         if t.mean_ns[i] > 0.0 {
             let name = part.name().replace('_', " ");
-            line(&name, t.mean_ns[i], &mut t.at.iter().map(|row| row.by_part_ns[i]));
+            line(&name, t.mean_ns[i], &mut at.iter().map(|row| row.by_part_ns[i]));
         }
     }
-    line("turnaround", t.total.mean(), &mut t.at.iter().map(|row| row.turnaround_ns));
+    line("turnaround", t.total.mean(), &mut at.iter().map(|row| row.turnaround_ns));
 }
 
 /// A block of text for each program; empty without one.

@@ -139,7 +139,8 @@ fn spread(shares: &[f64]) -> Vec<String> {
 }
 
 fn seconds(ns: u64) -> String {
-    format!("{}.{:06} s", ns / 1_000_000_000, ns / 1_000 % 1_000_000)
+    let us = ns.saturating_add(500) / 1_000;
+    format!("{}.{:06} s", us / 1_000_000, us % 1_000_000)
 }
 
 fn head(result: &RunResult) -> Vec<String> {
@@ -484,8 +485,12 @@ fn of_drive(d: &wordline_sim::DriveResult) -> Vec<String> {
         format!("over its link {} read", mib(count("device.bytes_read"))),
         format!("{} written", mib(count("device.bytes_written"))),
     ];
-    if let Some(factor) = d.totals.write_amplification.factor {
+    let w = &d.totals.write_amplification;
+    if let Some(factor) = w.factor {
         items.push(format!("write ampl. {:.3}", finite(factor)));
+        if let Some(whole) = w.factor_with_parity.filter(|_| w.parity_sectors > 0) {
+            items.push(format!("with parity {:.3}", finite(whole)));
+        }
     }
     let waited = percent(d.totals.user_reads_waited as f64, d.totals.user_flash_reads as f64);
     items.push(format!("{waited:.1}% of {} flash reads waited", d.totals.user_flash_reads));
@@ -573,6 +578,11 @@ fn tail(result: &RunResult) -> Vec<String> {
         }
         if let Some(whole) = w.factor_with_parity.filter(|_| w.parity_sectors > 0) {
             items.insert(1, format!("with parity {:.3}", finite(whole)));
+        }
+        if !m.arrays.is_empty() {
+            items.push(
+                "of the drives: what an array writes to its members is their users' data".into(),
+            );
         }
         lines.extend(section("write ampl.", &items));
     } else if flash().any(|(_, n)| n > 0) {
@@ -699,6 +709,14 @@ fn of_array(a: &wordline_sim::ArrayResult) -> Vec<String> {
         format!("{} requests", a.requests),
         format!("{} of them met a member that made room for writes", share_text(a.met_share)),
     ];
+    let of = |name: &str| a.counters.iter().find(|(known, _)| known == name).map_or(0, |(_, n)| *n);
+    if of("pages_written") > 0 {
+        let to_members = of("data_writes") as f64 + of("parity_writes") as f64;
+        items.push(format!(
+            "{:.3} pages written to members for each of users",
+            to_members / of("pages_written") as f64
+        ));
+    }
     let counted = a.counters.iter().filter(|(_, n)| *n > 0);
     items.extend(counted.map(|(name, n)| format!("{n} {}", name.replace('_', " "))));
     if a.stripe_bytes > 0 {

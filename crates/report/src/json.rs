@@ -412,11 +412,11 @@ fn lateness_of(thread: &ThreadResult) -> Option<Value> {
     Some(Value::Object(o))
 }
 
-/// Causes of sectors written over time, in the order of the columns: folded ones, and pages of a map, only where
+/// Causes of sectors written over time, in the order of the columns: folded ones, pages of a map and parity only where
 /// there are any.
-pub(crate) fn written(result: &RunResult) -> &'static [Cause] {
+pub(crate) fn written(result: &RunResult) -> Vec<Cause> {
     let w = &result.machine.totals.write_amplification;
-    Cause::columns(|i| w.of(Cause::ALL[i]) > 0)
+    Cause::columns(|cause| w.of(cause) > 0)
 }
 
 /// The number of the layout of the object `wordline`: another one is read by another version only.
@@ -431,8 +431,13 @@ fn wordline(result: &RunResult, jobs: &[Job], plus: bool) -> Value {
     if machine["strides"].is_object() {
         named_pairs(&mut machine["strides"]["waits"]);
     }
-    let written = written(result).iter().map(|cause| format!("{}_sectors", cause.name()));
-    named_intervals(&mut machine["write_amplification"]["over_time"], &written.collect::<Vec<_>>());
+    let causes = written(result);
+    let over_time = &mut machine["write_amplification"]["over_time"];
+    for numbers in over_time.as_array_mut().into_iter().flatten().map(|row| &mut row[1]) {
+        *numbers = causes.iter().map(|&cause| numbers[cause as usize].take()).collect();
+    }
+    let names = causes.iter().map(|cause| format!("{}_sectors", cause.name()));
+    named_intervals(over_time, &names.collect::<Vec<_>>());
     let states =
         result.machine.totals.energy_by_state_j.iter().map(|(name, _)| format!("{name}_j"));
     named_intervals(&mut machine["energy_over_time"], &states.collect::<Vec<_>>());

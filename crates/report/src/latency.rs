@@ -4,8 +4,9 @@ use crate::job::{self, Job};
 use crate::number::{finite, percentiles};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use wordline_base::time::covered;
 use wordline_base::{Ddir, Histogram, IoClass, Span, Time};
-use wordline_sim::{RunResult, ThreadResult};
+use wordline_sim::RunResult;
 
 /// Points of the axis to a nine: the n-th point is the percentage beyond which 10^(-n/20) of all lie.
 const POINTS: usize = 20;
@@ -77,21 +78,11 @@ fn distribution(ddir: &str, of: &str, name: &str, h: &Histogram) -> Value {
 fn ran(result: &RunResult, ddir: &str) -> Span {
     let times =
         result.threads.iter().filter(|t| t.reported && job::is_mixed(t) == (ddir == "mixed"));
-    let of = |t: &ThreadResult| {
-        let dirs = Ddir::RW.iter().zip(&t.dirs);
-        let dirs =
-            dirs.filter(|(d, dir)| dir.total_ios > 0 && (ddir == "mixed" || d.name() == ddir));
-        let ran = dirs.map(|(_, dir)| dir.runtime).max()?;
-        Some((t.started, Time(t.started.0.saturating_add(ran.0))))
-    };
-    let mut times: Vec<(Time, Time)> = times.filter_map(of).collect();
-    times.sort_unstable();
-    let mut until = Time::ZERO;
-    times.into_iter().fold(Span::ZERO, |sum, (from, to)| {
-        let begin = from.max(until).min(to);
-        until = until.max(to);
-        sum + to.since(begin)
-    })
+    let dirs = times.flat_map(|t| Ddir::RW.iter().zip(&t.dirs));
+    let dirs = dirs.filter(|(d, dir)| dir.total_ios > 0 && (ddir == "mixed" || d.name() == ddir));
+    covered(
+        dirs.map(|(_, dir)| (dir.began, Time(dir.began.0.saturating_add(dir.runtime.0)))).collect(),
+    )
 }
 
 /// Total latency by direction, and where there are several, by job and by class.

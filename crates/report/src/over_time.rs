@@ -2,7 +2,7 @@
 
 use crate::json::{HOST_COLUMNS, written};
 use std::io::{self, Write};
-use wordline_sim::{CPU_OWNERS, MEMORY_OWNERS, RunResult};
+use wordline_sim::{CAUSES, CPU_OWNERS, MEMORY_OWNERS, RunResult};
 
 /// A row for each interval and a column for each count: what cores did and for whom, busy time of each core,
 /// memory of the host by owner at the end of the interval, what was programmed and why, and energy. Cells of
@@ -40,8 +40,10 @@ pub fn over_time_csv(result: &RunResult, to: &mut dyn Write) -> io::Result<()> {
         cells.extend(row.map_or(empty(cores), |r| texts(&r.busy)));
         cells.extend(row.map_or(empty(MEMORY_OWNERS.len()), |r| texts(&r.memory)));
         let row = programmed.iter().find(|(at, _)| *at == end);
-        let causes = written.len();
-        cells.extend(row.map_or(empty(causes), |(_, row)| texts(&row[..causes])));
+        let of = |row: &[u64; CAUSES]| {
+            written.iter().map(|&cause| row[cause as usize].to_string()).collect()
+        };
+        cells.extend(row.map_or_else(|| empty(written.len()), |(_, row)| of(row)));
         let row = energy.iter().find(|(at, _)| *at == end);
         let states = m.totals.energy_by_state_j.len();
         cells.extend(row.map_or(empty(states), |(_, row)| texts(&row[..states.min(row.len())])));

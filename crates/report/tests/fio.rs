@@ -100,6 +100,7 @@ fn read_dir(v: &Value) -> DirResult {
         total_ios: whole(&v["total_ios"]),
         short_ios: whole(&v["short_ios"]),
         drop_ios: whole(&v["drop_ios"]),
+        began: Time::ZERO,
         runtime: Span::from_ms(whole(&v["runtime"])),
         slat: read_latency(&v["slat_ns"]),
         clat: read_latency(&v["clat_ns"]),

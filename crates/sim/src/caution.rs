@@ -11,6 +11,9 @@ use wordline_ftl::{SlcUse, Steady, Unmet, WindowLimits};
 use wordline_md::Collect;
 use wordline_trace::Reason;
 
+mod memory;
+pub(crate) use memory::{in_page_cache, in_servers_pages, out_of_page_cache, out_of_servers_pages};
+
 /// What a run shows of this.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen<'a> {
@@ -89,7 +92,8 @@ const AGE: &str = "--precondition steady ages the drive first";
 /// A part of so many bytes, in MB unless that would be none.
 fn part_of(part: u64, whole: u64) -> String {
     let (unit, bytes) = if part < 500_000 { ("kB", 1e3) } else { ("MB", 1e6) };
-    format!("{:.0} of {:.0} {unit}", part as f64 / bytes, whole as f64 / bytes)
+    let decimals = usize::from(unit == "MB" && whole < 10_000_000);
+    format!("{:.decimals$} of {:.decimals$} {unit}", part as f64 / bytes, whole as f64 / bytes)
 }
 
 /// A trace was not read to its end, or may have been cut there.
@@ -414,6 +418,7 @@ fn of_cause(cause: Cause) -> &'static str {
         Cause::Metadata => "metadata of lines",
         Cause::Folded => "moved out of the SLC buffer",
         Cause::Map => "pages of the map",
+        Cause::Parity => "parity",
     }
 }
 
@@ -544,31 +549,6 @@ fn goes_on(seen: &Seen, trend: Trend) -> String {
     }
 }
 
-/// Of bytes written into files, so many went on to the drive. A page that is written again before it goes there
-/// is written once.
-pub(crate) fn in_page_cache(written: u64, to_drive: u64) -> Option<String> {
-    let left = written.saturating_sub(to_drive);
-    (left > written / 10).then(|| {
-        format!(
-            "{} written did not reach the drive: they are in the page cache of the host or were overwritten there, so \
-             that writes were as fast as its memory. direct=1, fsync or a longer run shows the drive",
-            part_of(left, written)
-        )
-    })
-}
-
-/// Of bytes read from files, so many came from the drive.
-pub(crate) fn out_of_page_cache(read: u64, from_drive: u64) -> Option<String> {
-    let left = read.saturating_sub(from_drive);
-    (left > read / 10).then(|| {
-        format!(
-            "{} read came out of the page cache of the host and not from the drive: those reads were as fast as its \
-             memory. direct=1 shows the drive",
-            part_of(left, read)
-        )
-    })
-}
-
 /// Reads in order that come one at a time, although the drive has many LUNs: `waited` of `reads` flash
 /// reads stood behind another read of users.
 pub(crate) fn reads_in_order(waited: u64, reads: u64, unit_sectors: u32) -> Option<String> {
@@ -606,8 +586,8 @@ pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
     (array.requests > 0 && array.met_share > 0.9).then(|| {
         format!(
             "{}: stack.md.gc={word} has little effect: {:.0}% of the requests met a member that made room \
-             for writes, as drives do all the time that keep pace with users{why}. A collector that works in spells \
-             has something to coordinate, as --ftl pblk",
+             for writes, as drives do all the time that keep pace with users{why}. Users that write less, or a \
+             collector that works in spells, leave something to coordinate",
             array.name,
             100.0 * array.met_share
         )
@@ -726,8 +706,8 @@ pub(crate) fn in_ramp(jobs: &[&str], ios: u64) -> Option<String> {
 pub(crate) fn unflushed(syncs: u64) -> Option<String> {
     (syncs > 0).then(|| {
         format!(
-            "{} did nothing: the server says that it takes no flushes (stack.nbd.flush=false), so that the \
-             client sends none, and what was written may be in memory alone. --set stack.nbd.flush=true makes them \
+            "{} flushed nothing: the server says that it takes no flushes (stack.nbd.flush=false), so that the \
+             client sends none, and what was written may be in the server's memory alone. --set stack.nbd.flush=true makes them \
              reach the drive",
             many(syncs, "sync")
         )
@@ -965,24 +945,6 @@ mod tests {
         // Windows of two ageings: no span is known.
         let paced = of(&[Unmet::Spans], Some(Precondition::Paced));
         assert!(paced.contains("write amplification still went on over longer spans"), "{paced}");
-    }
-
-    #[test]
-    fn writes_that_stay_in_the_hosts_memory_are_told() {
-        assert_eq!(in_page_cache(0, 0), None);
-        assert_eq!(in_page_cache(1_000_000_000, 900_000_000), None, "a tenth, of a long run");
-        assert_eq!(in_page_cache(1_000, 4_096), None, "a part of a page");
-        let told = in_page_cache(20_000_000_000, 12_000_000_000).expect("two fifths are left");
-        assert!(told.starts_with("8000 of 20000 MB written did not reach the drive"), "{told}");
-    }
-
-    #[test]
-    fn reads_that_the_hosts_memory_answers_are_told() {
-        assert_eq!(out_of_page_cache(0, 0), None);
-        assert_eq!(out_of_page_cache(1_000_000_000, 900_000_000), None, "a tenth");
-        assert_eq!(out_of_page_cache(1_000, 4_096), None, "a part of a page");
-        let told = out_of_page_cache(20_000_000_000, 8_000_000_000).expect("three fifths");
-        assert!(told.starts_with("12000 of 20000 MB read came out of the page cache"), "{told}");
     }
 
     #[test]

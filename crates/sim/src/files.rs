@@ -61,8 +61,8 @@ pub struct Files {
     writes: bool,
     /// They are the block device.
     device: bool,
-    /// The file that filecreate and its like made the last call for.
-    called: Option<u32>,
+    /// Files that filecreate and its like have made their call for since the job last began with its files.
+    called: BTreeSet<u32>,
     /// The job, and what it says of its size, for an error.
     asked: (String, String),
     /// The job makes more than one.
@@ -153,7 +153,7 @@ impl Files {
             advice,
             writes: job.rw.writes(),
             device,
-            called: None,
+            called: BTreeSet::new(),
             asked: (job.name.clone(), asked(job)),
             several: job.file_count() > 1 || job.numjobs > 1,
         })
@@ -205,14 +205,20 @@ impl Files {
         }
     }
 
+    /// The job goes back to the start of its data with all files closed: the calls that close those still open.
+    pub fn begin_anew(&mut self) -> impl Iterator<Item = Op> {
+        self.called.clear();
+        std::iter::from_fn(|| self.close_one())
+    }
+
     /// The call for an I/O; None if it needs none. What must go before it is added to `before`.
     pub fn call(&mut self, generator: &Generator, io: Io, before: &mut Vec<Op>) -> Option<Op> {
         let file = &self.files[io.file];
         let (id, size) = (file.id, file.size);
         let write = self.writes;
         if self.engine.is_by_name() {
-            // One call a file, however many blocks it has.
-            if self.called.replace(io.file) == Some(io.file) || io.ddir.is_sync() {
+            // One call a file, as fio opens it, however many blocks it has.
+            if io.ddir.is_sync() || !self.called.insert(io.file) {
                 return None;
             }
             return Some(match self.engine {

@@ -76,6 +76,8 @@ pub struct JobSource {
     files: Option<Files>,
     /// On a file system: calls that go before the next I/O.
     before: VecDeque<Next>,
+    /// The I/O in flight has no call.
+    nothing: bool,
     /// It issues no more.
     ending: bool,
     /// Of the I/Os in flight on files or rounded: what goes out, and the offset and length that the
@@ -128,6 +130,7 @@ impl JobSource {
             issued: 0,
             syncs: VecDeque::new(),
             files: None,
+            nothing: false,
             before: VecDeque::new(),
             ending: false,
             calls: Vec::new(),
@@ -299,6 +302,11 @@ impl JobSource {
         }
     }
 
+    /// Whether the I/O that is back was one without a call.
+    pub fn take_nothing(&mut self) -> bool {
+        std::mem::take(&mut self.nothing)
+    }
+
     /// An I/O found no room. With `fill_device` that ends the job, whatever `continue_on_error` says, and is no error.
     pub fn fills(&mut self) -> bool {
         self.ended |= self.job.fill_device;
@@ -328,7 +336,7 @@ impl JobSource {
         let Some(files) = &mut self.files else { return self.issue_in_blocks(io, now) };
         let mut ops = Vec::new();
         if std::mem::replace(&mut self.rounds, self.generator.rounds()) != self.generator.rounds() {
-            ops.extend(std::iter::from_fn(|| files.close_one()));
+            ops.extend(files.begin_anew());
         }
         let op = files.call(&self.generator, io, &mut ops);
         let mut calls: VecDeque<Next> = ops.into_iter().map(|op| self.around(op)).collect();
@@ -349,6 +357,13 @@ impl JobSource {
                 self.calls.push(((ddir, offset, len), (io.offset, io.len)));
             }
             calls.push_back(call);
+        } else if self.job.ioengine.is_by_name() && !io.ddir.is_sync() {
+            self.issue(io, now);
+            let class = io.prio.io_class().with_workload(self.job.workload());
+            calls.push_back(Next::Nothing { ddir: io.ddir, len: io.len as u32, class });
+            if self.generator.heeds_completions() {
+                self.calls.push(((io.ddir, 0, io.len as u32), (io.offset, io.len)));
+            }
         }
         let first = calls.pop_front()?;
         self.before.extend(calls);
@@ -360,6 +375,10 @@ impl JobSource {
         if let Next::File { ddir, op, .. } = &call {
             self.in_flight += 1;
             self.issued += u64::from(!ddir.is_sync() || !op.opens_or_closes());
+        }
+        if let Next::Nothing { .. } = &call {
+            (self.in_flight, self.issued) = (self.in_flight + 1, self.issued + 1);
+            self.nothing = true;
         }
         call
     }

@@ -268,6 +268,10 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
                 say(format!("{option} has no effect here: {why}"));
             }
         }
+        if job.kb_base == 1000 {
+            say("kb_base=1000 is for the numbers that are read: those printed keep units of 1024"
+                .into());
+        }
         let is_own = |option: &str| job.options.iter().any(|(name, _)| name == option);
         let lacks = |job: &Job, option: &str| without_its_other(job).any(|(one, _)| one == option);
         for (option, missing) in without_its_other(job).filter(|(o, _)| given(plan, job, o)) {

@@ -189,6 +189,7 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         disable_clat: job.disable_clat,
         // What an engine has done when its call returns was never queued, to fio.
         disable_slat: job.disable_slat || engine == Engine::Pvsync2,
+        calls_for_trims: matches!(engine, Engine::Libaio | Engine::IoUring),
         disable_bw: job.disable_bw,
         gtod_reduce: job.gtod_reduce,
     }
@@ -311,6 +312,8 @@ pub fn threads<E: From<JobError>>(
             Ok(generator) => {
                 let stop = Rc::new(Cell::new(false));
                 let files = match &stack.fs {
+                    // fio's null opens no file (FIO_DISKLESSIO).
+                    _ if job.ioengine == job::Engine::Null => None,
                     Some(fs) => Some(Files::new(&generator, job, thread, fs.kind)?),
                     None if job.ioengine.is_by_name() => {
                         return Err(JobError::new(job, JobFault::NoFileSystem).into());

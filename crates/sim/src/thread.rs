@@ -3,7 +3,7 @@
 use crate::classes;
 use crate::collect::{HistLog, LatLog, Sampler};
 use crate::job::SyncOf;
-use crate::result::{ErrorOf, Log, LogKind, LogLine, ThreadResult};
+use crate::result::{DirResult, ErrorOf, Log, LogKind, LogLine, ThreadResult};
 use wordline_base::{Ddir, Histogram, IoClass, Span, Time};
 use wordline_fio::job::SteadyState;
 use wordline_host::ThreadStats as HostCounts;
@@ -73,6 +73,8 @@ pub struct ThreadPlan {
     pub disable_clat: bool,
     /// They are logged and reported without submission latency.
     pub disable_slat: bool,
+    /// Trims are: fio's libaio and io_uring do not queue them, but call for them and have them back.
+    pub calls_for_trims: bool,
     /// A log of bandwidth with a line of each I/O has none.
     pub disable_bw: bool,
     /// One of I/Os a second has none either, and no clock is read for latencies.
@@ -148,6 +150,8 @@ pub struct ThreadStats {
     per_job_logs: bool,
     /// Which of slat, clat and lat are not measured.
     disable: [bool; 3],
+    /// No submission latency of trims either.
+    calls_for_trims: bool,
     /// Logs of bandwidth and of I/Os a second have a line of each I/O, which are fio's samples, too.
     per_io: [bool; 2],
     /// Those lines are left out (`disable_bw_measurement`, `gtod_reduce`).
@@ -158,6 +162,15 @@ pub struct ThreadStats {
     ramping: bool,
     /// What the host had counted when it was over.
     before: HostCounts,
+}
+
+/// A direction of a thread whose statistics begin at `start` went on to the end of this I/O, which is not counted yet.
+#[inline]
+fn went_on(dir: &mut DirResult, start: Time, s: &Sample) {
+    if dir.total_ios == 0 {
+        dir.began = start + s.elsewhere;
+    }
+    dir.runtime = Span(s.completed.since(start).0.saturating_sub(s.elsewhere.0));
 }
 
 impl ThreadStats {
@@ -229,6 +242,7 @@ impl ThreadStats {
             with_prio: plan.log_prio,
             per_job_logs: plan.per_job_logs,
             disable: [plan.disable_slat, plan.disable_clat, plan.disable_lat],
+            calls_for_trims: plan.calls_for_trims,
             per_io: [LogKind::Bw, LogKind::Iops].map(|kind| {
                 plan.log_average == Span::ZERO && plan.logs.iter().any(|(k, _)| *k == kind)
             }),
@@ -306,7 +320,8 @@ impl ThreadStats {
 
     /// Whether I/O came back, and all of it before the ramp was over.
     pub fn all_in_ramp(&self) -> bool {
-        self.result.served > self.result.total_errors && !self.is_measured()
+        let back = self.result.served > self.result.total_errors;
+        self.ramp_over.is_some() && back && !self.is_measured()
     }
     /// Whether an I/O or a sync is in its numbers.
     pub fn is_measured(&self) -> bool {
@@ -339,11 +354,11 @@ impl ThreadStats {
         }
         let d = s.ddir as usize;
         let dir = &mut r.dirs[d];
+        went_on(dir, self.ramp_end, s);
         if s.class != r.class || !dir.classes.is_empty() {
             dir.add_class(s.class, r.class, &self.cmdprios[d], slat, clat);
         }
         dir.add(u64::from(s.len), slat, clat);
-        dir.runtime = Span(s.completed.since(self.ramp_end).0.saturating_sub(s.elsewhere.0));
         let len = u64::from(s.len);
         // fio takes its samples from a log that has a line of each I/O.
         let [of_bw, of_iops] = self.per_io;
@@ -365,6 +380,21 @@ impl ThreadStats {
         if !self.logs.is_empty() {
             self.log(s, slat, clat);
         }
+    }
+
+    /// Takes an I/O without a call: fio counts it, and has no latency of it.
+    #[cold]
+    pub fn count(&mut self, s: &Sample) {
+        let r = &mut self.result;
+        r.served += 1;
+        if s.completed < self.ramp_end {
+            return;
+        }
+        r.finished = r.finished.max(s.completed);
+        let dir = &mut r.dirs[s.ddir as usize];
+        went_on(dir, self.ramp_end, s);
+        dir.io_bytes += u64::from(s.len);
+        dir.total_ios += 1;
     }
 
     /// An I/O found no room, which ends the job as it is to end: fio counts no error, and no I/O.
@@ -415,6 +445,7 @@ impl ThreadStats {
         };
         let [no_bw, no_iops] = self.unsampled;
         let [no_slat, no_clat, _] = self.disable;
+        let no_slat = no_slat || (self.calls_for_trims && s.ddir == Ddir::Trim);
         for (kind, _, log) in &mut self.logs {
             // fio's samples are the lines of these logs, bwavgtime or iopsavgtime apart.
             let interval = if *kind == LogKind::Bw { self.bw_interval } else { self.iops_interval };
@@ -452,6 +483,9 @@ impl ThreadStats {
         let number = self.result.number;
         self.result.classes = classes::rows(std::slice::from_ref(&self.result));
         let [slat, clat, lat] = self.disable;
+        if self.calls_for_trims {
+            self.result.dirs[Ddir::Trim as usize].slat = Histogram::new();
+        }
         for (dir, over) in self.result.dirs.iter_mut().zip(self.over) {
             if dir.total_ios > 0 {
                 dir.runtime = dir.runtime.max(over);

@@ -3,8 +3,11 @@
 use wordline_base::Workload;
 use wordline_device::DeviceConfig;
 use wordline_device::config::Arbitration;
+use wordline_fs::FsKind;
 use wordline_ftl::{FtlConfig, Placement, Side, VictimPolicy};
+use wordline_host::config::{NbdServer, Transport};
 use wordline_host::{Engine, Scheduler, StackConfig, ThreadSpec};
+use wordline_md::Level;
 
 /// What a run's settings are for.
 pub struct InUse<'a> {
@@ -13,8 +16,8 @@ pub struct InUse<'a> {
     /// Those of the only drive. `None` where there are several drives, of which one may have a use for what another has none
     /// for, and where the FTL is the caller's own.
     pub drive: Option<(&'a DeviceConfig, &'a FtlConfig)>,
-    /// There is an array.
-    pub array: bool,
+    /// Of each array.
+    pub levels: &'a [Level],
     /// The host's threads.
     pub threads: &'a [&'a ThreadSpec],
 }
@@ -127,8 +130,54 @@ fn of_fssd(key: &str, ftl: &FtlConfig) -> Option<&'static str> {
     }
 }
 
+fn of_fs(key: &str, stack: &StackConfig) -> Option<&'static str> {
+    let kind = stack.fs.as_ref()?.kind;
+    match key.strip_prefix("fs.")?.split('.').next()? {
+        "ext4" if kind != FsKind::Ext4 => Some("the file system is not ext4 (--fs)"),
+        "xfs" if kind != FsKind::Xfs => Some("the file system is not xfs (--fs)"),
+        "atime" if kind == FsKind::Bdev => {
+            Some("the block device's page cache has no inodes that reads change")
+        }
+        _ => None,
+    }
+}
+
+fn of_nbd(key: &str, stack: &StackConfig) -> Option<&'static str> {
+    let nbd = stack.nbd.as_ref()?;
+    let by_spdk = nbd.server == NbdServer::Spdk;
+    match key {
+        "nbd.rate" | "nbd.delay" | "nbd.mtu" if nbd.transport != Transport::Ethernet => {
+            Some("client and server are on one machine (stack.nbd.transport)")
+        }
+        "nbd.server_cores" if nbd.transport == Transport::Ethernet => {
+            Some("client and server are machines of their own (stack.nbd.transport)")
+        }
+        "nbd.threads" if by_spdk => Some("SPDK's server has one thread (stack.nbd.server)"),
+        "scheduler" if by_spdk => Some(
+            "it is the elevator at the server, where SPDK drives the drive without one; stack.nbd.scheduler is \
+                  the client's",
+        ),
+        _ => None,
+    }
+}
+
+fn of_md(key: &str, of: &InUse) -> Option<&'static str> {
+    let key = key.strip_prefix("md.")?;
+    let of_parity = matches!(key, "stripe_cache" | "core" | "sync_speed_max" | "bitmap");
+    match of.levels {
+        [] => Some("there is no array"),
+        levels if of_parity && levels.iter().all(|level| *level == Level::Raid0) => {
+            Some("a raid0 has no parity, and no stripes to keep or to write anew")
+        }
+        _ => None,
+    }
+}
+
 fn of_host(key: &str, of: &InUse) -> Option<&'static str> {
     let InUse { stack, threads, .. } = of;
+    if let Some(why) = of_fs(key, stack).or_else(|| of_nbd(key, stack)).or_else(|| of_md(key, of)) {
+        return Some(why);
+    }
     // A server has threads of its own, and clients go through both kernels.
     if stack.nbd.is_some() {
         return None;
@@ -181,7 +230,6 @@ fn of_host(key: &str, of: &InUse) -> Option<&'static str> {
         "sq_thread_idle" if !threads.iter().any(submits) => {
             Some("no job has a thread of io_uring that submits for it (sqthread_poll)")
         }
-        "md" if !of.array => Some("there is no array"),
         "ftl_core" if of.drive.is_some_and(|(_, ftl)| !has_host_part(ftl)) => {
             Some("no part of the FTL runs on the host (ftl.placement)")
         }

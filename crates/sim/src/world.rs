@@ -605,10 +605,12 @@ impl World {
         let full = error == ENOSPC && !self.is_out_of_memory(h);
         let seat = &mut self.hosts[h];
         let mut fills = false;
+        let mut nothing = false;
         let (sync, elsewhere, restarts) = match seat.host.source_mut(f.thread) {
             Some(AnySource::Job(job)) => {
                 let sync = if f.ddir.is_sync() { job.take_sync() } else { SyncOf::Job };
                 fills = full && job.fills();
+                nothing = job.take_nothing();
                 (sync, job.time_without(f.ddir, f.completed), job.take_restart())
             }
             _ => (SyncOf::Job, Span::ZERO, false),
@@ -632,6 +634,11 @@ impl World {
             class: f.class,
             elsewhere,
         };
+        if nothing {
+            stats.count(&sample);
+            self.ctx.lives.release(f.io);
+            return;
+        }
         if fills {
             stats.filled();
         } else {

@@ -67,10 +67,11 @@ impl Run {
                 let config = &system.config;
                 let one = system.nodes.drives.is_empty() && config.members.is_empty();
                 let own = system.ftl.is_some();
+                let levels: Vec<_> = system.nodes.arrays.iter().map(|a| a.level).collect();
                 let in_use = InUse {
                     stack: &config.stack,
                     drive: (one && !own).then_some((&config.device, &config.ftl)),
-                    array: !system.nodes.arrays.is_empty(),
+                    levels: &levels,
                     threads: &specs,
                 };
                 unused(&system.overrides, &in_use)

@@ -146,9 +146,9 @@ impl Lsm {
         }
         let no_room = |Full| {
             let message = format!(
-                "leaves {} GB, which do not hold {} keys with room for compactions: use fewer \
+                "leaves {:.2} GB, which do not hold {} keys with room for compactions: use fewer \
                  app.lsm.keys, or a larger drive or part of it",
-                sectors * SECTOR / 1_000_000_000,
+                (sectors * SECTOR) as f64 / 1e9,
                 c.keys
             );
             BadValue::new("size", message)

@@ -624,8 +624,11 @@ fn settings_of_programs_that_cannot_be_are_refused() {
         ("--app sort --set app.sort.input_bytes=4000000000", &["less input"]),
         ("--app sort --set app.cores=[0,99]", &["app.cores=[0,99]", "must be cores, 0 to"]),
         ("--app sort --set app.workload_attr=fast", &["unknown value 'fast'", "'throughput'"]),
-        ("--app sort --set app.web.load=3.0", &["missing"]),
-        ("--app sort --set app.runtime=0s", &["'operations' must be given, or a runtime"]),
+        ("--app sort --set app.web.load=3.0", &["the program has no [app.web]", "in [app.sort]"]),
+        (
+            "--app sort --set app.runtime=0s",
+            &["--set app.runtime=0s", "'runtime' and operations are both 0"],
+        ),
         ("--app pagerank --set app.pagerank.depth=0", &["'depth' must be from 1"]),
     ] {
         let line = format!("run {words} --device z-ssd-flashshare-small");

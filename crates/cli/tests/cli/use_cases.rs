@@ -516,11 +516,24 @@ fn shells_complete_and_man_pages_are_written() {
     }
     // The shell itself reads its script and completes a command.
     place.file("complete.bash", place.run("completions bash").ok().out);
-    let words = "source ./complete.bash; COMP_WORDS=(wordline repl); COMP_CWORD=1; \
-                 _wordline wordline repl wordline; echo \"${COMPREPLY[*]}\"";
-    let mut bash = std::process::Command::new("bash");
-    let out = bash.args(["-c", words]).current_dir(place.path("")).output().expect("bash runs");
-    assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), "replay");
+    for (words, completed) in [
+        ("repl", "replay"),
+        ("run --device bssd-s", "bssd-small"),
+        ("run --app rocksdb-readwhilew", "rocksdb-readwhilewriting"),
+        ("run --ftl de", "default"),
+        ("serve --ftl tinyt", "tinytail"),
+    ] {
+        let (before, word) = words.rsplit_once(' ').unwrap_or(("", words));
+        let before = before.rsplit(' ').next().unwrap_or("");
+        let script = format!(
+            "source ./complete.bash; COMP_WORDS=(wordline {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _wordline wordline '{word}' '{before}'; echo \"${{COMPREPLY[*]}}\""
+        );
+        let mut bash = std::process::Command::new("bash");
+        let out = bash.args(["-c", &script]).current_dir(place.path("")).output();
+        let out = out.expect("bash runs");
+        assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), completed, "{words}");
+    }
     place
         .run("completions tcsh")
         .fails(2, &["[possible values: bash, elvish, fish, powershell, zsh]"]);

@@ -182,7 +182,6 @@ pub(super) fn lay_out(
         });
     }
     let block = job.smallest_bs();
-    let too_small = || GeneratorError::DriveTooSmall { job: job.name.clone(), drive, block };
     let mut size = match job.size {
         _ if job.fill_device && job.size.is_none() => u64::MAX,
         Some(Size::Bytes(bytes)) => bytes,
@@ -309,7 +308,11 @@ pub(super) fn lay_out(
         size = total;
     }
     if size < block {
-        return Err(too_small());
+        let job = job.name.clone();
+        return Err(match drive < block {
+            true => GeneratorError::DriveTooSmall { job, drive, block },
+            false => GeneratorError::SizeTooSmall { job, bytes: size, block },
+        });
     }
     for file in &mut files {
         let mut bytes = file.io_size.min(file.real);

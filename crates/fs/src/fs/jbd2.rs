@@ -593,7 +593,7 @@ impl Fs {
     }
 
     /// Whether data go through the journal.
-    pub(crate) fn journals_data(&self) -> bool {
+    pub fn journals_data(&self) -> bool {
         matches!(&self.log, Log::Jbd2(j) if j.data == DataMode::Journal)
     }
     /// Blocks of the log in use, for tests.

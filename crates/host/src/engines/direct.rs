@@ -74,7 +74,9 @@ impl<S: Source> Host<S> {
                     self.direct_wake(ctx, t, ctx.now + Span(1));
                     return;
                 }
-                Next::File { .. } => unreachable!("mount refuses kernel = false"),
+                Next::File { .. } | Next::Nothing { .. } => {
+                    unreachable!("mount refuses kernel = false")
+                }
                 // No processor is modelled to burn here.
                 Next::Pause { until, .. } | Next::Spin { until } => {
                     self.direct_wake(ctx, t, until.max(ctx.now + Span(1)));

@@ -144,6 +144,14 @@ impl<S: Source> Host<S> {
                         thread.stats.issued[ddir as usize] += 1;
                         return self.file_call(ctx, t, (ddir, offset, len), op);
                     }
+                    Next::Nothing { ddir, len, class } => {
+                        thread.begin_io(class);
+                        thread.pend.user += spend!(self, thread.core(), Application);
+                        thread.stats.issued[ddir as usize] += 1;
+                        thread.stats.iodepth_level[level_bucket(1)] += 1;
+                        thread.stats.one_at_once();
+                        return self.done_at_once(ctx, t, ddir, (0, 0), len);
+                    }
                     Next::NotBefore { at, quiesce } => {
                         let at = at.max(ctx.now + Span(1));
                         return self.not_before(ctx, t, at, quiesce);
@@ -200,15 +208,28 @@ impl<S: Source> Host<S> {
                 self.sync_call(t, ddir, self.block.place(offset), len, Step::Top)
             }
             Engine::Null => {
-                thread.engine.cur_depth += 1;
-                // Time must pass, or a job without end never ends.
-                thread.pend.user = thread.pend.user.max(1);
                 thread.queue_null();
-                let node = self.new_node(t, ddir, self.block.place(offset), len);
-                self.threads[t].call.begin_null(node);
-                self.segment(ctx, t, Step::NullDone)
+                self.done_at_once(ctx, t, ddir, self.block.place(offset), len)
             }
         }
+    }
+
+    /// An I/O that goes nowhere.
+    fn done_at_once(
+        &mut self,
+        ctx: &mut Ctx,
+        t: u32,
+        ddir: Ddir,
+        place: (u16, u64),
+        len: u32,
+    ) -> Flow {
+        let thread = &mut self.threads[t];
+        thread.engine.cur_depth += 1;
+        // Time must pass, or a job without end never ends.
+        thread.pend.user = thread.pend.user.max(1);
+        let node = self.new_node(t, ddir, place, len);
+        self.threads[t].call.begin_null(node);
+        self.segment(ctx, t, Step::NullDone)
     }
 
     /// Between two I/Os of a job that takes up what is back: what it has found, or a look. None: it may issue.

@@ -211,6 +211,11 @@ impl<S: Source> Host<S> {
         self.paths.serves
     }
 
+    /// It does, and has the page cache in front of it: its pages are no file system of a job's.
+    pub fn serves_pages(&self) -> bool {
+        self.paths.ends.iter().any(|end| end.config.page_cache && !end.pool.is_empty())
+    }
+
     /// A disk of this host is a network block device: its end of the connection.
     pub fn connect(&mut self, disk: u16, config: &NbdConfig) -> u16 {
         let (cores, core) = (self.cores.len() as u32, self.least_core());
@@ -488,7 +493,8 @@ impl<S: Source> Host<S> {
     /// A thread of the pool serves what the page cache is in front of.
     pub(crate) fn serves_from_cache(&self, t: u32) -> bool {
         let Some(vfs) = &self.paths.vfs else { return false };
-        self.paths.ends.iter().any(|end| end.disk == vfs.disk() && end.pool.contains_key(&t))
+        let serves = |end: &End| end.config.page_cache && end.disk == vfs.disk();
+        self.paths.ends.iter().any(|end| serves(end) && end.pool.contains_key(&t))
     }
 
     /// pread, pwrite or fdatasync of the drive, through its pages or past them.

@@ -26,6 +26,10 @@ impl<S: Source> Thread<S> {
         let waited = self.waited(now);
         waited as f64 / (waited + self.stats.user + self.stats.system).max(1) as f64
     }
+    /// Much of the time that it had work, and a thousandth of all.
+    pub(crate) fn waits_for_core(&self, now: Time) -> bool {
+        self.waiting(now) > TOLD && self.waited(now) > now.0 / 1000
+    }
     /// It looks for what is to come and does not sleep.
     fn looks(&self) -> bool {
         let ring = self.engine.is_submitter() || self.engine.submitter() != NONE;

@@ -115,6 +115,9 @@ pub(super) fn lacks(path: &str, tree: &Node, overrides: &[&String]) -> Option<St
     }
 }
 
+/// Sections of which a program has one.
+const PROGRAMS: [&str; 6] = ["lsm", "btree", "web", "kv", "pagerank", "sort"];
+
 /// Applies one `path=value`.
 pub(super) fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
     let (text, given) = as_given(text);
@@ -139,7 +142,18 @@ pub(super) fn apply_from(source: u32, text: &str, tree: &mut Node, problems: &mu
     match keys[0] {
         "nand" | "ftl" | "device" | "stack" => {}
         "testbed" => keys[0] = "stack",
-        "app" if tree.get("app").is_some() => {}
+        "app" if tree.get("app").is_some() => {
+            let has = |program: &str| tree.get("app").is_some_and(|app| app.get(program).is_some());
+            if PROGRAMS.contains(keys.get(1).unwrap_or(&""))
+                && !has(keys[1])
+                && let Some(own) = PROGRAMS.iter().find(|program| has(program))
+            {
+                return fail(format!(
+                    "the program has no [app.{}]: its own keys are in [app.{own}]",
+                    keys[1]
+                ));
+            }
+        }
         "app" => return fail("no program runs here: name one with --app".into()),
         "fs" | "flashshare" => keys.insert(0, "stack"),
         section if sections.contains(&section) => keys.insert(0, "device"),

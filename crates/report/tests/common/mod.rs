@@ -145,6 +145,7 @@ impl Random {
             total_ios: self.any(),
             short_ios: self.any(),
             drop_ios: self.any(),
+            began: Time(self.any()),
             runtime: Span(self.any()),
             slat: self.histogram(),
             clat: self.histogram(),
@@ -378,7 +379,9 @@ impl Random {
                     factor_in_bytes: Some(self.float()),
                     ageing_unsteady: false,
                     by_third: self.odds(2).then(|| [self.float(), self.float(), self.float()]),
-                    over_time: (0..self.below(4)).map(|_| (self.any(), [self.any(); 6])).collect(),
+                    over_time: (0..self.below(4))
+                        .map(|_| (self.any(), [self.any(); CAUSES]))
+                        .collect(),
                     ageing: self.floats(),
                 },
                 partial_writes: PartialWrites {

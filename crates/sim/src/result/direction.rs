@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use wordline_base::time::serialize_ns;
-use wordline_base::{Histogram, IoClass, Span};
+use wordline_base::{Histogram, IoClass, Span, Time};
 
 /// Minimum, maximum, mean and deviation of samples (bandwidth in KiB/s, or IOPS) as fio keeps them.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
@@ -49,7 +49,11 @@ pub struct DirResult {
     pub short_ios: u64,
     /// I/Os that were not issued: none here.
     pub drop_ios: u64,
-    /// From the thread's start (after ramp) to its last completion of this direction.
+    /// When it began: with the thread's statistics, or with the phase that has the first I/O of this direction, where a
+    /// job writes and verifies by turns.
+    #[serde(rename = "began_ns")]
+    pub began: Time,
+    /// To its last completion of this direction, without phases that have no I/O of it.
     #[serde(rename = "runtime_ns", serialize_with = "serialize_ns")]
     pub runtime: Span,
     /// Submission, completion and total latency in nanoseconds.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wordline_ftl::Counters;
 
-/// Why a sector is written to flash, parity aside. The order is that of the columns over time.
+/// Why a sector is written to flash. The order is that of the columns over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// Users wrote it.
@@ -18,6 +18,8 @@ pub enum Cause {
     Folded,
     /// It is a page of the map.
     Map,
+    /// It is parity of a stride.
+    Parity,
 }
 
 /// The number of causes.
@@ -25,8 +27,15 @@ pub const CAUSES: usize = Cause::ALL.len();
 
 impl Cause {
     /// All, in the order of columns.
-    pub const ALL: [Cause; 6] =
-        [Cause::User, Cause::Gc, Cause::Padding, Cause::Metadata, Cause::Folded, Cause::Map];
+    pub const ALL: [Cause; 7] = [
+        Cause::User,
+        Cause::Gc,
+        Cause::Padding,
+        Cause::Metadata,
+        Cause::Folded,
+        Cause::Map,
+        Cause::Parity,
+    ];
 
     /// As keys and columns have it.
     pub fn name(self) -> &'static str {
@@ -37,6 +46,7 @@ impl Cause {
             Cause::Metadata => "metadata",
             Cause::Folded => "folded",
             Cause::Map => "map",
+            Cause::Parity => "parity",
         }
     }
     /// Sectors that an FTL counts.
@@ -48,18 +58,16 @@ impl Cause {
             Cause::Metadata => c.smeta_sectors + c.emeta_sectors,
             Cause::Folded => c.folded_sectors,
             Cause::Map => c.map_sectors,
+            Cause::Parity => c.parity_sectors,
         }
     }
     /// Only some drives have it: it is not told where there is none.
     pub fn is_rare(self) -> bool {
-        matches!(self, Cause::Folded | Cause::Map)
+        matches!(self, Cause::Folded | Cause::Map | Cause::Parity)
     }
-    /// The columns of a run: the rare ones as far as the last of which there is any.
-    pub fn columns(has: impl Fn(usize) -> bool) -> &'static [Cause] {
-        let told = |&i: &usize| !Cause::ALL[i].is_rare() || has(i);
-        let last = (0..CAUSES).rev().find(told).map_or(0, |i| i + 1);
-        const ALL: &[Cause] = &Cause::ALL;
-        &ALL[..last]
+    /// The columns of a run: the rare ones of which there is any.
+    pub fn columns(has: impl Fn(Cause) -> bool) -> Vec<Cause> {
+        Cause::ALL.into_iter().filter(|cause| !cause.is_rare() || has(*cause)).collect()
     }
 }
 
@@ -94,9 +102,7 @@ pub struct WriteAmplification {
     pub factor_in_bytes: Option<f64>,
     /// The factor in each third of what users wrote; none if too little was written to tell.
     pub by_third: Option<[f64; 3]>,
-    /// The same over time: end of the interval in ns, and within it the sectors of users, moved, padding,
-    /// metadata, folded, pages of the map.
-    #[serde(serialize_with = "causes_that_are")]
+    /// Over time: end of the interval in ns, and within it the sectors by cause.
     pub over_time: Vec<(u64, [u64; CAUSES])>,
     /// While ageing: the factor window by window.
     pub ageing: Vec<f64>,
@@ -177,10 +183,7 @@ impl Trend {
 impl WriteAmplification {
     /// What an FTL counted between two moments.
     pub(crate) fn between(before: &Counters, after: &Counters) -> WriteAmplification {
-        let mut all = WriteAmplification {
-            parity_sectors: after.parity_sectors - before.parity_sectors,
-            ..WriteAmplification::default()
-        };
+        let mut all = WriteAmplification::default();
         for cause in Cause::ALL {
             *all.of_mut(cause) = cause.counted(after) - cause.counted(before);
         }
@@ -195,6 +198,7 @@ impl WriteAmplification {
             Cause::Metadata => self.metadata_sectors,
             Cause::Folded => self.folded_sectors,
             Cause::Map => self.map_sectors,
+            Cause::Parity => self.parity_sectors,
         }
     }
     fn of_mut(&mut self, cause: Cause) -> &mut u64 {
@@ -205,11 +209,12 @@ impl WriteAmplification {
             Cause::Metadata => &mut self.metadata_sectors,
             Cause::Folded => &mut self.folded_sectors,
             Cause::Map => &mut self.map_sectors,
+            Cause::Parity => &mut self.parity_sectors,
         }
     }
     /// Sectors programmed.
     pub fn sectors(&self) -> u64 {
-        Cause::ALL.map(|cause| self.of(cause)).iter().sum::<u64>() + self.parity_sectors
+        Cause::ALL.map(|cause| self.of(cause)).iter().sum()
     }
 
     /// Works out the factors from the counts.
@@ -228,7 +233,6 @@ impl WriteAmplification {
         for cause in Cause::ALL {
             *self.of_mut(cause) += o.of(cause);
         }
-        self.parity_sectors += o.parity_sectors;
         self.host_bytes += o.host_bytes;
         self.flash_bytes += o.flash_bytes;
         self.ageing_unsteady |= o.ageing_unsteady;
@@ -256,7 +260,7 @@ impl WriteAmplification {
         }
         (alone * PAUSED >= all.max(1)).then_some(spells)
     }
-    /// The factor in each third of what users wrote, from the series over time.
+    /// The factor in each third of what users wrote, from the series over time; without parity.
     pub fn thirds(over_time: &[(u64, [u64; CAUSES])]) -> Option<[f64; 3]> {
         let total: u64 = over_time.iter().map(|(_, row)| row[0]).sum();
         if over_time.iter().filter(|(_, row)| row[0] > 0).count() < Self::LEAST_INTERVALS {
@@ -268,7 +272,7 @@ impl WriteAmplification {
             let middle = before + row[0] / 2;
             let part = &mut parts[((middle * 3 / total.max(1)) as usize).min(2)];
             part[0] += row[0];
-            part[1] += row.iter().sum::<u64>();
+            part[1] += row.iter().sum::<u64>() - row[Cause::Parity as usize];
             before += row[0];
         }
         let factor = |[user, all]: [u64; 2]| all as f64 / user as f64;
@@ -280,16 +284,6 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Without the last where nothing was folded, or written of a map.
-fn causes_that_are<S: serde::Serializer>(
-    rows: &[(u64, [u64; CAUSES])],
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    let has = |i: usize| rows.iter().any(|(_, row)| row[i] > 0);
-    let causes = Cause::columns(has).len();
-    to.collect_seq(rows.iter().map(|(end, row)| (end, &row[..causes])))
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Trend, WriteAmplification};
@@ -297,7 +291,8 @@ mod tests {
     #[test]
     fn spells_of_a_collector_have_pauses_between() {
         let spells = |rows: &[(u64, u64)]| {
-            let rows: Vec<_> = rows.iter().map(|&(user, gc)| (0, [user, gc, 0, 0, 0, 0])).collect();
+            let rows: Vec<_> =
+                rows.iter().map(|&(user, gc)| (0, [user, gc, 0, 0, 0, 0, 0])).collect();
             WriteAmplification::spells(&rows)
         };
         assert_eq!(spells(&[(9, 0), (9, 0), (0, 80), (0, 80), (3, 40), (9, 0)]), Some(1));

@@ -16,7 +16,7 @@ use wordline_base::track::Track;
 use wordline_base::{Ddir, IdVec, IoId, Life, SECTOR, Time, Tracks, Workload};
 use wordline_device::config::Arbitration;
 use wordline_fio::job::SyncMode;
-use wordline_fs::FsStats;
+use wordline_fs::{Fs, FsStats};
 use wordline_ftl::Translation;
 use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::{ArrayStats, HostStats};
@@ -98,7 +98,9 @@ impl World {
                 causes: {
                     let c = c.since(b);
                     let user = Cause::User.counted(&c).max(1) as f64;
-                    let others = Cause::ALL.into_iter().filter(|cause| *cause != Cause::User);
+                    let others = Cause::ALL
+                        .into_iter()
+                        .filter(|cause| !matches!(cause, Cause::User | Cause::Parity));
                     others.map(|cause| (cause, cause.counted(&c) as f64 / user)).collect()
                 },
                 spells: match wa.by_third {
@@ -158,7 +160,8 @@ impl World {
     fn in_page_cache(&self) -> Option<String> {
         let of_drive = |fs: &FsStats| fs.data_blocks + fs.journal_blocks;
         let (written, to_drive) = self.through_files(Ddir::Write, true, of_drive);
-        caution::in_page_cache(written, to_drive)
+        let journal = |seat: &HostSeat| seat.host.fs().is_some_and(Fs::journals_data);
+        caution::in_page_cache(written, to_drive, self.hosts.iter().any(journal))
     }
 
     /// Reads of jobs that the hosts' memory answers. What a program has in the page cache is a part of how it works;
@@ -168,11 +171,26 @@ impl World {
         caution::out_of_page_cache(read, from_drive)
     }
 
+    /// What clients wrote or read, and a server with pages in front of its drive did not ask the drive for.
+    fn in_servers_pages(&self) -> Vec<String> {
+        let pages = self.hosts.iter().filter(|seat| seat.host.serves_pages());
+        let fs = pages.filter_map(|seat| seat.host.fs());
+        let told = |fs: &Fs| {
+            let s = fs.stats();
+            let written = caution::in_servers_pages(s.dirtied * SECTOR, s.data_blocks * SECTOR);
+            let read =
+                caution::out_of_servers_pages((s.hits + s.misses) * SECTOR, s.data_read * SECTOR);
+            [written, read].into_iter().flatten()
+        };
+        fs.flat_map(told).collect()
+    }
+
     /// Bytes that jobs, and programs where they are wanted, read from files or wrote into them; and those of the blocks
     /// that their hosts' file systems read or wrote.
     fn through_files(&self, ddir: Ddir, apps: bool, blocks: fn(&FsStats) -> u64) -> (u64, u64) {
         let (mut of_files, mut of_drive) = (0, 0);
-        for (h, seat) in self.hosts.iter().enumerate().filter(|(_, seat)| !seat.host.serves()) {
+        for (h, seat) in self.hosts.iter().enumerate().filter(|(_, seat)| !seat.host.serves_pages())
+        {
             let Some(fs) = seat.host.fs() else { continue };
             let counts = |t: u32| match seat.host.source(t) {
                 // The engines that make, look up and delete files count bytes and move none.
@@ -451,6 +469,7 @@ impl World {
         warnings.extend(self.unflushed());
         warnings.extend(self.in_page_cache());
         warnings.extend(self.out_of_page_cache());
+        warnings.extend(self.in_servers_pages());
         warnings.extend(self.warnings(&machine));
         for array in &machine.arrays {
             let node =
@@ -745,14 +764,20 @@ impl World {
     ) -> Vec<(String, u64)> {
         let of_drives = counters.iter().position(|(name, _)| name.starts_with("device."));
         let of_device = counters.split_off(of_drives.unwrap_or(counters.len()));
-        // A server's pages are no file system of a job's.
         let mut of_files = Vec::new();
-        for fs in self.hosts.iter().filter(|seat| !seat.host.serves()).filter_map(|s| s.host.fs()) {
+        for fs in
+            self.hosts.iter().filter(|seat| !seat.host.serves_pages()).filter_map(|s| s.host.fs())
+        {
             let own: Vec<_> =
                 fs.stats().list().map(|(name, n)| (format!("fs.{name}"), n)).collect();
             add_named(&mut of_files, &own);
         }
         counters.extend(of_files);
+        let pages = self.hosts.iter().filter(|seat| seat.host.serves_pages());
+        for fs in pages.filter_map(|seat| seat.host.fs()) {
+            let counted = fs.stats().list().filter(|(_, n)| *n > 0);
+            counters.extend(counted.map(|(name, n)| (format!("server.{name}"), n)));
+        }
         let h = &host.counters;
         counters.extend(h.list().map(|(name, n)| (format!("host.{name}"), n)));
         counters.extend(of_device);

@@ -29,6 +29,9 @@ const SERVICE_SHIFT: u32 = 22;
 const MIN_BUDGET_DIVISOR: u64 = 32;
 /// bfq_fifo_expire of synchronous requests.
 const FIFO_EXPIRE: Span = Span::from_ms(125);
+const IDLE_CLASS: u8 = 2;
+/// BFQ_CL_IDLE_TIMEOUT.
+const IDLE_CLASS_WAITS: Span = Span::from_ms(200);
 /// bfq_wr_min_idle_time.
 const WR_MIN_IDLE: Span = Span::from_secs(2);
 /// BFQ_HW_QUEUE_THRESHOLD and _SAMPLES: whether the drive queues commands.
@@ -112,6 +115,8 @@ pub struct Bfq {
     idle_until: Option<Time>,
     /// Virtual time of each class.
     vtime: [u64; 3],
+    /// When the idle class last had its turn among others (bfq_class_idle_last_service).
+    idle_served: Time,
     /// Requests inserted so far.
     seq: u64,
     /// Requests that wait.
@@ -189,6 +194,7 @@ impl Bfq {
             polled: false,
             idle_until: None,
             vtime: [0; 3],
+            idle_served: Time::ZERO,
             seq: 0,
             waiting: 0,
             in_driver: 0,
@@ -418,9 +424,15 @@ impl Bfq {
         };
     }
 
-    /// bfq_lookup_next_entity, class by class.
-    fn choose(&mut self) -> Option<u32> {
-        for class in 0..3u8 {
+    /// bfq_lookup_next_entity, class by class. The idle class is first once in BFQ_CL_IDLE_TIMEOUT.
+    fn choose(&mut self, now: Time) -> Option<u32> {
+        let mut first = 0;
+        if now > self.idle_served + IDLE_CLASS_WAITS {
+            self.idle_served = now;
+            let waits = self.queues.iter().any(|q| q.busy && q.class == IDLE_CLASS);
+            first = if waits { IDLE_CLASS } else { 0 };
+        }
+        for class in first..=IDLE_CLASS {
             let busy = || {
                 let of = |q: &u32| self.queues[*q].busy && self.queues[*q].class == class;
                 (0..self.queues.len() as u32).filter(of)
@@ -441,7 +453,7 @@ impl Bfq {
     pub fn dispatch(&mut self, now: Time) -> Option<u32> {
         loop {
             if self.serving == NONE {
-                let q = self.choose()?;
+                let q = self.choose(now)?;
                 self.serving = q;
                 self.served_since = now;
             }
@@ -616,6 +628,15 @@ mod tests {
     fn a_higher_class_has_all_it_wants() {
         assert_eq!(shares(&[(0, 10), (1, 80), (2, 80)], 1_000), [8_000, 0, 0]);
         assert_eq!(shares(&[(2, 80), (1, 10)], 1_000), [0, 8_000]);
+    }
+
+    /// 0.6 s: two or three turns, of a budget each.
+    #[test]
+    fn the_idle_class_has_a_turn_every_200_ms() {
+        let had = shares(&[(1, 80), (2, 10), (2, 10)], 60_000);
+        let idle = had[1] + had[2];
+        assert!((2 * 32..=3 * 1_024).contains(&idle), "{had:?}");
+        assert!(had[0] > 99 * idle / 2, "{had:?}");
     }
 
     #[test]
