@@ -175,6 +175,14 @@ fn engines_of_names_make_a_call_a_file_and_count_each_block() {
             assert_eq!(dir.io_bytes, 4096 * ios, "{fs}: {words}");
         }
     }
+    // A file that fio is through with is opened again, and called for again.
+    let o =
+        "[j]\nbs=4k\nioengine=filestat\nrw=read\nsize=40k\nnrfiles=5\nfile_service_type=zipf:1.2\n";
+    let o = Case::new("z-ssd-small", o).fs("ext4").run().unwrap();
+    assert_eq!(
+        (o.result.threads[0].dirs[0].total_ios, o.result.threads[0].dirs[0].lat.len()),
+        (10, 5)
+    );
     // A job with a time ends, although all its calls are made.
     let o = "[j]\nbs=4k\nioengine=filestat\nrw=read\nsize=4k\nruntime=1ms\ntime_based\n";
     let o = Case::new("z-ssd-small", o).fs("ext4").run().unwrap();
@@ -185,9 +193,10 @@ fn engines_of_names_make_a_call_a_file_and_count_each_block() {
 
 #[test]
 fn the_null_engine_opens_no_file() {
-    let job = "[j]\nioengine=null\nrw=randrw\nbs=512\nsize=16m\ndirect=1\nnumber_ios=1000\n";
+    let job = "[j]\nioengine=null\nrw=randrw\nbs=512\nsize=16m\nnumber_ios=1000\n";
     let o = Case::new("cnex-small", job).fs("ext4").run().unwrap();
     assert_eq!((counter(&o, "fs.creates"), counter(&o, "device.bytes_read")), (0, 0));
+    assert!(!o.result.warnings.iter().any(|text| text.contains("page cache")));
     let bare = Case::new("cnex-small", job).run().unwrap();
     assert_eq!(o.result.machine.simulated_ns, bare.result.machine.simulated_ns);
 }

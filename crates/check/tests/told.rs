@@ -840,3 +840,51 @@ fn reports_have_what_fio_has() {
     names.sort_unstable();
     assert_eq!(names, wanted, "flags without a value are left out");
 }
+
+/// What a server's page cache has is told by bytes, not by calls or pages that they touch.
+#[test]
+fn what_a_servers_page_cache_has_is_told() {
+    let of = |job: &str| {
+        let case = Case::new("z-ssd-small", job).stack("nbd-kernel").set("stack.nbd.flush=true");
+        let warnings = case.run().unwrap().result.warnings;
+        let all = warnings.into_iter().filter(|text| text.contains("page cache of the server"));
+        all.collect::<Vec<_>>()
+    };
+    let told = of("[j]\nrw=randwrite\nbs=4k\nsize=64m\nnumber_ios=2000\n");
+    assert!(
+        told.len() == 1 && told[0].starts_with("host server: 8.2 of 8.2 MB that clients wrote"),
+        "{told:?}"
+    );
+    let told =
+        of("[w]\nrw=read\nbs=64k\nsize=16m\n[again]\nrw=read\nbs=64k\nsize=16m\nstonewall\n");
+    assert!(
+        told.len() == 1 && told[0].starts_with("host server: 17 of 34 MB that clients read"),
+        "{told:?}"
+    );
+    for job in [
+        "[j]\nrw=write\nbs=512\nsize=1m\nend_fsync=1\n",
+        "[j]\nrw=read\nbs=512\nsize=1m\n",
+        "[j]\nrw=write\nbs=64k\nsize=16m\nend_fsync=1\n",
+    ] {
+        assert_eq!(of(job), Vec::<String>::new(), "{job}");
+    }
+}
+
+/// fio's libaio and io_uring call for a trim and have it back: a call of one each, and no submission latency.
+#[test]
+fn trims_are_submitted_and_completed_one_at_a_time() {
+    for engine in ["libaio", "io_uring"] {
+        let job =
+            format!("[j]\nioengine={engine}\nrw=randtrim\nbs=4k\niodepth=8\nnumber_ios=100\n");
+        let outcome = Case::new("z-ssd-small", &job).run().unwrap();
+        let of = json(&outcome, 0);
+        assert_eq!(
+            (&of["iodepth_submit"]["4"], &of["iodepth_complete"]["4"]),
+            (&100.0.into(), &100.0.into())
+        );
+        assert_eq!(
+            (&of["trim"]["slat_ns"]["N"], &of["trim"]["clat_ns"]["N"]),
+            (&0.into(), &100.into())
+        );
+    }
+}

@@ -10,7 +10,10 @@ use std::path::Path;
 
 pub fn completions(shell: Shell) -> Result<(), Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut named(Cli::command()), "wordline", &mut text);
+    // Other shells would no longer offer files beside the names.
+    let command = Cli::command();
+    let mut command = if shell == Shell::Bash { named(command) } else { command };
+    clap_complete::generate(shell, &mut command, "wordline", &mut text);
     output::print(&String::from_utf8_lossy(&text))
 }
 

@@ -548,6 +548,11 @@ impl Generator {
         self.files[file].open
     }
 
+    /// Times that a file was opened.
+    pub fn opens(&self, file: u32) -> u32 {
+        self.files[file].opens
+    }
+
     /// The seeds of the thread: the pacer's streams start from them too.
     pub fn seeds(&self) -> &Seeds {
         &self.seeds

@@ -31,7 +31,17 @@ const digits = (x, n = 3) => {
 };
 const TIMES = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
 const unitOf = (ns) => TIMES.find(([, by]) => Math.abs(ns) >= by) ?? TIMES[3];
-const time = (ns, n = 4, [unit, by] = unitOf(ns)) => (ns == null ? "–" : `${digits(ns / by, n)} ${unit}`);
+const time = (ns, n = 4) => {
+  if (ns == null) return "–";
+  const [unit, by] = unitOf(ns);
+  return `${digits(ns / by, n)} ${unit}`;
+};
+/* In the unit of the greatest, with as many decimals as three digits of that have. */
+const timeUpTo = (most) => {
+  const [unit, by] = unitOf(most);
+  const decimals = most > 0 ? Math.max(0, 2 - Math.floor(Math.log10(most / by))) : 0;
+  return (ns) => `${(ns / by).toLocaleString("en-US", { maximumFractionDigits: decimals })} ${unit}`;
+};
 const SIZES = [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["B", 1]];
 const size = (bytes) => {
   const [unit, by] = SIZES.find(([, by]) => Math.abs(bytes) >= by) ?? SIZES[3];
@@ -55,7 +65,7 @@ const logTicks = (low, high, most = 9) => {
   }
   const decades = ticks.filter((t) => Number.isInteger(Math.round(Math.log10(t) * 1e6) / 1e6));
   const shown = ticks.length > most && decades.length > 1 ? decades : ticks;
-  // Within a narrow range there may be no round number: its ends are marked.
+  // A narrow range may have less than two round numbers: its ends are marked.
   if (shown.length < 2) return [low, high];
   return shown.filter((_, i) => i % Math.ceil(shown.length / most) === 0);
 };
@@ -506,12 +516,12 @@ const charts = {
     const flash = machine(pick(args)).flash[args.drive ?? 0], by = flash.read_wait_ns_by;
     const sum = d3.range(flash.luns).map((lun) => d3.sum(Object.values(by), (list) => list[lun]));
     const values = choice ? by[choice] : sum;
-    return { ...grid(flash, values, { format: (ns, most) => time(ns, 3, unitOf(most)), what: choice ? `waits for ${words(choice)}` : "waits" }),
+    return { ...grid(flash, values, { format: (ns, most) => timeUpTo(most)(ns), what: choice ? `waits for ${words(choice)}` : "waits" }),
       choices: [["", "everything"], ...Object.keys(by).map((name) => [name, words(name)])] };
   },
   slowest: (args) => {
     const list = pick(args).wordline.slowest;
-    const name = (l, i) => clipped(`${i + 1}. ${l.ddir}, ${l.job ?? `thread ${l.thread}`}`, 178);
+    const name = (l, i) => `${i + 1}. ${l.ddir}, ${l.job ?? `thread ${l.thread}`}`;
     const boxes = list.flatMap((l, i) => {
       let begin = 0;
       const steps = l.steps.map((s) => {
@@ -537,7 +547,7 @@ const charts = {
         return Plot.plot({
           ...base(width, {}), marginLeft: left, marginRight: 84, marginTop: 8, height: 42 + 27 * list.length,
           x: { domain: [0, to], tickFormat: (x) => time(x, 3), ticks: Math.max(1, Math.min(8, Math.floor(inner / 60))), label: "since the application's call", labelAnchor: "center", labelArrow: "none", grid: true },
-          y: { type: "band", domain: list.map(name), label: null, tickSize: 0, padding: .2 },
+          y: { type: "band", domain: list.map(name), label: null, tickSize: 0, padding: .2, tickFormat: (text) => clipped(text, left - 12) },
           marks: [
             Plot.barX(boxes, { x1: "x1", x2: "x2", y: "row", fill: (b) => colour(b.layer) }),
             Plot.text(fits, { x: (b) => (b.x1 + b.x2) / 2, y: "row", text: "text", fill: (b) => `var(--t-${slug(b.layer)}, ${v("on-fill")})`, fontSize: 11 }),

@@ -33,6 +33,8 @@ fn warnings(labels: &[String], runs: &[&Value]) -> String {
 fn origin(o: &Outcome, key: &str) -> String {
     match &o.first()["wordline"]["provenance"][key] {
         Value::Array(list) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        // Which seeds a job is run with makes it no other job.
+        Value::String(text) if o.is_repeated() => text.replacen("--randrepeat=0 ", "", 1),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }

@@ -74,7 +74,8 @@ fn distribution(ddir: &str, of: &str, name: &str, h: &Histogram) -> Value {
 }
 
 /// For how long threads did I/O of a direction, or of all (`mixed`): where several did at once, that time counts once.
-/// What all have done in it is the rate of all, also where one ran after the other.
+/// What all have done in it is the rate of all, also where one ran after the other. Phases of one job by turns count as
+/// if they followed each other.
 fn ran(result: &RunResult, ddir: &str) -> Span {
     let times =
         result.threads.iter().filter(|t| t.reported && job::is_mixed(t) == (ddir == "mixed"));

@@ -36,6 +36,8 @@ struct OneFile {
     size: u64,
     /// What of it is read before the job: from which byte on, and how many.
     read: (u64, u64),
+    /// At which of its opens filecreate and its like made their last call for it. 0: none.
+    called: u32,
 }
 
 pub struct Files {
@@ -61,8 +63,6 @@ pub struct Files {
     writes: bool,
     /// They are the block device.
     device: bool,
-    /// Files that filecreate and its like have made their call for since the job last began with its files.
-    called: BTreeSet<u32>,
     /// The job, and what it says of its size, for an error.
     asked: (String, String),
     /// The job makes more than one.
@@ -106,7 +106,7 @@ impl Files {
                 (true, false) => (from, bytes),
                 (true, true) => (base + from, bytes),
             };
-            OneFile { name: job.file_name(thread.subjob, i), id: 0, base, size, read }
+            OneFile { name: job.file_name(thread.subjob, i), id: 0, base, size, read, called: 0 }
         };
         let files: IdVec<u32, OneFile> = (0..job.file_count()).map(named).collect();
         let layout = match job.ioengine {
@@ -153,7 +153,6 @@ impl Files {
             advice,
             writes: job.rw.writes(),
             device,
-            called: BTreeSet::new(),
             asked: (job.name.clone(), asked(job)),
             several: job.file_count() > 1 || job.numjobs > 1,
         })
@@ -207,7 +206,9 @@ impl Files {
 
     /// The job goes back to the start of its data with all files closed: the calls that close those still open.
     pub fn begin_anew(&mut self) -> impl Iterator<Item = Op> {
-        self.called.clear();
+        if self.engine.is_by_name() {
+            self.files.iter_mut().for_each(|file| file.called = 0);
+        }
         std::iter::from_fn(|| self.close_one())
     }
 
@@ -218,7 +219,10 @@ impl Files {
         let write = self.writes;
         if self.engine.is_by_name() {
             // One call a file, as fio opens it, however many blocks it has.
-            if io.ddir.is_sync() || !self.called.insert(io.file) {
+            let opens = generator.opens(io.file);
+            if io.ddir.is_sync()
+                || std::mem::replace(&mut self.files[io.file].called, opens) == opens
+            {
                 return None;
             }
             return Some(match self.engine {

@@ -77,7 +77,7 @@ pub struct JobSource {
     /// On a file system: calls that go before the next I/O.
     before: VecDeque<Next>,
     /// The I/O in flight has no call.
-    nothing: bool,
+    is_nothing: bool,
     /// It issues no more.
     ending: bool,
     /// Of the I/Os in flight on files or rounded: what goes out, and the offset and length that the
@@ -130,7 +130,7 @@ impl JobSource {
             issued: 0,
             syncs: VecDeque::new(),
             files: None,
-            nothing: false,
+            is_nothing: false,
             before: VecDeque::new(),
             ending: false,
             calls: Vec::new(),
@@ -304,7 +304,7 @@ impl JobSource {
 
     /// Whether the I/O that is back was one without a call.
     pub fn take_nothing(&mut self) -> bool {
-        std::mem::take(&mut self.nothing)
+        std::mem::take(&mut self.is_nothing)
     }
 
     /// An I/O found no room. With `fill_device` that ends the job, whatever `continue_on_error` says, and is no error.
@@ -339,6 +339,11 @@ impl JobSource {
             ops.extend(files.begin_anew());
         }
         let op = files.call(&self.generator, io, &mut ops);
+        let nothing = op.is_none() && self.job.ioengine.is_by_name() && !io.ddir.is_sync();
+        if nothing && ops.is_empty() {
+            let call = self.nothing(io, now);
+            return Some(self.send(call));
+        }
         let mut calls: VecDeque<Next> = ops.into_iter().map(|op| self.around(op)).collect();
         if let Some(op) = op {
             self.issue(io, now);
@@ -357,17 +362,22 @@ impl JobSource {
                 self.calls.push(((ddir, offset, len), (io.offset, io.len)));
             }
             calls.push_back(call);
-        } else if self.job.ioengine.is_by_name() && !io.ddir.is_sync() {
-            self.issue(io, now);
-            let class = io.prio.io_class().with_workload(self.job.workload());
-            calls.push_back(Next::Nothing { ddir: io.ddir, len: io.len as u32, class });
-            if self.generator.heeds_completions() {
-                self.calls.push(((io.ddir, 0, io.len as u32), (io.offset, io.len)));
-            }
+        } else if nothing {
+            calls.push_back(self.nothing(io, now));
         }
         let first = calls.pop_front()?;
         self.before.extend(calls);
         Some(self.send(first))
+    }
+
+    /// A block of a file whose call was made.
+    fn nothing(&mut self, io: Io, now: Time) -> Next {
+        self.issue(io, now);
+        if self.generator.heeds_completions() {
+            self.calls.push(((io.ddir, 0, io.len as u32), (io.offset, io.len)));
+        }
+        let class = io.prio.io_class().with_workload(self.job.workload());
+        Next::Nothing { ddir: io.ddir, len: io.len as u32, class }
     }
 
     /// A call goes out.
@@ -378,7 +388,7 @@ impl JobSource {
         }
         if let Next::Nothing { .. } = &call {
             (self.in_flight, self.issued) = (self.in_flight + 1, self.issued + 1);
-            self.nothing = true;
+            self.is_nothing = true;
         }
         call
     }

@@ -359,26 +359,32 @@ impl ThreadStats {
             dir.add_class(s.class, r.class, &self.cmdprios[d], slat, clat);
         }
         dir.add(u64::from(s.len), slat, clat);
-        let len = u64::from(s.len);
         // fio takes its samples from a log that has a line of each I/O.
         let [of_bw, of_iops] = self.per_io;
         let [no_bw, no_iops] = self.unsampled;
-        if of_bw {
-            if !no_bw {
-                dir.bw_kib.add(rate_of_one(s.len, clat) as f64);
-            }
-        } else if let Some((kib, _)) = self.bw[d].add(s.completed, len, self.bw_interval) {
+        if of_bw && !no_bw {
+            dir.bw_kib.add(rate_of_one(s.len, clat) as f64);
+        }
+        if of_iops && !no_iops {
+            dir.iops.add(1.0);
+        }
+        self.sample(s);
+        if !self.logs.is_empty() {
+            self.log(s, Some((slat, clat)));
+        }
+    }
+
+    /// Samples of rates that come once in an interval.
+    #[inline]
+    fn sample(&mut self, s: &Sample) {
+        let (d, len) = (s.ddir as usize, u64::from(s.len));
+        let dir = &mut self.result.dirs[d];
+        let [of_bw, of_iops] = self.per_io;
+        if !of_bw && let Some((kib, _)) = self.bw[d].add(s.completed, len, self.bw_interval) {
             dir.bw_kib.add(kib as f64);
         }
-        if of_iops {
-            if !no_iops {
-                dir.iops.add(1.0);
-            }
-        } else if let Some((_, ios)) = self.iops[d].add(s.completed, len, self.iops_interval) {
+        if !of_iops && let Some((_, ios)) = self.iops[d].add(s.completed, len, self.iops_interval) {
             dir.iops.add(ios as f64);
-        }
-        if !self.logs.is_empty() {
-            self.log(s, slat, clat);
         }
     }
 
@@ -395,6 +401,10 @@ impl ThreadStats {
         went_on(dir, self.ramp_end, s);
         dir.io_bytes += u64::from(s.len);
         dir.total_ios += 1;
+        self.sample(s);
+        if !self.logs.is_empty() {
+            self.log(s, None);
+        }
     }
 
     /// An I/O found no room, which ends the job as it is to end: fio counts no error, and no I/O.
@@ -433,7 +443,9 @@ impl ThreadStats {
         self.result.finished
     }
 
-    fn log(&mut self, s: &Sample, slat: u64, clat: u64) {
+    /// Of an I/O without latencies, submission and completion, logs have rates alone.
+    fn log(&mut self, s: &Sample, latencies: Option<(u64, u64)>) {
+        let (slat, clat) = latencies.unwrap_or_default();
         let at = Time(s.completed.since(self.ramp_end).0);
         let line = |value| LogLine {
             at,
@@ -450,6 +462,8 @@ impl ThreadStats {
             // fio's samples are the lines of these logs, bwavgtime or iopsavgtime apart.
             let interval = if *kind == LogKind::Bw { self.bw_interval } else { self.iops_interval };
             match log {
+                OpenLog::Hist(_) | OpenLog::Latency(_) | OpenLog::PerIo(_)
+                    if latencies.is_none() => {}
                 OpenLog::Hist(_) if no_clat => {}
                 OpenLog::Latency(_) if *kind == LogKind::Slat && no_slat => {}
                 OpenLog::Hist(log) => {

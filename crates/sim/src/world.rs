@@ -636,10 +636,7 @@ impl World {
         };
         if nothing {
             stats.count(&sample);
-            self.ctx.lives.release(f.io);
-            return;
-        }
-        if fills {
+        } else if fills {
             stats.filled();
         } else {
             stats.add(&sample);
@@ -647,6 +644,10 @@ impl World {
         if restarts {
             stats.restart(f.completed);
             self.searched.remove(&thread);
+            self.ctx.lives.release(f.io);
+            return;
+        }
+        if nothing {
             self.ctx.lives.release(f.io);
             return;
         }

@@ -136,7 +136,7 @@ pub(super) const LONG_VERSION: &str =
     concat!(env!("CARGO_PKG_VERSION"), "\nbuilt from ", env!("WORDLINE_BUILT_FROM"));
 
 pub(super) const COMPLETIONS_HELP: &str = "\
-They know commands, options and names of profiles; fio's options of a job are not among them.
+They know commands and options, those of bash names of profiles as well; fio's options of a job are not among them.
 
 Examples:
   wordline completions bash > ~/.local/share/bash-completion/completions/wordline

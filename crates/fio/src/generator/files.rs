@@ -69,6 +69,8 @@ pub(super) struct File {
     pub skewed: Option<Skewed>,
     /// It has been begun and is not over.
     pub open: bool,
+    /// Times that it was begun.
+    pub opens: u32,
     /// This pass has no more of it.
     pub done: bool,
     /// I/Os of this file in flight, where files are chosen by a skewed law.
@@ -294,6 +296,7 @@ pub(super) fn lay_out(
             lfsr: None,
             skewed: None,
             open: false,
+            opens: 0,
             done: false,
             in_flight: 0,
             closing: false,

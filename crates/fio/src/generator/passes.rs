@@ -194,8 +194,7 @@ impl Generator {
         if !self.files[file].open {
             // Whatever `openfiles` says, and though the file may be done.
             self.reset_file(file);
-            self.files[file].open = true;
-            self.opened.insert(piece.file);
+            self.mark_open(piece.file);
         }
         let offset = self.files[file].base + piece.offset;
         let io = Io {

@@ -84,14 +84,19 @@ impl Generator {
         next.copied().unwrap_or(index)
     }
 
+    pub(super) fn mark_open(&mut self, index: FileId) {
+        let file = &mut self.files[index];
+        (file.open, file.opens) = (true, file.opens.wrapping_add(1));
+        self.opened.insert(index);
+    }
+
     pub(super) fn open(&mut self, index: FileId) -> Result<FileId, Miss> {
         if !self.files[index].open {
             if !self.may_open(index) {
                 return Err(Miss::Busy);
             }
             self.reset_file(index);
-            self.files[index].open = true;
-            self.opened.insert(index);
+            self.mark_open(index);
         }
         Ok(index)
     }

@@ -200,6 +200,9 @@ impl<S: Source> Host<S> {
                 self.commit(ctx, t, Step::Queued { busy: true })
             }
             Engine::Libaio | Engine::IoUring => {
+                if ddir == Ddir::Trim {
+                    thread.stats.one_at_once();
+                }
                 self.sync_call(t, ddir, self.block.place(offset), len, Step::Queued { busy: false })
             }
             Engine::Spdk => self.spdk_queue(ctx, t, ddir, self.block.place(offset), len),

@@ -160,6 +160,8 @@ pub(crate) struct End {
     replies: VecDeque<Message>,
     /// SPDK: requests received in this turn.
     taken: u32,
+    /// Of nbd-server with pages in front of its drive: bytes that clients read, and wrote.
+    served: [u64; 2],
 }
 
 impl<S: Source> Host<S> {
@@ -180,6 +182,7 @@ impl<S: Source> Host<S> {
             at_drive: BTreeMap::new(),
             replies: VecDeque::new(),
             taken: 0,
+            served: [0; 2],
         }
     }
 
@@ -214,6 +217,10 @@ impl<S: Source> Host<S> {
     /// It does, and has the page cache in front of it: its pages are no file system of a job's.
     pub fn serves_pages(&self) -> bool {
         self.paths.ends.iter().any(|end| end.config.page_cache && !end.pool.is_empty())
+    }
+    /// Bytes that clients read from those pages, and wrote to them.
+    pub fn served_from_pages(&self) -> [u64; 2] {
+        [0, 1].map(|way| self.paths.ends.iter().map(|end| end.served[way]).sum())
     }
 
     /// A disk of this host is a network block device: its end of the connection.
@@ -512,6 +519,9 @@ impl<S: Source> Host<S> {
             Ddir::Trim => None,
         };
         if let Some(op) = op {
+            if !ddir.is_sync() {
+                self.end(t).served[usize::from(ddir == Ddir::Write)] += u64::from(len);
+            }
             return self.served_call(ctx, t, (ddir, offset, len), op);
         }
         if let Some(vfs) = &mut self.paths.vfs

@@ -297,7 +297,7 @@ impl<S: Source> Host<S> {
             }
             thread.stats.iodepth_submit[call_bucket(1)] += 1;
             thread.stats.submit_calls += 1;
-        } else if by_engine && (ddir == Ddir::Trim || thread.spec().engine == Engine::Pvsync2) {
+        } else if thread.spec().engine == Engine::Pvsync2 && by_engine {
             thread.stats.one_at_once();
         }
         if thread.pend.total() == 0 {

@@ -4,6 +4,7 @@ use crate::de::fields_of;
 use crate::error::{Place, Problems};
 use crate::preset::{Kind, find};
 use crate::tree::{Entry, Node, Value, parse_override, shorten};
+use wordline_app::SECTIONS;
 use wordline_base::nearest;
 use wordline_device::DeviceConfig;
 use wordline_host::StackConfig;
@@ -115,9 +116,6 @@ pub(super) fn lacks(path: &str, tree: &Node, overrides: &[&String]) -> Option<St
     }
 }
 
-/// Sections of which a program has one.
-const PROGRAMS: [&str; 6] = ["lsm", "btree", "web", "kv", "pagerank", "sort"];
-
 /// Applies one `path=value`.
 pub(super) fn apply(text: &str, tree: &mut Node, problems: &mut Problems) {
     let (text, given) = as_given(text);
@@ -144,9 +142,9 @@ pub(super) fn apply_from(source: u32, text: &str, tree: &mut Node, problems: &mu
         "testbed" => keys[0] = "stack",
         "app" if tree.get("app").is_some() => {
             let has = |program: &str| tree.get("app").is_some_and(|app| app.get(program).is_some());
-            if PROGRAMS.contains(keys.get(1).unwrap_or(&""))
+            if SECTIONS.contains(keys.get(1).unwrap_or(&""))
                 && !has(keys[1])
-                && let Some(own) = PROGRAMS.iter().find(|program| has(program))
+                && let Some(own) = SECTIONS.iter().find(|program| has(program))
             {
                 return fail(format!(
                     "the program has no [app.{}]: its own keys are in [app.{own}]",

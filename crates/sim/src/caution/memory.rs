@@ -3,8 +3,8 @@
 use super::part_of;
 
 /// Of bytes written into files, so many went on to the drive. A page that is written again before it goes there
-/// is written once.
-/// With data in the journal (ext4) all writes go through it, those with `direct=1` too.
+/// is written once. `journal`: a file system has data in its journal, so that writes with `direct=1` go through
+/// pages, too.
 pub(crate) fn in_page_cache(written: u64, to_drive: u64, journal: bool) -> Option<String> {
     let left = written.saturating_sub(to_drive);
     let direct = if journal { "" } else { "direct=1, " };
@@ -17,15 +17,15 @@ pub(crate) fn in_page_cache(written: u64, to_drive: u64, journal: bool) -> Optio
     })
 }
 
-/// Of bytes of pages that clients made dirty at a server, so many went on to its drive.
-pub(crate) fn in_servers_pages(dirtied: u64, to_drive: u64) -> Option<String> {
-    let left = dirtied.saturating_sub(to_drive);
-    (left > dirtied / 10).then(|| {
+/// Of bytes that clients wrote to a server, so many went on to its drive.
+pub(crate) fn in_servers_pages(written: u64, to_drive: u64) -> Option<String> {
+    let left = written.saturating_sub(to_drive);
+    (left > written / 10).then(|| {
         format!(
-            "{} that clients wrote did not reach the drive: they are in the page cache of the server, so that writes \
-             were as fast as network and memory. A longer run, fsync with stack.nbd.flush=true, or \
+            "{} that clients wrote did not reach the drive: they are in the page cache of the server, or were \
+             overwritten or trimmed there, so that writes were as fast as network and memory. A longer run, fsync with stack.nbd.flush=true, or \
              stack.nbd.page_cache=false shows the drive",
-            part_of(left, dirtied)
+            part_of(left, written)
         )
     })
 }

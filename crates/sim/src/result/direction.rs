@@ -53,7 +53,8 @@ pub struct DirResult {
     /// job writes and verifies by turns.
     #[serde(rename = "began_ns")]
     pub began: Time,
-    /// To its last completion of this direction, without phases that have no I/O of it.
+    /// To its last completion of this direction, without phases that have no I/O of it: of several phases (`verify`
+    /// with `loops`) it is the sum.
     #[serde(rename = "runtime_ns", serialize_with = "serialize_ns")]
     pub runtime: Span,
     /// Submission, completion and total latency in nanoseconds.

@@ -15,7 +15,7 @@ use wordline_app::Turnaround;
 use wordline_base::track::Track;
 use wordline_base::{Ddir, IdVec, IoId, Life, SECTOR, Time, Tracks, Workload};
 use wordline_device::config::Arbitration;
-use wordline_fio::job::SyncMode;
+use wordline_fio::job::{self, SyncMode};
 use wordline_fs::{Fs, FsStats};
 use wordline_ftl::Translation;
 use wordline_host::config::{IdleConfig, PowerConfig};
@@ -173,16 +173,17 @@ impl World {
 
     /// What clients wrote or read, and a server with pages in front of its drive did not ask the drive for.
     fn in_servers_pages(&self) -> Vec<String> {
-        let pages = self.hosts.iter().filter(|seat| seat.host.serves_pages());
-        let fs = pages.filter_map(|seat| seat.host.fs());
-        let told = |fs: &Fs| {
-            let s = fs.stats();
-            let written = caution::in_servers_pages(s.dirtied * SECTOR, s.data_blocks * SECTOR);
-            let read =
-                caution::out_of_servers_pages((s.hits + s.misses) * SECTOR, s.data_read * SECTOR);
-            [written, read].into_iter().flatten()
-        };
-        fs.flat_map(told).collect()
+        let mut all = Vec::new();
+        for seat in self.hosts.iter().filter(|seat| seat.host.serves_pages()) {
+            let Some(fs) = seat.host.fs() else { continue };
+            let [read, written] = seat.host.served_from_pages();
+            let told = [
+                caution::in_servers_pages(written, fs.stats().data_blocks * SECTOR),
+                caution::out_of_servers_pages(read, fs.stats().data_read * SECTOR),
+            ];
+            all.extend(told.into_iter().flatten().map(|text| self.of_host(seat) + &text));
+        }
+        all
     }
 
     /// Bytes that jobs, and programs where they are wanted, read from files or wrote into them; and those of the blocks
@@ -193,8 +194,11 @@ impl World {
         {
             let Some(fs) = seat.host.fs() else { continue };
             let counts = |t: u32| match seat.host.source(t) {
-                // The engines that make, look up and delete files count bytes and move none.
-                Some(AnySource::Job(job)) => !job.job().ioengine.is_by_name(),
+                // The engines that make, look up and delete files count bytes and move none, and so does null.
+                Some(AnySource::Job(job)) => {
+                    let engine = job.job().ioengine;
+                    !engine.is_by_name() && engine != job::Engine::Null
+                }
                 _ => apps,
             };
             let own = self.threads.iter().zip(self.places.iter());
@@ -776,7 +780,8 @@ impl World {
         let pages = self.hosts.iter().filter(|seat| seat.host.serves_pages());
         for fs in pages.filter_map(|seat| seat.host.fs()) {
             let counted = fs.stats().list().filter(|(_, n)| *n > 0);
-            counters.extend(counted.map(|(name, n)| (format!("server.{name}"), n)));
+            let own: Vec<_> = counted.map(|(name, n)| (format!("server.{name}"), n)).collect();
+            add_named(&mut counters, &own);
         }
         let h = &host.counters;
         counters.extend(h.list().map(|(name, n)| (format!("host.{name}"), n)));
