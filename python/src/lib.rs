@@ -168,7 +168,7 @@ fn rank(percent: f64, n: u64) -> u64 {
     hist::rank(percent, n)
 }
 
-/// For how long, in ns, there was one at least of what went on from when to when.
+/// For how long, in ns, at least one of these stretches went on, each given by its two ends.
 #[pyfunction]
 fn covered(times: Vec<(u64, u64)>) -> u64 {
     time::covered(times.into_iter().map(|(from, to)| (Time(from), Time(to))).collect()).0

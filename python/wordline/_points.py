@@ -372,20 +372,28 @@ class Dask:
                     return
                 more(lot)
 
-        fill()
+        # A worker that dies takes with it what waited there: which point it was shows when each goes alone.
+        suspects: list[Point] = []
+        alone: Point | None = None
         try:
-            while under_way:
+            while True:
+                if not under_way:
+                    fill()
+                if not under_way:
+                    if not suspects:
+                        return
+                    alone = suspects.pop(0)
+                    more([alone])
                 future = next(waiting)
                 lot = under_way.pop(future.key)
                 try:
                     rows = future.result()
                 except KilledWorker:
-                    # One of them kills workers; which one shows when each goes alone.
-                    if len(lot) == 1:
-                        why = "workers that ran it died: memory may be short there"
-                        yield failed(lot[0], why)
-                    for point in lot if len(lot) > 1 else ():
-                        more([point])
+                    if lot[0] is alone:
+                        yield failed(alone, "workers that ran it died: memory may be short there")
+                    else:
+                        suspects += lot
+                        fill()
                     continue
                 except Error:
                     raise

@@ -39,7 +39,7 @@ impl Time {
     }
 }
 
-/// For how long there was one at least of what each went on from when to when.
+/// For how long at least one of these stretches went on, each given by its two ends.
 pub fn covered(mut times: Vec<(Time, Time)>) -> Span {
     times.sort_unstable();
     let mut until = Time::ZERO;

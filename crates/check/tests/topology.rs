@@ -226,6 +226,18 @@ fn drives_behind_a_switch_share_what_it_carries() {
     assert!((ends[0] / ends[1] - 1.0).abs() < 0.05, "{ends:?}");
 }
 
+/// A server without pages of its own that has a file system serves the drive, and not that file system's pages.
+#[test]
+fn a_server_without_pages_may_have_a_file_system() {
+    let file = "[[drive]]\ndevice = \"z-ssd-small\"\n[[host]]\nname = \"app\"\n[[network]]\ndrive = \"nvme0n1\"\n\
+                client = \"app\"\nnbd = \"nbd-kernel\"\nset = [\"stack.nbd.page_cache=false\"]\n";
+    let job = "[a]\nfilename=/dev/nbd0\nrw=randread\nbs=4k\nsize=16m\nnumber_ios=100\n";
+    let with_fs = Common { fs: Some("ext4".into()), ..common("linux-libaio") };
+    let result = run(system(file, &with_fs).unwrap(), job);
+    let read = counter(&result.machine.totals.counters, "device.bytes_read");
+    assert!(result.threads[0].served == 100 && read >= 100 * 4096, "{read}");
+}
+
 /// A read crosses a switch four times: doorbell, fetch and its answer, data with the completion entry. A write's data
 /// are asked for and come: six times.
 #[test]

@@ -761,7 +761,7 @@ fn programs(run: &Value) -> String {
         let operations = p["operations"].as_object().unwrap_or(&empty);
         let longest = operations.values().map(|o| float(&o["lat_ns"]["max"])).fold(0.0, f64::max);
         let (unit, by) = table_unit(longest);
-        // Those of the table, and no more.
+        // The table has no column for 99.999 %.
         let percents = &PERCENTILES[..4];
         let rows = operations.iter().map(|(name, o)| {
             let number = |key: &str, decimals| {

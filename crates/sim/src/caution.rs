@@ -707,8 +707,8 @@ pub(crate) fn unflushed(syncs: u64) -> Option<String> {
     (syncs > 0).then(|| {
         format!(
             "{} flushed nothing: the server says that it takes no flushes (stack.nbd.flush=false), so that the \
-             client sends none, and what was written may be in the server's memory alone. --set stack.nbd.flush=true makes them \
-             reach the drive",
+             client sends none, and what was written may be in the server's memory alone. --set stack.nbd.flush=true \
+             makes them reach the drive",
             many(syncs, "sync")
         )
     })

@@ -36,7 +36,7 @@ struct OneFile {
     size: u64,
     /// What of it is read before the job: from which byte on, and how many.
     read: (u64, u64),
-    /// At which of its opens filecreate and its like made their last call for it. 0: none.
+    /// For filecreate and its like: which of its opens the last call was for, from 1 on; 0: none.
     called: u32,
 }
 

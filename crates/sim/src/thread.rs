@@ -164,7 +164,7 @@ pub struct ThreadStats {
     before: HostCounts,
 }
 
-/// A direction of a thread whose statistics begin at `start` went on to the end of this I/O, which is not counted yet.
+/// This I/O, which is not counted yet, is the last of its direction so far. `start` is where the statistics begin.
 #[inline]
 fn went_on(dir: &mut DirResult, start: Time, s: &Sample) {
     if dir.total_ios == 0 {
@@ -443,7 +443,7 @@ impl ThreadStats {
         self.result.finished
     }
 
-    /// Of an I/O without latencies, submission and completion, logs have rates alone.
+    /// `latencies` are those of submission and of completion. Without them logs have rates alone.
     fn log(&mut self, s: &Sample, latencies: Option<(u64, u64)>) {
         let (slat, clat) = latencies.unwrap_or_default();
         let at = Time(s.completed.since(self.ramp_end).0);

@@ -23,8 +23,8 @@ pub(crate) fn in_servers_pages(written: u64, to_drive: u64) -> Option<String> {
     (left > written / 10).then(|| {
         format!(
             "{} that clients wrote did not reach the drive: they are in the page cache of the server, or were \
-             overwritten or trimmed there, so that writes were as fast as network and memory. A longer run, fsync with stack.nbd.flush=true, or \
-             stack.nbd.page_cache=false shows the drive",
+             overwritten or trimmed there, so that writes were as fast as network and memory. A longer run, fsync with \
+             stack.nbd.flush=true, or stack.nbd.page_cache=false shows the drive",
             part_of(left, written)
         )
     })

@@ -585,7 +585,7 @@ mod tests {
         let dir = Dir::Read;
         Ask { rq, hctx: 0, thread, dir, start, bytes, mergeable: true, data: true }
     }
-    /// Queues that always have requests of 4 KiB: whose each was.
+    /// The queues always have requests of 4 KiB. The thread of each request, in order of service.
     fn served(threads: &[(u8, u32)], requests: u32) -> Vec<usize> {
         let mut b = Bfq::new(&config(), threads);
         let mut had = Vec::new();
