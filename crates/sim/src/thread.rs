@@ -375,7 +375,7 @@ impl ThreadStats {
     }
 
     /// Samples of rates that come once in an interval.
-    #[inline]
+    #[inline(always)]
     fn sample(&mut self, s: &Sample) {
         let (d, len) = (s.ddir as usize, u64::from(s.len));
         let dir = &mut self.result.dirs[d];
