@@ -888,3 +888,16 @@ fn trims_are_submitted_and_completed_one_at_a_time() {
         );
     }
 }
+
+#[test]
+fn what_an_array_writes_and_what_kb_base_is_for_is_told() {
+    let job = "[j]\nrw=randwrite\nbs=4096\nnumber_ios=200\nkb_base=1000\n";
+    let case = Case::new("z-ssd-small", job).array(Level::Raid5, 3).age(Age::Filled);
+    let result = case.run().unwrap().result;
+    // Data and parity of each.
+    let text = wordline::report::explain_text(&result);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("2.000 pages written to members for each of users"), "{text}");
+    assert!(text.contains("of the drives: what an array writes to its members"), "{text}");
+    assert!(result.notes.iter().any(|note| note.contains("kb_base=1000")), "{:?}", result.notes);
+}

@@ -27,8 +27,9 @@ pub fn unused(set: &[String], of: &InUse) -> Vec<String> {
     let line = |text: &String| {
         let path = text.split_once('=')?.0.trim();
         let host = path.strip_prefix("stack.").or_else(|| path.strip_prefix("testbed."));
-        // The one section of the host's that has a short name.
-        let host = host.or_else(|| path.starts_with("flashshare.").then_some(path));
+        // These sections of the host's have a short name.
+        let short = ["flashshare.", "fs."].iter().any(|section| path.starts_with(section));
+        let host = host.or_else(|| short.then_some(path));
         let why = match (host, of.drive) {
             (Some(key), _) => of_host(key, of)?,
             (None, Some((device, ftl))) => match path.strip_prefix("ftl.") {

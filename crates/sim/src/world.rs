@@ -644,10 +644,8 @@ impl World {
         if restarts {
             stats.restart(f.completed);
             self.searched.remove(&thread);
-            self.ctx.lives.release(f.io);
-            return;
         }
-        if nothing {
+        if restarts || nothing {
             self.ctx.lives.release(f.io);
             return;
         }

@@ -227,6 +227,16 @@ fn settings_without_effect_are_told() {
         ("spdk", "stack.scheduler=kyber", "no I/O goes through the kernel's block layer"),
         ("spdk", "stack.merge=false", "no I/O goes through the kernel's block layer"),
         ("none", "stack.scheduler=kyber", "jobs hand commands to the drive without a kernel"),
+        ("linux-libaio --fs xfs --size=64m", "fs.ext4.data=journal", "the file system is not ext4"),
+        ("linux-libaio --fs ext4 --size=64m", "stack.fs.xfs.sync=9s", "the file system is not xfs"),
+        ("nbd-kernel", "stack.nbd.rate=1000000", "client and server are on one machine"),
+        ("nbd-spdk", "stack.nbd.threads=3", "SPDK's server has one thread"),
+        ("nbd-spdk", "stack.scheduler=kyber", "it is the elevator at the server"),
+        (
+            "linux-libaio --array raid0 --drives 2",
+            "stack.md.stripe_cache=512",
+            "a raid0 has no parity",
+        ),
     ] {
         same(&format!("{READER} {stack}"), &[set], why);
     }
