@@ -494,3 +494,26 @@ fn what_was_read_before_the_job_is_in_memory() {
     let written = run("ext4", "64M", "pre_read=1\nrw=randwrite\n").unwrap();
     assert_eq!(written.result.threads[0].error, 0, "its blocks are there");
 }
+
+/// EIO of a drive comes to whoever reads or syncs, through pages as past them.
+#[test]
+fn errors_of_the_drive_come_to_the_calls() {
+    let jobs = "[r]\nrw=randread\nbs=4k\nsize=16m\nnumber_ios=200\n";
+    for fs in ["ext4", "xfs", "bdev"] {
+        for stack in ["linux-pvsync2", "nbd-kernel"] {
+            let case = Case::new("z-ssd-small", jobs).stack(stack).age(Age::Filled).fs(fs);
+            let o = case.set("nand.faults.read_fail_ppb=1_000_000_000").run().unwrap();
+            let r = &o.result.threads[0];
+            assert_eq!((o.result.ended, r.error), (Ended::Failed, 5), "{fs}, {stack}");
+        }
+    }
+    // A sync has no length, and is not misaligned for that.
+    let jobs = "[w]\nrw=randwrite\nbs=4k\nsize=16m\nnumber_ios=2000\nfsync=16\n";
+    for fs in ["ext4", "xfs", "bdev"] {
+        let case = Case::new("z-ssd-small", jobs).stack("linux-pvsync2").fs(fs);
+        let faults = ["nand.faults.program_fail_ppb=900_000_000", "nand.blocks=24"];
+        let o = faults.iter().fold(case, |case, set| case.set(set)).run().unwrap();
+        let w = &o.result.threads[0];
+        assert_eq!((o.result.ended, w.error), (Ended::Failed, 5), "{fs}");
+    }
+}

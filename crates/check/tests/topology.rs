@@ -768,3 +768,22 @@ fn steps_say_which_drive_and_which_host_they_were_at() {
         assert!(lines.all(|line| line.ends_with(&format!(" of {host}"))), "{layer}:\n{text}");
     }
 }
+
+/// What is set for one drive or one host alone is told as that, also of the first; what is set for all is told once.
+#[test]
+fn settings_are_told_of_what_has_them() {
+    let topology = "[[drive]]\ndevice = \"z-ssd-small\"\nset = [\"nand.t_read=50us\"]\n\
+                    [[drive]]\ndevice = \"z-ssd-small\"\nset = [\"nand.t_read=20us\"]\n\
+                    [[host]]\nname = \"host0\"\nset = [\"stack.cores=3\"]\n";
+    let set = vec!["nand.t_read=20us".into()];
+    let system = system(topology, &Common { set, ..common("linux-libaio") }).unwrap();
+    assert_eq!(
+        system.said(),
+        [
+            "nand.t_read=20us",
+            "drive nvme0n1: nand.t_read=50us",
+            "drive nvme1n1: nand.t_read=20us",
+            "host host0: stack.cores=3",
+        ]
+    );
+}

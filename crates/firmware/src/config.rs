@@ -151,8 +151,6 @@ pub(crate) struct Plan {
     /// Sectors of the buffer of pages that give way: a unit a LUN, so that all LUNs can write them, but no more than
     /// memory holds pages.
     pub map_slots: u32,
-    /// Units of room that writing pages takes while nothing is freed.
-    pub beside: u64,
     /// Superblocks of pages of the map that are not collected.
     pub map_blocks: u64,
     /// Lines whose superblocks are always written with a bit a cell.
@@ -323,16 +321,17 @@ impl Plan {
         let spare = units.saturating_sub(held.div_ceil(u64::from(unit)));
         // To fold takes room before it frees any.
         let folds = if slc_lines > 0 { 2 } else { 0 };
-        let beside = if room > 0 { 1 } else { 0 };
-        let needed = (reserve + open + folds + beside + if made { 1 } else { 0 }) * block;
-        let beside = beside * block;
-        let low = (reserve + 1) * block;
+        let maps = if room > 0 { 1 } else { 0 };
+        let needed = (reserve + open + folds + maps + if made { 1 } else { 0 }) * block;
+        // What is left in open superblocks of the collector and of the map is no users' room.
+        let low = (reserve + kinds + maps) * block;
         let start = match c.gc_start {
             Some(blocks) => u64::from(blocks) * block,
-            // With that many users have one open in each group.
+            // With that many users have theirs open in each group.
             None => {
                 let more = if moves.is_some() { block } else { 0 };
-                (low + more + beside + (folds.max(2 * groups) * block).max(spare / 20)).min(spare)
+                let range = (folds.max(2 * kinds * groups) * block).max(spare / 20);
+                (low + more + range).min(spare)
             }
         };
         let is_enough = || {
@@ -382,13 +381,13 @@ impl Plan {
                 return Err(bad("gc_start", why));
             }
             // A superblock that stays in use is moved only where that leaves the room above the lower mark.
-            if let Some(key) = moves.filter(|_| start <= low + beside + block) {
-                let (start, least) = (start / block, (low + beside) / block + 1);
+            if let Some(key) = moves.filter(|_| start <= low + block) {
+                let (start, least) = (start / block, low / block + 1);
                 let why = format!("is {start} superblocks, and {key} needs more than {least}");
                 return Err(bad("gc_start", why));
             }
-            if folds > 0 && start < low + beside + folds * block {
-                let (start, least) = (start / block, (low + beside) / block + folds);
+            if folds > 0 && start < low + folds * block {
+                let (start, least) = (start / block, low / block + folds);
                 let why = format!("is {start} superblocks, and folding needs at least {least}");
                 return Err(bad("gc_start", why));
             }
@@ -433,7 +432,6 @@ impl Plan {
             checkpoint,
             room,
             map_slots: if room > 0 { (g.luns * unit).min(room).max(4 * unit) } else { 0 },
-            beside,
             map_blocks,
             slc_lines,
             borrows: c.slc_dynamic > 0.0,

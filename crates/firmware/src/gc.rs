@@ -109,6 +109,12 @@ impl Firmware {
             self.gc.debt += self.gc.owed;
         }
     }
+    /// So many sectors were taken that no user's sector pays for: padding, and pages of a map that is in memory. Superblocks
+    /// of pages of another map are freed at next to no cost.
+    #[inline]
+    pub(crate) fn owe_beside(&mut self, sectors: u32) {
+        self.gc.debt += self.gc.owed * i64::from(sectors);
+    }
     /// For each sector of a user the collector moves what it takes to free as much, at the victim's share
     /// in use, times a factor: 0 at the mark where it begins, 1 halfway, 2 at the lower mark.
     pub(crate) fn set_pace(&mut self) {
@@ -142,7 +148,7 @@ impl Firmware {
     }
     /// A superblock may be moved that frees nothing.
     pub(crate) fn has_room(&self) -> bool {
-        self.coming() >= self.plan.low + self.plan.beside + u64::from(self.space.places())
+        self.coming() >= self.plan.low + u64::from(self.space.places())
     }
     /// A victim is to be begun.
     pub(crate) fn is_wanted(&self) -> bool {

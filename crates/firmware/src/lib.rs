@@ -605,6 +605,11 @@ impl Translation for Firmware {
     fn check_invariants(&self) -> Result<(), Breach> {
         self.check()
     }
+    /// Sectors that nobody wrote since the fill are moved in order, and many of them share a page of a map that is on
+    /// flash. Of three times as many writes at random a twentieth of the sectors get none.
+    fn least_overwrites(&self) -> f64 {
+        if self.plan.room > 0 { 3.0 } else { 0.0 }
+    }
     fn boxed(&self) -> Box<dyn Translation> {
         Box::new(self.clone())
     }

@@ -140,7 +140,7 @@ impl Firmware {
     fn seal(&mut self, s: SuperblockId) {
         let b = &self.space.superblocks[s];
         let places = u64::from(self.space.places());
-        if self.coming() < self.plan.low + self.plan.beside + places + u64::from(b.left) {
+        if self.coming() < self.plan.low + places + u64::from(b.left) {
             return;
         }
         self.space.seal(s);

@@ -118,7 +118,7 @@ impl Firmware {
                 Command::Write { tag, lpn, left, fua, cached } => {
                     let mut n = 0;
                     while n < left && self.takes_sector() {
-                        self.write_page();
+                        self.write_page(lpn + n);
                         let stamp = self.waiting.stamp(tag, cached, stamps, lpn + n);
                         self.put(lpn + n, stamp);
                         n += 1;
@@ -185,8 +185,9 @@ impl Firmware {
     }
     /// A user's sector is written: a page of the map may be due.
     #[inline]
-    fn write_page(&mut self) {
+    fn write_page(&mut self, lpn: u32) {
         if self.plan.pages > 0
+            && self.slot_to_write_over(lpn).is_none()
             && let Some(lpn) = self.page_due()
         {
             match self.cached.is_some() {
@@ -346,15 +347,19 @@ impl Firmware {
         self.streams[HOT].pad = true;
         self.streams[MAPS].pad = true;
     }
+    /// The sector of a user that waits in the buffer already, and takes no space of its own.
+    #[inline]
+    fn slot_to_write_over(&self, lpn: u32) -> Option<u32> {
+        let Where::Buffer(slot) = self.map.get(lpn) else { return None };
+        let held = &self.slots[slot];
+        (!held.issued && held.from == USER).then_some(slot)
+    }
     /// A sector of a user enters the buffer. One that waits there already is written over.
     pub(crate) fn put(&mut self, lpn: u32, stamp: u32) {
-        if let Where::Buffer(slot) = self.map.get(lpn) {
-            let held = &mut self.slots[slot];
-            if !held.issued && held.from == USER {
-                held.stamp = stamp;
-                self.counters.absorbed_sectors += 1;
-                return;
-            }
+        if let Some(slot) = self.slot_to_write_over(lpn) {
+            self.slots[slot].stamp = stamp;
+            self.counters.absorbed_sectors += 1;
+            return;
         }
         let slot = self.free[0].pop().expect("there is room");
         let void = self.void(lpn, self.map.next);
@@ -504,8 +509,10 @@ impl Firmware {
         if self.op_slots.len() < base + unit_sectors {
             self.op_slots.resize(base + unit_sectors, 0);
         }
+        let mut beside = 0;
         for (i, ppa) in (base..base + unit_sectors).zip(first..) {
             if i >= base + chosen {
+                beside += 1;
                 self.map.note(ppa, NOBODY, 0);
                 continue;
             }
@@ -514,6 +521,7 @@ impl Firmware {
             held.issued = true;
             self.op_slots[i] = slot;
             let Slot { lpn, stamp, again, from, .. } = *held;
+            beside += u32::from(from == MAP && !again);
             self.map.note(ppa, lpn, stamp);
             if self.plan.pages > 0 {
                 self.wrote(lpn);
@@ -530,6 +538,9 @@ impl Firmware {
                 }
                 (false, _) => self.counters.gc_sectors += 1,
             }
+        }
+        if through != SLC && stream != MAPS {
+            self.owe_beside(beside);
         }
         self.counters.programmed_sectors += unit_sectors as u64;
         self.counters.pad_sectors += (unit_sectors - chosen) as u64;

@@ -117,6 +117,16 @@ fn write_alone(
     ftl: &mut Firmware,
     ctx: &mut Ctx,
     writes: u32,
+    draw: impl FnMut(&mut Rng) -> u32,
+) -> (Span, Span) {
+    write_each(ftl, ctx, writes, false, draw)
+}
+/// `fua`: each is complete when it is on flash.
+fn write_each(
+    ftl: &mut Firmware,
+    ctx: &mut Ctx,
+    writes: u32,
+    fua: bool,
     mut draw: impl FnMut(&mut Rng) -> u32,
 ) -> (Span, Span) {
     let g = *ftl.geometry();
@@ -129,7 +139,7 @@ fn write_alone(
     let (mut most, mut sum) = (Span::ZERO, Span::ZERO);
     for tag in 0..writes {
         let from = ctx.now;
-        ftl.write(ctx, tag, Lpn(draw(&mut rng)), 1, false, Source::Host);
+        ftl.write(ctx, tag, Lpn(draw(&mut rng)), 1, fua, Source::Host);
         drive.drain(ftl, ctx.now);
         while !drive.ended.contains_key(&tag) {
             let next = drive.next().unwrap_or_else(|| panic!("write {tag} hangs"));
@@ -481,24 +491,20 @@ fn long_erasures_take_their_own_time_of_users_who_do_not_pause_and_no_more() {
     }
 }
 
-/// Under load every LUN has a program to do whenever it is idle: erasures are not to wait for a pause.
-#[test]
-fn erasures_have_their_turn_under_load() {
-    let g = geometry(4, 8, 200, 64, 8);
-    let config = FirmwareConfig { gc_units: Some(64), ..FirmwareConfig::default() };
-    let (mut ftl, mut ctx, ..) = aged(&g, 20.0, config, 5);
-    let sectors = ftl.sectors();
+/// The longest of so many writes of a sector at random places, 32 at a time.
+fn longest_of_32(ftl: &mut Firmware, ctx: &mut Ctx, writes: u32) -> Span {
+    let (g, sectors) = (*ftl.geometry(), ftl.sectors());
     let mut drive = Drive::new(&g, &vec![false; (g.lines * g.luns) as usize]);
-    drive.adopt(&ftl);
+    drive.adopt(ftl);
     (drive.times, drive.keeps) = (TIMES, false);
     let mut rng = Rng::from_seed(11);
-    ftl.start(&mut ctx);
-    drive.drain(&mut ftl, ctx.now);
+    ftl.start(ctx);
+    drive.drain(ftl, ctx.now);
     let (mut begun, mut most) = (std::collections::BTreeMap::new(), Span::ZERO);
-    for tag in 0..300_000u32 {
+    for tag in 0..writes {
         begun.insert(tag, ctx.now);
-        ftl.write(&mut ctx, tag, Lpn(rng.below(sectors) as u32), 1, false, Source::Host);
-        drive.drain(&mut ftl, ctx.now);
+        ftl.write(ctx, tag, Lpn(rng.below(sectors) as u32), 1, false, Source::Host);
+        drive.drain(ftl, ctx.now);
         loop {
             for (tag, ok) in std::mem::take(&mut drive.ended) {
                 assert!(ok, "write {tag} fails");
@@ -507,14 +513,56 @@ fn erasures_have_their_turn_under_load() {
             if begun.len() < 32 {
                 break;
             }
-            assert!(drive.tick(&mut ftl, &mut ctx, &mut rng), "write {tag} hangs");
+            assert!(drive.tick(ftl, ctx, &mut rng), "write {tag} hangs");
         }
     }
+    most
+}
+
+/// Under load every LUN has a program to do whenever it is idle: erasures are not to wait for a pause.
+#[test]
+fn erasures_have_their_turn_under_load() {
+    let g = geometry(4, 8, 200, 64, 8);
+    let config = FirmwareConfig { gc_units: Some(64), ..FirmwareConfig::default() };
+    let (mut ftl, mut ctx, ..) = aged(&g, 20.0, config, 5);
+    let most = longest_of_32(&mut ftl, &mut ctx, 300_000);
     // What all of them cost, by eight LUNs beside each other.
     let moves = ftl.most_moves().ceil() as u64;
     let one = (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
     println!("longest {most:?} of 32 at a time, one alone {one:?}");
     assert!(most <= one * 32 / 8, "{most:?}");
+}
+
+/// With hot data apart users have two superblocks open, and so has the collector.
+#[test]
+fn no_write_waits_longer_where_hot_data_are_apart() {
+    for (luns, hot_share) in [(8, 10.0), (8, 50.0), (2, 30.0)] {
+        let g = geometry(4, 8, 200, 64, 8);
+        let config =
+            FirmwareConfig { hot_share, superblock_luns: Some(luns), ..FirmwareConfig::default() };
+        let (mut ftl, mut ctx, ..) = aged(&g, 20.0, config, 5);
+        let most = longest_of_32(&mut ftl, &mut ctx, 300_000);
+        let moves = ftl.most_moves().ceil() as u64;
+        let one = (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
+        println!("{luns} LUNs, {hot_share} %: longest {most:?} of 32 at a time, one alone {one:?}");
+        assert!(most <= one * 32 / 8, "{most:?}");
+    }
+}
+
+/// A write that is to be on flash takes a whole unit, and the collector owes as much as for one that is full.
+#[test]
+fn no_write_that_fills_a_unit_alone_waits_longer_than_the_pace_allows() {
+    let g = geometry(4, 8, 200, 64, 8);
+    let config = FirmwareConfig { protected: false, ..FirmwareConfig::default() };
+    let (mut ftl, mut ctx, ..) = aged(&g, 20.0, config, 2);
+    let sectors = ftl.sectors();
+    let draw = |rng: &mut Rng| rng.below(sectors) as u32;
+    let (most, mean) = write_each(&mut ftl, &mut ctx, 60_000, true, draw);
+    let moves = ftl.most_moves().ceil() as u64;
+    let units = moves * u64::from(g.sectors_per_unit);
+    let bound = (TIMES.read + TIMES.program + TIMES.erase) * units + TIMES.program + TIMES.erase;
+    println!("longest {most:?}, mean {mean:?}, bound {bound:?}");
+    assert!(most <= bound && most <= mean * 20);
 }
 
 /// Writes sectors in order, so many at a time, and answers when each was complete.

@@ -87,6 +87,8 @@ pub struct Cache {
     writing: BTreeSet<Key>,
     /// Pages not yet read.
     reading: BTreeSet<Key>,
+    /// Pages that are not there, as the last read of them failed (PG_error).
+    failed: BTreeSet<Key>,
     /// Pages held by transactions.
     pinned: u64,
     /// Pages that are promised a block.
@@ -113,6 +115,7 @@ impl Cache {
             dirty: BTreeSet::new(),
             writing: BTreeSet::new(),
             reading: BTreeSet::new(),
+            failed: BTreeSet::new(),
             pinned: 0,
             delayed: 0,
             limit,
@@ -169,6 +172,7 @@ impl Cache {
         };
         let had = self.by_key.insert(key, slot);
         debug_assert!(had.is_none(), "{key:?} is cached already");
+        self.failed.remove(&key);
         if !uptodate {
             self.reading.insert(key);
         }
@@ -241,6 +245,16 @@ impl Cache {
         {
             self.reading.remove(&key);
         }
+    }
+    /// A read of the page failed: it is gone, unless it was written whole meanwhile.
+    pub fn read_failed(&mut self, key: Key) {
+        if self.reading.remove(&key) {
+            self.discard(key);
+            self.failed.insert(key);
+        }
+    }
+    pub fn has_failed(&self, key: Key) -> bool {
+        self.failed.contains(&key)
     }
     pub fn pin(&mut self, key: Key) {
         if let Some(page) = self.get_mut(key)
@@ -361,10 +375,13 @@ impl Cache {
     }
 
     pub fn remove(&mut self, key: Key) {
+        let in_use = |p: &Page| p.writing || p.pinned || !p.uptodate;
+        debug_assert!(!self.get(key).is_some_and(in_use), "{key:?} is in use");
+        self.discard(key);
+    }
+    fn discard(&mut self, key: Key) {
         self.end_promise(key);
         if let Some(slot) = self.by_key.remove(&key) {
-            let page = &self.pages[slot];
-            debug_assert!(!page.writing && !page.pinned && page.uptodate, "{page:?} is in use");
             self.unlink(slot);
             self.dirty.remove(&key);
             self.free.push(slot);

@@ -44,6 +44,10 @@ pub struct Inode {
     pub dirtied: Option<Time>,
     /// Where the flusher goes on with it.
     pub write_from: u64,
+    /// Write-backs of it that failed (errseq_t of its mapping).
+    pub errors: u32,
+    /// How many of these some call has told of.
+    pub errors_told: u32,
     /// Open files of it that may write.
     pub writers: u32,
     /// Open files of it.

@@ -363,6 +363,10 @@ impl Ftl {
         };
         Box::new((0..self.lines.lines.count()).filter_map(closed))
     }
+    /// Windows that are level are enough.
+    pub fn least_overwrites(&self) -> f64 {
+        0.0
+    }
     /// Space has to be made for writes.
     pub fn collects(&self) -> bool {
         true

@@ -265,6 +265,7 @@ hand_on! {
     fn wear(&) -> Wear;
     fn closed_lines(&) -> Box<dyn Iterator<Item = ClosedLine> + '_>;
     fn collects(&) -> bool;
+    fn least_overwrites(&) -> f64;
     fn is_collecting(&) -> bool;
     fn collector_holds(&) -> bool;
     fn hold_collection(&mut, ctx: &mut Ctx, hold: bool);

@@ -21,7 +21,7 @@ pub struct Found {
     pub damaged: Vec<u64>,
     /// Sectors computed from the rest of their stride, all of which was whole.
     pub rebuilt: u64,
-    /// Sectors of these that came out as something else than was written.
+    /// Sectors of these that are whole and came out as something else.
     pub misbuilt: u64,
     /// What the FTL's own check says.
     pub map: String,
@@ -51,14 +51,13 @@ pub fn check(image: &Image, recovered: &Recovered) -> Result<Found, Error> {
         }
         found.read += 1;
         let whole = is_whole(image, recovered, ppa, &mut page);
-        match rebuild(image, recovered, ppa, &mut page) {
-            Some(fits) => {
-                found.rebuilt += 1;
-                found.misbuilt += u64::from(!fits);
-                found.repairable += u64::from(!whole);
-            }
-            None if !whole => found.damaged.push(u64::from(lpn)),
-            None => {}
+        let computed = rebuild(image, recovered, ppa, &mut page);
+        found.rebuilt += u64::from(computed.is_some());
+        match (whole, computed) {
+            (true, fits) => found.misbuilt += u64::from(fits == Some(false)),
+            (false, Some(true)) => found.repairable += 1,
+            // Which of them is wrong, this one or one that it was computed from, cannot be told.
+            (false, _) => found.damaged.push(u64::from(lpn)),
         }
     }
     found.map = match ftl.check_invariants() {

@@ -224,7 +224,10 @@ pub enum ImageFault {
     ProfileText,
     #[error("has another geometry than its profile: it is damaged")]
     Geometry,
-    #[error("is damaged: it is {bytes} bytes long and should be {due}")]
+    #[error(
+        "is damaged: it is {bytes} bytes long and should be {due}: make a copy, give that this length (truncate -s {due}), \
+         and wordline image check tells what is lost"
+    )]
     Length { bytes: u64, due: u64 },
 }
 

@@ -11,8 +11,12 @@ use crate::table::Table;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The longest read or write: what 256 pages hold, the kernel's own limit (FUSE_MAX_MAX_PAGES).
-pub const MAX_TRANSFER: u32 = 1 << 20;
+/// The longest read or write. The kernel cuts longer ones here, and where their memory has more than
+/// [`MAX_PAGES`] pages. Memory may begin within a page: were this as much as these pages hold, it would be cut
+/// at a byte that is no block's first.
+pub const MAX_TRANSFER: u32 = 1 << 19;
+/// The kernel's own limit (FUSE_MAX_MAX_PAGES).
+const MAX_PAGES: u16 = 256;
 /// The tags of requests that came this way have the highest bit.
 pub const TAG: u64 = 1 << 63;
 
@@ -214,7 +218,7 @@ impl Session {
         const ASYNC_READ: u32 = 1;
         const BIG_WRITES: u32 = 1 << 5;
         const ASYNC_DIO: u32 = 1 << 15;
-        const MAX_PAGES: u32 = 1 << 22;
+        const MAX_PAGES_GIVEN: u32 = 1 << 22;
         /// Requests that nobody waits for at a time, and how many make writers wait.
         const BACKGROUND: [u16; 2] = [64, 48];
         let (major, minor, ahead) = (u32_at(body, 0), u32_at(body, 4), u32_at(body, 8));
@@ -222,12 +226,12 @@ impl Session {
             // Linux 3.15 and older.
             return self.reply(unique, errno::EINVAL, &[]);
         }
-        let flags = u32_at(body, 12) & (ASYNC_READ | BIG_WRITES | ASYNC_DIO | MAX_PAGES);
+        let flags = u32_at(body, 12) & (ASYNC_READ | BIG_WRITES | ASYNC_DIO | MAX_PAGES_GIVEN);
         let reply = Packed::default()
             .w32(&[7, 31, ahead, flags])
             .w16(&BACKGROUND)
             .w32(&[MAX_TRANSFER, 1])
-            .w16(&[(MAX_TRANSFER / 4096) as u16, 0])
+            .w16(&[MAX_PAGES, 0])
             .w32(&[0; 8]);
         self.reply(unique, 0, &reply.0);
     }

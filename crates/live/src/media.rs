@@ -116,6 +116,10 @@ impl Media {
         let (line, lun) = (self.g.line_of(op.ppa), self.g.lun_of(op.ppa));
         let block = line * self.g.luns + lun;
         if record.outcome == Outcome::Failed {
+            if (op.kind, op.class) == (OpKind::Read, Class::GcRead) {
+                // The FTL may compute it from other reads, and its copy needs the bytes then.
+                self.read_to_move(op.ppa, op.sectors, ftl);
+            }
             return self.failed(op, block, nand);
         }
         match (op.kind, op.class) {

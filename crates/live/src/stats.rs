@@ -94,11 +94,15 @@ impl Stats {
             self.bytes[kind] += u64::from(done.len);
         }
         let took = done.at.since(done.began).0;
-        self.model[kind].add(took);
+        // A drive that stalls is passed by.
+        let in_model = took > 0;
+        if in_model {
+            self.model[kind].add(took);
+        }
         // Queues are in the order of attributes.
         let of = usize::from(done.queue);
         self.asked[of] += 1;
-        if done.kind == IoKind::Read {
+        if done.kind == IoKind::Read && in_model {
             self.reads[of].add(took);
         }
         if let Some(late) = late {
@@ -234,14 +238,22 @@ impl Stats {
         let s = self.snapshot(machine);
         let mut text = String::new();
         for kind in [IoKind::Read, IoKind::Write, IoKind::Flush] {
-            if self.ops[kind as usize] > 0 {
+            let answered = self.ops[kind as usize];
+            let by_model = self.model[kind as usize].len();
+            if answered > 0 && by_model == 0 {
+                let _ =
+                    writeln!(text, "{:<5} {answered:>9} answered, none by the model", kind.name());
+            } else if answered > 0 {
                 let us = |p: f64| s.get(&format!("{}_model_ns_p{p}", kind.name())) / 1e3;
+                let of = match answered == by_model {
+                    true => String::new(),
+                    false => format!(", {by_model} of them by the model"),
+                };
                 let _ = writeln!(
                     text,
-                    "{:<5} {:>9} answered; in the model p50 {:.1} us, p99 {:.1}, p99.9 {:.1}, p99.99 \
+                    "{:<5} {answered:>9} answered{of}; in the model p50 {:.1} us, p99 {:.1}, p99.9 {:.1}, p99.99 \
                      {:.1}",
                     kind.name(),
-                    self.ops[kind as usize],
                     us(50.0),
                     us(99.0),
                     us(99.9),

@@ -170,6 +170,8 @@ pub struct Stage {
 /// What users' data go to first.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SlcBuffer {
+    /// Bytes that the blocks which are always part of it would have in native cells.
+    pub lent_bytes: u64,
     /// Bytes that it always has room for.
     pub always_bytes: u64,
     /// Bytes that a blank drive has room for beside those.
@@ -902,7 +904,7 @@ impl Rates<'_> {
     fn slc_buffer(&self) -> Option<SlcBuffer> {
         let (slc, firmware) = (self.config.nand.slc.as_ref()?, self.config.ftl.firmware.as_ref()?);
         let (g, n) = (self.g, &self.config.nand);
-        let [_, always, blank] = slc_buffer(g, self.config.ftl.over_provisioning, firmware)
+        let [lent, always, blank] = slc_buffer(g, self.config.ftl.over_provisioning, firmware)
             .ok()
             .filter(|b| b[1] + b[2] > 0)?;
         let moved = n.t_command.as_secs_f64() + self.transfer(g.unit_bytes());
@@ -943,6 +945,7 @@ impl Rates<'_> {
         let out_of =
             [folded * slc.t_read.as_secs_f64(), (1.0 + folded) * t_program, folded * erase];
         Some(SlcBuffer {
+            lent_bytes: g.sector.bytes_of(lent),
             always_bytes: g.sector.bytes_of(always),
             blank_bytes: g.sector.bytes_of(blank),
             write: peak("... into the SLC buffer", 1.0, inside, moved, into),

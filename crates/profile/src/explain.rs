@@ -478,7 +478,8 @@ pub fn explain(config: &Config) -> String {
         out.row("written anew", text);
     }
     let left = n.endurance.saturating_sub(n.errors.cycles);
-    let flash = c.raw_bytes() as f64 * f64::from(left);
+    let lent = d.slc_buffer.as_ref().map_or(0, |buffer| buffer.lent_bytes);
+    let flash = (c.raw_bytes() - lent) as f64 * f64::from(left);
     let cycles = match n.errors.cycles {
         0 => format!("{left} cycles: {} to flash", si(flash, "B")),
         worn => format!(

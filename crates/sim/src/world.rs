@@ -682,10 +682,13 @@ impl World {
         }
     }
 
-    /// What a failed I/O returned: the kernel refuses what the drive cannot address.
+    /// What a failed I/O returned: the kernel refuses what the drive cannot address. A sync has no length.
     fn error_of(&self, h: usize, f: &Finished) -> i32 {
         if f.no_space {
             return ENOSPC;
+        }
+        if f.ddir.is_sync() {
+            return EIO;
         }
         let disk = self.hosts[h].host.disk(f.disk);
         let aligned = |n: u64| n.is_multiple_of(disk.lba_bytes.into());

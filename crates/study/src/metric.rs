@@ -19,6 +19,11 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
     let mut rest = path;
     let mut in_counters = false;
     while !rest.is_empty() {
+        // Nothing was as long as that.
+        let of_latency = matches!(rest, "min" | "max" | "mean" | "stddev") || is_percentile(rest);
+        if of_latency && value["N"] == 0 && value.get("mean").is_some() {
+            return Ok(Found::NoneThere);
+        }
         if let Some(percent) = rest.strip_prefix('p').and_then(|p| p.parse::<f64>().ok())
             && value.get(rest).is_none()
         {
@@ -85,10 +90,17 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
     Ok(Found::Value(value))
 }
 
+/// `p99.9`.
+fn is_percentile(key: &str) -> bool {
+    key.strip_prefix('p').is_some_and(|p| p.parse::<f64>().is_ok())
+}
+
 #[derive(Debug)]
 pub enum Found<'v> {
     Value(&'v Value),
     Number(f64),
+    /// A latency of I/Os that there were none of.
+    NoneThere,
     /// An array without such an element, or counters without such a name; what an error would say.
     Absent(PathError),
 }
@@ -203,6 +215,7 @@ fn of_point(
         (Some(path), _) => match value_at(result, path)? {
             Found::Number(x) => Some(x),
             Found::Value(Value::Null) => None,
+            Found::NoneThere => metric.absent,
             Found::Value(value) => {
                 let none = || PathError::NoNumber { path: path.clone() };
                 Some(value.as_f64().ok_or_else(none)?)
@@ -241,7 +254,8 @@ mod tests {
     fn paths_lead_to_numbers() {
         let result = json!({
             "jobs": [{"jobname": "r", "read": {"iops": 5.5, "lat_ns": {
-                "percentile": {"99.000000": 70}, "bins": {"100": 1, "9": 98, "70": 1}}}}],
+                "percentile": {"99.000000": 70}, "bins": {"100": 1, "9": 98, "70": 1}}},
+                "write": {"clat_ns": {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}}}],
             "wordline": {"layers": [{"ddir": "read", "count": 3}], "wa": null,
                 "functions": [{"name": "bio", "ns": 1}, {"name": "nvme_poll", "ns": 7}],
                 "counters": {"device.bytes": 9, "device.bytes_read": 4},
@@ -251,10 +265,14 @@ mod tests {
             Found::Number(x) => Ok(x),
             Found::Value(v) => v.as_f64().ok_or(PathError::NoNumber { path: path.into() }),
             Found::Absent(message) => Err(message),
+            Found::NoneThere => Ok(-1.0),
         };
         for (path, wanted) in [
             ("jobs.r.read.iops", 5.5),
             ("jobs.0.read.iops", 5.5),
+            ("jobs.r.write.clat_ns.p99", -1.0),
+            ("jobs.r.write.clat_ns.mean", -1.0),
+            ("jobs.r.write.clat_ns.N", 0.0),
             ("jobs.r.read.lat_ns.p99", 70.0),
             ("jobs.r.read.lat_ns.p98", 9.0),
             ("jobs.r.read.lat_ns.p99.9", 100.0),

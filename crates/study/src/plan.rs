@@ -168,6 +168,7 @@ impl Plan {
             let point = builder.point(&combination, points.len())?;
             points.push(point);
         }
+        study.check_used()?;
         Ok(Plan { scale, points, groups: builder.groups, partial })
     }
 }

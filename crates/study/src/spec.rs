@@ -423,6 +423,7 @@ pub struct Study {
     pub spec: Spec,
     /// The file's text with its places.
     pub document: Document,
+    text: String,
     /// Of the text, and of what it says was published.
     pub digest: String,
 }
@@ -432,7 +433,8 @@ impl Study {
     pub fn parse(name: &str, file: &str, text: &str) -> Result<Study, ConfigError> {
         let document = Document::parse(file, text)?;
         let spec: Spec = document.read(&LISTS)?;
-        let mut study = Study { name: name.into(), spec, document, digest: String::new() };
+        let mut study =
+            Study { name: name.into(), spec, document, text: text.into(), digest: String::new() };
         study.take_claims()?;
         study.check()?;
         study.digest = digest(&format!("{text}{:?}", study.spec.published));
@@ -531,6 +533,9 @@ impl Study {
             if let Some(k) = (1..all.len()).find(|&k| all[..k].contains(&all[k])) {
                 return fail(at, format!("the value {} is there twice", all[k]));
             }
+            if axis.quick.as_ref().is_some_and(Vec::is_empty) {
+                return fail(format!("{at}.quick"), "the quick scale needs a value".into());
+            }
             for (k, value) in axis.quick.iter().flatten().enumerate() {
                 self.check_value(&format!("{at}.quick.{k}"), axis, value)?;
             }
@@ -542,6 +547,14 @@ impl Study {
             let at = format!("metric.{i}");
             if spec.metric[..i].iter().any(|m| m.name == metric.name) {
                 return fail(format!("{at}.name"), format!("'{}' is there twice", metric.name));
+            }
+            // Tables and formulas know both by this name.
+            if self.axis(&metric.name).is_some() {
+                let message = format!("'{}' is the name of an axis", metric.name);
+                return fail(format!("{at}.name"), message);
+            }
+            if metric.scale == 0.0 {
+                return fail(format!("{at}.scale"), "scale must not be 0".into());
             }
             match (&metric.path, &metric.formula) {
                 (Some(_), None) => {}
@@ -564,6 +577,10 @@ impl Study {
         let metrics: Vec<&str> = spec.metric.iter().map(|m| m.name.as_str()).collect();
         for (i, form) in spec.form.iter().enumerate() {
             self.check_metric(&format!("form.{i}.metric"), &form.metric)?;
+            if spec.form[..i].iter().any(|f| (&f.metric, &f.at) == (&form.metric, &form.at)) {
+                let message = format!("'{}' has a form there already", form.metric);
+                return fail(format!("form.{i}.metric"), message);
+            }
             self.check_at(&format!("form.{i}.at"), &form.at)?;
             self.check_formula(&format!("form.{i}.formula"), &form.formula, &metrics)?;
         }
@@ -571,6 +588,29 @@ impl Study {
             self.check_published(&format!("published.{i}"), claim)?;
         }
         self.check_chart()
+    }
+
+    /// Variables of the quick scale and of single values that `[vars]` does not have and nothing uses.
+    pub(crate) fn check_used(&self) -> Result<(), ConfigError> {
+        let Spec { vars, quick, axis, metric, form, .. } = &self.spec;
+        let mut laid: Vec<(String, &Change)> = quick.iter().map(|q| ("quick".into(), q)).collect();
+        for (i, axis) in axis.iter().enumerate() {
+            laid.extend((0..).zip(&axis.value).map(|(k, v)| (format!("axis.{i}.value.{k}"), v)));
+        }
+        let formulas = metric.iter().filter_map(|m| m.formula.as_ref());
+        let formulas: Vec<&String> = formulas.chain(form.iter().map(|f| &f.formula)).collect();
+        for (place, name) in laid.iter().flat_map(|(at, c)| c.vars.keys().map(move |n| (at, n))) {
+            let in_text = self.text.contains(&format!("${{{name}}}"));
+            let is_name = |f: &&String| !crate::expr::names(f, [&**name].into_iter()).is_empty();
+            if vars.contains_key(name) || in_text || formulas.iter().any(is_name) {
+                continue;
+            }
+            let near = wordline_base::nearest(name, vars.keys().map(String::as_str));
+            let meant = near.map_or(String::new(), |near| format!(", did you mean '{near}'?"));
+            let message = format!("nothing in this study has ${{{name}}}{meant}");
+            return Err(self.document.error(&format!("{place}.vars.{name}"), message));
+        }
+        Ok(())
     }
 
     /// The table that gives a device and a topology.
@@ -596,13 +636,29 @@ impl Study {
             self.check_values(&format!("{at}.to"), values)?;
         }
         let limits = [claim.value, claim.below, claim.above].iter().flatten().count();
+        if claim.slack != 0.0 && (claim.slack < 0.0 || claim.along.is_none()) {
+            let message = match claim.slack < 0.0 {
+                true => "slack must be 0 or more",
+                false => "only a trend has slack: leave it out",
+            };
+            return Err(self.document.error(&format!("{at}.slack"), message));
+        }
         let message = match &claim.along {
             Some(name) => {
                 let Some(axis) = self.axis(name) else {
                     return Err(self.unknown_axis(&format!("{at}.along"), name));
                 };
-                for (k, value) in claim.order.iter().flatten().enumerate() {
+                let order: Vec<&Scalar> = claim.order.iter().flatten().collect();
+                for (k, value) in order.iter().enumerate() {
                     self.check_value(&format!("{at}.order.{k}"), axis, value)?;
+                    if order[..k].contains(value) {
+                        let message = format!("the value {value} is there twice");
+                        return Err(self.document.error(&format!("{at}.order.{k}"), message));
+                    }
+                }
+                if order.len() == 1 {
+                    let message = "one value alone has no order";
+                    return Err(self.document.error(&format!("{at}.order"), message));
                 }
                 match (claim.trend, limits) {
                     (Some(_), 0) => return Ok(()),

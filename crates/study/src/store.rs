@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use wordline_cache::digest;
 
 /// Writes a file that appears under its name only when it is complete.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
@@ -66,10 +67,16 @@ impl Store {
     }
 }
 
-/// What is at `path`, if it is a point's result by this program.
+/// What stands between a point and its result in a file.
+const RESULT: &str = ", \"result\":\n";
+
+/// What is at `path`, if it is a point's result by this program, and as it was written.
 pub fn result(path: &Path, point: &Point, build: &str) -> Option<Value> {
-    let mut record: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-    let same = record["key"] == point.key && record["build"] == build;
+    let text = fs::read_to_string(path).ok()?;
+    let mut record: Value = serde_json::from_str(&text).ok()?;
+    let (_, result) = text.split_once(RESULT)?;
+    let digest = digest(result.strip_suffix("}\n")?);
+    let same = record["key"] == point.key && record["build"] == build && record["digest"] == digest;
     same.then(|| record["result"].take())
 }
 
@@ -81,9 +88,9 @@ pub fn record(point: &Point, build: &str, result: &str) -> String {
         .map(|(n, v)| format!("{}: {}", Value::from(&**n), Value::from(&**v)))
         .collect();
     format!(
-        "{{\"key\": \"{}\", \"build\": \"{build}\", \"point\": {{{}}}, \"result\":\n{}}}\n",
+        "{{\"key\": \"{}\", \"build\": \"{build}\", \"point\": {{{}}}, \"digest\": \"{}\"{RESULT}{result}}}\n",
         point.key,
         values.join(", "),
-        result
+        digest(result),
     )
 }

@@ -308,6 +308,7 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
 ) -> Result<Steady, AgeError> {
     let capacity = ftl.sectors() as f64;
     let window = ((capacity * limits.window) as u64).max(1);
+    let least = limits.least.max(ftl.least_overwrites());
     let mut report = Steady { windows: Vec::new(), steady: false, unmet: Vec::new(), sectors: 0 };
     let mut drawn = Default::default();
     let begun = ftl.closed_lines().map(|line| line.opened).max();
@@ -319,7 +320,7 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
         report.sectors += window;
         let moved = ftl.counters().moved() - before.moved();
         report.windows.push((window + moved) as f64 / window as f64);
-        let enough = report.sectors as f64 >= capacity * limits.least;
+        let enough = report.sectors as f64 >= capacity * least;
         // Where nothing is collected nothing ever depends on what was written before.
         if !ftl.collects() && enough {
             report.steady = true;

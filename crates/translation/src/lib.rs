@@ -551,6 +551,10 @@ pub trait Translation: Send {
     fn collects(&self) -> bool {
         true
     }
+    /// How many times over its sectors are to be written before the drive may count as steady, however level its windows are.
+    fn least_overwrites(&self) -> f64 {
+        0.0
+    }
     /// Space is being made: valid sectors are being moved.
     fn is_collecting(&self) -> bool {
         false

@@ -87,6 +87,8 @@ pub struct Nodes {
     pub(crate) places_of_arrays: Vec<BTreeMap<&'static str, String>>,
     /// What the entries of all these say for themselves, as `drive nvme1n1: key=value`.
     pub set: Vec<String>,
+    /// What of this the first drive and the first host say: the system's overrides have it as well.
+    pub(crate) set_of_first: Vec<String>,
     /// The file that has these entries.
     pub entries: Entries,
 }

@@ -1,7 +1,7 @@
 //! A machine under way, and what comes of it.
 
+use crate::Error;
 use crate::plan::{Plan, Workload};
-use crate::{Error, System};
 use wordline_base::{Span, Time};
 use wordline_host::ThreadSpec;
 use wordline_profile::Inside;
@@ -271,7 +271,7 @@ impl Run {
 
 impl Plan {
     fn provenance(&self) -> Provenance {
-        let System { overrides, scale, .. } = &self.system;
+        let scale = &self.system.scale;
         let mut workload = self.label.clone();
         if let Some(limit) = self.options.limit {
             workload += &format!(" --limit={limit}");
@@ -293,7 +293,7 @@ impl Plan {
             seed: self.seed,
             scale: scale.as_ref().map_or(String::new(), |scaled| scaled.scale.to_string()),
             topology: self.system.nodes.entries.file.clone(),
-            overrides: overrides.iter().chain(&self.system.nodes.set).cloned().collect(),
+            overrides: self.system.said(),
         }
     }
 }

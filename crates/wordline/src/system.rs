@@ -110,6 +110,18 @@ impl System {
         Err(ConfigError::plain(format!("at --scale {scale}: {failed}{remedy}")).into())
     }
 
+    /// What was set over the profiles: for all, then what the entries of a topology say for themselves.
+    pub fn said(&self) -> Vec<String> {
+        let mut all = self.overrides.clone();
+        for own in &self.nodes.set_of_first {
+            if let Some(at) = all.iter().rposition(|pair| pair == own) {
+                all.remove(at);
+            }
+        }
+        all.extend(self.nodes.set.iter().cloned());
+        all
+    }
+
     /// In what drives that were cut are not as the whole ones, each once.
     pub fn deviations(&self) -> Vec<String> {
         let more = self.nodes.drives.iter().filter_map(|node| node.scale.as_ref());

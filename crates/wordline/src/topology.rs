@@ -674,25 +674,25 @@ impl Topology {
             arrays,
             places_of_arrays: self.array.iter().map(|array| array.places.clone()).collect(),
             set,
+            set_of_first: hosts[0].set.iter().chain(&self.drive[0].set).cloned().collect(),
             entries: self.entries.clone(),
         };
         system.machine().check().map_err(|e| misfit(e.to_string()))?;
         Ok(system)
     }
 
-    /// What entries say for themselves, but for names of profiles, which results have anyway. What `set` of the first
-    /// drive and the first host says is the system's.
+    /// What entries say for themselves, but for names of profiles, which results have anyway.
     fn set(&self, hosts: &[HostEntry]) -> Vec<String> {
         let mut said = Said::default();
-        for (i, (entry, name)) in self.drive.iter().zip(self.names_of_drives()).enumerate() {
+        for (entry, name) in self.drive.iter().zip(self.names_of_drives()) {
             said.of("drive", name);
             said.key("host", &entry.host);
             said.key("switch", &entry.switch);
-            said.pairs(if i == 0 { &[] } else { &entry.set });
+            said.pairs(&entry.set);
         }
-        for (i, entry) in hosts.iter().enumerate() {
+        for entry in hosts {
             said.of("host", entry.name.clone());
-            said.pairs(if i == 0 { &[] } else { &entry.set });
+            said.pairs(&entry.set);
         }
         for (entry, name) in self.network.iter().zip(self.names_of_networks()) {
             said.of("network", name);

@@ -306,6 +306,25 @@ fn what_changed_runs_again() {
     assert!(again.err.contains("4 points are there from before"), "{}", again.err);
 }
 
+/// A file that is still JSON, and not what was written.
+#[test]
+fn a_damaged_result_is_made_anew() {
+    let place = place();
+    let words = "study run s.toml --out a --scale quick";
+    let whole = place.run(words).ok();
+    for (from, to) in [("\"result\"", "\"rEsult\""), ("\"iops\" : 1", "\"iops\" : 7"), ("}\n", "}")]
+    {
+        let folder = place.path("a/s/points");
+        let one = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+        let text = std::fs::read_to_string(&one).unwrap();
+        let (head, tail) = text.rsplit_once(from).expect("it is there");
+        std::fs::write(&one, format!("{head}{to}{tail}")).unwrap();
+        let again = place.run(words).ok();
+        assert!(again.err.contains("3 points are there from before"), "{from}: {}", again.err);
+        assert_eq!(again.out, whole.out, "{from}");
+    }
+}
+
 #[test]
 fn errors_have_a_place_and_a_remedy() {
     let place = Place::new();
@@ -329,6 +348,24 @@ fn errors_have_a_place_and_a_remedy() {
         ("log_y = true", "kind = \"stack\"", &["one unit: they share an axis"]),
         ("log_y = true", "kind = \"sequence\"", &["y, and as many places"]),
         ("log_y = true", "places = [1]", &["this kind of chart has no such key"]),
+        ("{ runtime =", "{ runtiem =", &["has ${runtiem}, did you mean 'runtime'?"]),
+        ("\"roomy\"\n", "\"roomy\"\nvars = { m = 1 }\n", &["nothing in this study has ${m}"]),
+        ("quick = [1, 4]", "quick = []", &["the quick scale needs a value"]),
+        ("name = \"p99\"", "name = \"kiops\"", &["is the name of an axis"]),
+        ("scale = 1e-3", "scale = 0", &["scale must not be 0"]),
+        (
+            "[chart]",
+            "[[form]]\nmetric = \"share\"\nat = { drive = \"roomy\" }\nformula = \"1\"\n[chart]",
+            &["'share' has a form there already"],
+        ),
+        ("below = 1\n", "below = 1\nslack = 0.1\n", &["only a trend has slack"]),
+        ("trend = \"rises\"", "trend = \"rises\"\nslack = -1", &["slack must be 0 or more"]),
+        (
+            "trend = \"rises\"",
+            "trend = \"rises\"\norder = [4, 2, 2]",
+            &["the value 2 is there twice"],
+        ),
+        ("trend = \"rises\"", "trend = \"rises\"\norder = [4]", &["one value alone has no order"]),
     ] {
         place.file("s.toml", STUDY.replacen(from, to, 1));
         let done = place.run("study run s.toml --out a").fails(2, parts);

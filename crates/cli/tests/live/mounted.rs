@@ -258,3 +258,25 @@ fn folders_that_cannot_be_used_are_refused() {
     let (status, said) = server.stop();
     assert!(status == Some(0) && said.contains("the folder was unmounted"), "{said}");
 }
+
+/// malloc gives large blocks 16 bytes behind a page's begin.
+#[test]
+fn memory_that_begins_within_a_page_is_read_and_written_at_any_length() {
+    let place = Place::new(SMALL);
+    let folder = Folder::new(&place);
+    let Some(server) = folder.serve(&place) else { return };
+    let disk = OpenOptions::new().read(true).write(true).open(folder.disk()).unwrap();
+    for len in [128 << 10, 512 << 10, (1 << 20) - SECTOR, 1 << 20, 9 << 20] {
+        let mut memory = vec![0u8; len + 2 * SECTOR];
+        let begin = memory.as_ptr().align_offset(SECTOR) + 16;
+        let data = &mut memory[begin..][..len];
+        data.iter_mut().zip(0u32..).for_each(|(byte, i)| *byte = (i * 7 >> 3) as u8);
+        let written = data.to_vec();
+        disk.write_all_at(data, SECTOR as u64).unwrap();
+        data.fill(0);
+        disk.read_exact_at(data, SECTOR as u64).unwrap();
+        assert!(data == written, "{len} bytes");
+    }
+    drop(disk);
+    assert_eq!(server.stop().0, Some(0));
+}

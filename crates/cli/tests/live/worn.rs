@@ -222,3 +222,31 @@ fn a_shutdown_does_not_forget_the_blocks_that_failed() {
     }
     assert!(!seen.is_empty(), "no block failed");
 }
+
+/// A read of the collector's that fails is made up for by parity: all that was written stays.
+#[test]
+fn what_the_collector_cannot_read_and_parity_gives_is_kept() {
+    for (ftl, failures) in [("rail", 500_000), ("rail6", 5_000_000)] {
+        let place =
+            Place::new(&format!("--size 64M --device cnex-small --ftl {ftl} --time-scale 0"));
+        let mut bytes = vec![1; SIZE];
+        let server = place.start_with(&["--set", &format!("nand.faults.read_fail_ppb={failures}")]);
+        let mut c = place.client("");
+        for at in (0..SIZE).step_by(1 << 20) {
+            let data = &bytes[at..][..1 << 20];
+            assert_eq!(c.call(cmd::WRITE, 0, at as u64, 1 << 20, data).unwrap().error, 0);
+        }
+        let mut rng = Rng::from_seed(11);
+        for n in 0..12_000u32 {
+            let at = 4096 * rng.below(SIZE as u64 / 4096) as usize;
+            let data = &mut bytes[at..][..4096];
+            data.chunks_exact_mut(4).for_each(|word| word.copy_from_slice(&n.to_le_bytes()));
+            assert_eq!(c.call(cmd::WRITE, 0, at as u64, 4096, data).unwrap().error, 0);
+        }
+        assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, 0);
+        assert_eq!(server.stop().0, Some(0));
+        let server = place.start();
+        holds(&place, &bytes, ftl);
+        assert_eq!(server.stop().0, Some(0));
+    }
+}

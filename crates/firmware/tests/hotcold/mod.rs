@@ -151,8 +151,11 @@ fn a_drive_amplifies_hot_and_cold_data_as_the_model_does() {
 fn hot_data_apart_come_near_the_closed_form_of_pools() {
     for (writes, share) in [(80, 20), (90, 10)] {
         let load = Load::Zoned(writes, share);
+        // As much stays free in both: one superblock more is open where hot data are apart.
         let of = |hot_share, victim| {
-            let config = FirmwareConfig { hot_share, victim, ..FirmwareConfig::default() };
+            let gc_start = Some(if hot_share > 0.0 { 7 } else { 8 });
+            let config =
+                FirmwareConfig { hot_share, victim, gc_start, ..FirmwareConfig::default() };
             run(15.0, config, &load, 8, 4)
         };
         let (ftl, apart, free) = of(30.0, Victim::CostBenefit);

@@ -24,6 +24,8 @@ impl Cached for Pages<'_> {
 
 /// The call is at its end.
 const END: u8 = 200;
+/// The sync of the call is over.
+const SYNCED: u8 = 199;
 
 impl Fs {
     pub(crate) fn call_step(&mut self, t: u32, op: Op, phase: u8) -> Flow {
@@ -34,6 +36,10 @@ impl Fs {
         }
         if phase == 0 && self.begins_locked(t, &op) {
             return Flow::Again;
+        }
+        if phase == 0 && self.shut && self.is_refused(&op) {
+            self.work(t, self.config.cost.call);
+            return self.fail(t);
         }
         // ext4_direct_IO: with data=journal it is the cache's all the same.
         let past = !self.journals_data();
@@ -64,10 +70,11 @@ impl Fs {
                     100 if syncs && !(fua && queued) => {
                         self.end_direct(t);
                         self.unlock(t);
-                        self.go(t, END);
+                        self.go(t, SYNCED);
                         self.push(t, Frame::Sync { ino, data_only, phase: 0 })
                     }
                     100 => self.leave(t),
+                    SYNCED => self.synced(t, file, ino),
                     _ if direct && past => {
                         self.direct(t, ino, (offset, len), (Direct::Write { fua }, queued), phase)
                     }
@@ -76,8 +83,11 @@ impl Fs {
             }
             Op::Fsync { file, data_only } => {
                 let Some(ino) = self.inode_of(t, file) else { return self.leave(t) };
+                if phase == SYNCED {
+                    return self.synced(t, file, ino);
+                }
                 self.work(t, self.config.cost.call);
-                self.go(t, END);
+                self.go(t, SYNCED);
                 self.push(t, Frame::Sync { ino, data_only, phase: 0 })
             }
             Op::SyncRange { file, offset, len } => {
@@ -97,6 +107,30 @@ impl Fs {
             | Op::Truncate { .. }
             | Op::Unlink { .. } => self.name_step(t, op, phase),
         }
+    }
+
+    /// A file system that shut down changes nothing, and XFS reads nothing of files either
+    /// (ext4_journal_check_start, XFS_FORCED_SHUTDOWN).
+    fn is_refused(&self, op: &Op) -> bool {
+        match *op {
+            Op::Read { .. } | Op::Stat { .. } => self.config.kind == FsKind::Xfs,
+            Op::Open { create, .. } => create,
+            Op::Close { .. } => false,
+            _ => true,
+        }
+    }
+    /// file_check_and_advance_wb_err: each open file tells once of write-backs that failed.
+    fn synced(&mut self, t: u32, file: u32, ino: u32) -> Flow {
+        let inode = &mut self.inodes[ino];
+        let errors = inode.errors;
+        if errors > 0 {
+            let handle = self.handle(t, file);
+            let told = self.errors_told.insert(handle, errors).unwrap_or(0);
+            self.inodes[ino].errors_told = errors;
+            self.tasks[t].ok &= told == errors;
+        }
+        self.tasks[t].ok &= !self.shut;
+        self.leave(t)
     }
 
     /// The call returns.
@@ -170,6 +204,7 @@ impl Fs {
         if phase == 0 {
             self.work(t, self.config.cost.call);
             self.tasks[t].at = first;
+            self.tasks[t].own_read = None;
             if offset >= size || len == 0 {
                 return self.leave(t);
             }
@@ -197,6 +232,10 @@ impl Fs {
         }
         let wanted = last - page + 1;
         match found {
+            None if self.cache.has_failed(key) => {
+                self.go(t, 2);
+                self.read_by_itself(t, ino, page)
+            }
             None => {
                 self.go(t, 2);
                 let default = ReadAhead::new(u64::from(self.config.read_ahead) / PAGE);
@@ -241,6 +280,14 @@ impl Fs {
         }
     }
 
+    /// A page that could not be read is read once more, alone; then the call fails.
+    fn read_by_itself(&mut self, t: u32, ino: u32, page: u64) -> Flow {
+        let again = self.tasks[t].own_read.replace(page) == Some(page);
+        if again && self.cache.has_failed(Key::new(ino, page)) {
+            return self.fail(t);
+        }
+        self.bring(t, ino, Window { start: page, count: 1, mark: None })
+    }
     fn bring(&mut self, t: u32, ino: u32, w: Window) -> Flow {
         let end = self.inodes[ino].size.div_ceil(PAGE);
         let n = w.count.min(end.saturating_sub(w.start));
@@ -313,6 +360,7 @@ impl Fs {
             0 => {
                 self.work(t, self.config.cost.call);
                 self.tasks[t].at = 0;
+                self.tasks[t].own_read = None;
                 if len == 0 {
                     return self.leave(t);
                 }
@@ -331,7 +379,7 @@ impl Fs {
                         if self.cache.get(Key::new(ino, page)).is_some() {
                             return Flow::Block(Wait::Page(u64::from(ino) << 32 | page));
                         }
-                        return self.bring(t, ino, Window { start: page, count: 1, mark: None });
+                        return self.read_by_itself(t, ino, page);
                     }
                 }
                 self.go(t, if now { 3 } else { 2 });

@@ -207,6 +207,7 @@ pub(crate) enum Owner {
 struct BioState {
     owner: Owner,
     kind: BioKind,
+    what: What,
 }
 
 /// What a sleeping task waits for.
@@ -363,6 +364,8 @@ pub(crate) struct Task {
     /// Blocks freed by it.
     freed: Vec<(u64, u32)>,
     at: u64,
+    /// The page that its call has read by itself.
+    own_read: Option<u64>,
     /// First and last page of a buffered write that have their turn.
     piece: (u64, u64),
     /// Inodes whose lock it has, and whether alone.
@@ -419,6 +422,10 @@ pub struct Fs {
     files: IdVec<FileId, File>,
     /// State of read-ahead by task and inode.
     open: BTreeMap<(u32, u32), ReadAhead>,
+    /// Failed write-backs of its inode that an open file has told of (f_wb_err), by task and file.
+    errors_told: BTreeMap<(u32, u32), u32>,
+    /// A write of the log or of metadata failed: nothing is changed any more.
+    shut: bool,
     /// All tasks read through one open file, and so through one state of read-ahead.
     one_open: bool,
     /// The journal.
@@ -509,6 +516,8 @@ impl Fs {
             dirs: IdVec::new(),
             files: IdVec::new(),
             open: BTreeMap::new(),
+            errors_told: BTreeMap::new(),
+            shut: false,
             one_open: false,
             bios: Slab::default(),
             wakes: VecDeque::new(),
@@ -635,12 +644,22 @@ impl Fs {
     /// A bio of [`Turn::Submit`] ended.
     pub fn bio_done(&mut self, now: Time, id: u32, ok: bool) {
         self.now = now;
-        let BioState { owner, kind } = self.bios.remove(id);
+        let BioState { owner, kind, what } = self.bios.remove(id);
+        self.shut |= !ok && kind == BioKind::Write && what != What::Data;
         match owner {
             Owner::Read { ino, first, n } => {
                 for page in first..first + u64::from(n) {
                     let key = Key::new(ino, page);
-                    self.cache.set_uptodate(key);
+                    match ok || ino == META {
+                        true => self.cache.set_uptodate(key),
+                        false => self.cache.read_failed(key),
+                    }
+                }
+                if !ok && ino == META {
+                    self.tasks
+                        .iter_mut()
+                        .filter(|t| t.need.contains(&first))
+                        .for_each(|t| t.ok = false);
                 }
             }
             Owner::Write(pages) => self.written(pages, ok),
@@ -652,7 +671,6 @@ impl Fs {
             Owner::Iclog { number } => self.iclog_done(number),
             Owner::Ail { batch } => self.ail_done(batch),
         }
-        debug_assert!(ok || kind != BioKind::Flush, "a flush does not fail");
         self.settle();
     }
 
@@ -837,7 +855,7 @@ impl Fs {
         if let Owner::Task(task) = owner {
             self.tasks[task].bios += 1;
         }
-        bio.id = self.bios.insert(BioState { owner, kind: bio.kind });
+        bio.id = self.bios.insert(BioState { owner, kind: bio.kind, what: bio.what });
         self.account(&bio);
         self.tasks[t].queue.push_back(Turn::Submit(bio));
     }

@@ -209,6 +209,8 @@ impl Fs {
                     }
                     let inode = &mut self.inodes[ino];
                     inode.open += 1;
+                    // Errors that nobody was told of are everybody's.
+                    self.errors_told.insert((t, file), inode.errors_told);
                     inode.writers += u32::from(write);
                     if drop {
                         // fio's invalidate=1.

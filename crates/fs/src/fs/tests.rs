@@ -2,6 +2,7 @@
 
 mod contents;
 mod crash;
+mod errors;
 mod journal;
 mod locks;
 mod medium;
@@ -97,6 +98,8 @@ pub(crate) struct Machine {
     pub jitter: Option<Rng>,
     /// Bios of a kind that take so much longer.
     pub slow: Option<(What, Span)>,
+    /// How many of the next bios of a kind fail.
+    pub fails: Option<(BioKind, What, u32)>,
     pub todo: IdVec<TaskId, VecDeque<Op>>,
     pub done: Vec<(u32, Op, bool)>,
 }
@@ -116,6 +119,7 @@ impl Machine {
             crash: None,
             jitter: None,
             slow: None,
+            fails: None,
             todo: (0..apps).map(|_| VecDeque::new()).collect(),
             done: Vec::new(),
         };
@@ -212,7 +216,14 @@ impl Machine {
                 if let Some(medium) = &mut self.crash {
                     medium.done(&self.fs, &bio);
                 }
-                self.fs.bio_done(self.now, id, true);
+                let ok = match &mut self.fails {
+                    Some((kind, what, n)) if (*kind, *what) == (bio.kind, bio.what) && *n > 0 => {
+                        *n -= 1;
+                        false
+                    }
+                    _ => true,
+                };
+                self.fs.bio_done(self.now, id, ok);
                 if let Some(medium) = &self.crash {
                     medium.believed(&self.fs);
                 }
@@ -247,6 +258,13 @@ impl Machine {
         let waits = (0..self.fs.tasks.len() as u32)
             .map(|t| format!("{t}: {:?} in {:?}", self.fs.waits_for(t), self.fs.tasks[t].frames));
         waits.collect::<Vec<_>>().join("\n")
+    }
+    /// Which of these succeed.
+    pub fn tried(&mut self, ops: impl IntoIterator<Item = Op>) -> Vec<bool> {
+        self.done.clear();
+        self.give(0, ops);
+        self.finish();
+        self.done.iter().map(|d| d.2).collect()
     }
     /// All of these must succeed.
     pub fn call(&mut self, ops: impl IntoIterator<Item = Op>) {

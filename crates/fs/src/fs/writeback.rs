@@ -231,6 +231,8 @@ impl Fs {
             // They stay under write-back until that is logged.
             return self.ended.push_back(pages);
         }
+        // mapping_set_error: a sync tells of it. What the pages hold is not written again.
+        self.inodes[pages.ino].errors += u32::from(!ok);
         self.end_pages(pages.ino, pages.first, pages.n);
     }
 
