@@ -507,6 +507,16 @@ fn errors_of_the_drive_come_to_the_calls() {
             assert_eq!((o.result.ended, r.error), (Ended::Failed, 5), "{fs}, {stack}");
         }
     }
+    // The pages of a server are in front of the drive.
+    let case = Case::new("z-ssd-small", jobs).stack("nbd-kernel").age(Age::Filled);
+    let faults = ["nand.faults.read_fail_ppb=1_000_000_000", "stack.nbd.page_cache=true"];
+    let o = faults.iter().fold(case, |case, set| case.set(set)).run().unwrap();
+    assert_eq!((o.result.ended, o.result.threads[0].error), (Ended::Failed, 5));
+    // Pages take any length: none is misaligned.
+    let jobs = "[r]\nrw=randread\nbs=1000\nsize=16m\nnumber_ios=200\n";
+    let case = Case::new("z-ssd-small", jobs).stack("linux-pvsync2").age(Age::Filled).fs("ext4");
+    let o = case.set("nand.faults.read_fail_ppb=1_000_000_000").run().unwrap();
+    assert_eq!((o.result.ended, o.result.threads[0].error), (Ended::Failed, 5));
     // A sync has no length, and is not misaligned for that.
     let jobs = "[w]\nrw=randwrite\nbs=4k\nsize=16m\nnumber_ios=2000\nfsync=16\n";
     for fs in ["ext4", "xfs", "bdev"] {

@@ -47,8 +47,9 @@ pub struct FirmwareConfig {
     /// The collector works in steps, as much as users write. Otherwise users wait until it has freed a
     /// whole superblock whenever no more than `gc_reserve` are free.
     pub paced: bool,
-    /// Superblocks' worth of free units below which the collector works. Absent: the reserve, two a
-    /// group of LUNs or a twentieth of what is spare, and one where wear is levelled or data are written anew.
+    /// Superblocks' worth of free units below which the collector works. Absent: the lower mark, and above it two a group
+    /// of LUNs (four where hot data are apart) or a twentieth of what is spare, and one where wear is levelled or data are
+    /// written anew.
     pub gc_start: Option<u32>,
     /// Free superblocks that are the collector's. Absent: 2.
     pub gc_reserve: Option<u32>,

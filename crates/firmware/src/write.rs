@@ -509,10 +509,9 @@ impl Firmware {
         if self.op_slots.len() < base + unit_sectors {
             self.op_slots.resize(base + unit_sectors, 0);
         }
-        let mut beside = 0;
+        let mut beside = (unit_sectors - chosen) as u32;
         for (i, ppa) in (base..base + unit_sectors).zip(first..) {
             if i >= base + chosen {
-                beside += 1;
                 self.map.note(ppa, NOBODY, 0);
                 continue;
             }

@@ -343,3 +343,18 @@ fn memory_for_too_little_is_refused() {
     let why = refused(one);
     assert!(why.contains("map_bytes") && why.contains("two pages of the map: 1024"), "{why}");
 }
+
+/// A sector that is written over while it waits in the buffer takes no space, and no page of the map falls due for it.
+#[test]
+fn what_is_written_over_in_the_buffer_writes_no_pages() {
+    let g = drive_geometry();
+    let config = FirmwareConfig { checkpoint_sectors: Some(2_000), ..FirmwareConfig::default() };
+    let mut ftl = Firmware::new(&g, 15.0, &config, &mut |_, _| false).unwrap();
+    let mut ctx = ctx(ftl.sectors());
+    ftl.start(&mut ctx);
+    for tag in 0..100_000 {
+        write(&mut ftl, &mut ctx, tag, Lpn(0));
+    }
+    let c = ftl.counters();
+    assert_eq!((c.absorbed_sectors, c.emeta_sectors, ftl.unwritten().len()), (99_999, 0, 1));
+}

@@ -536,12 +536,12 @@ fn erasures_have_their_turn_under_load() {
 /// With hot data apart users have two superblocks open, and so has the collector.
 #[test]
 fn no_write_waits_longer_where_hot_data_are_apart() {
-    for (luns, hot_share) in [(8, 10.0), (8, 50.0), (2, 30.0)] {
+    for (luns, hot_share, writes) in [(8, 50.0, 300_000), (2, 30.0, 100_000)] {
         let g = geometry(4, 8, 200, 64, 8);
         let config =
             FirmwareConfig { hot_share, superblock_luns: Some(luns), ..FirmwareConfig::default() };
         let (mut ftl, mut ctx, ..) = aged(&g, 20.0, config, 5);
-        let most = longest_of_32(&mut ftl, &mut ctx, 300_000);
+        let most = longest_of_32(&mut ftl, &mut ctx, writes);
         let moves = ftl.most_moves().ceil() as u64;
         let one = (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
         println!("{luns} LUNs, {hot_share} %: longest {most:?} of 32 at a time, one alone {one:?}");

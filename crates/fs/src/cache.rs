@@ -249,7 +249,7 @@ impl Cache {
     /// A read of the page failed: it is gone, unless it was written whole meanwhile.
     pub fn read_failed(&mut self, key: Key) {
         if self.reading.remove(&key) {
-            self.discard(key);
+            self.take_out(key);
             self.failed.insert(key);
         }
     }
@@ -377,9 +377,9 @@ impl Cache {
     pub fn remove(&mut self, key: Key) {
         let in_use = |p: &Page| p.writing || p.pinned || !p.uptodate;
         debug_assert!(!self.get(key).is_some_and(in_use), "{key:?} is in use");
-        self.discard(key);
+        self.take_out(key);
     }
-    fn discard(&mut self, key: Key) {
+    fn take_out(&mut self, key: Key) {
         self.end_promise(key);
         if let Some(slot) = self.by_key.remove(&key) {
             self.unlink(slot);
@@ -395,6 +395,10 @@ impl Cache {
     pub fn drop_pages(&mut self, inode: u32, first: u64, last: u64, all: bool) -> u64 {
         let keys: Vec<Key> =
             self.by_key.range(pages_of(inode, first, last)).map(|(&k, _)| k).collect();
+        if !self.failed.is_empty() {
+            let range = pages_of(inode, first, last);
+            self.failed.retain(|key| !range.contains(key));
+        }
         let mut dropped = 0;
         for key in keys {
             let Some(page) = self.get(key) else { continue };

@@ -394,7 +394,19 @@ mod tests {
     fn done(r: &Request, result: Result<(), Fault>, data: Vec<u8>) -> Done {
         let (tag, kind, len) = (r.tag, r.kind, r.len);
         let at = Time(1);
-        Done { tag, kind, result, data, skip: 0, len, began: at, at, queue: 0, sync: None }
+        Done {
+            tag,
+            kind,
+            result,
+            data,
+            skip: 0,
+            len,
+            began: at,
+            at,
+            by_model: true,
+            queue: 0,
+            sync: None,
+        }
     }
     fn write(offset: u64, flags: u32, data: &[u8]) -> Vec<u8> {
         let head = Packed::default().w64(&[1, offset]).w32(&[data.len() as u32, 0]).w64(&[0]);

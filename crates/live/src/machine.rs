@@ -110,6 +110,8 @@ pub struct Done {
     pub began: Time,
     /// When the drive had done it.
     pub at: Time,
+    /// The model did it. A drive that stalls answers without, which takes no time.
+    pub by_model: bool,
     /// The queue that it went by.
     pub queue: u16,
     /// What has to be durable before the answer is given.
@@ -807,6 +809,7 @@ impl Machine {
             len: request.len,
             began,
             at: self.ctx.now,
+            by_model: true,
             queue: request.queue,
             sync,
         });
@@ -875,6 +878,7 @@ impl Machine {
             len,
             began,
             at,
+            by_model: false,
             queue: self.ios[id].request.queue,
             sync: None,
         });

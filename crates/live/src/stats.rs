@@ -94,15 +94,13 @@ impl Stats {
             self.bytes[kind] += u64::from(done.len);
         }
         let took = done.at.since(done.began).0;
-        // A drive that stalls is passed by.
-        let in_model = took > 0;
-        if in_model {
+        if done.by_model {
             self.model[kind].add(took);
         }
         // Queues are in the order of attributes.
         let of = usize::from(done.queue);
         self.asked[of] += 1;
-        if done.kind == IoKind::Read && in_model {
+        if done.kind == IoKind::Read && done.by_model {
             self.reads[of].add(took);
         }
         if let Some(late) = late {

@@ -180,6 +180,10 @@ impl JobSource {
     pub fn error(&self) -> i32 {
         self.error
     }
+    /// Its I/Os are on files, and not direct.
+    pub fn goes_through_pages(&self) -> bool {
+        self.files.is_some() && !self.job.direct
+    }
     /// What that error was of.
     pub fn error_of(&self) -> ErrorOf {
         self.error_of

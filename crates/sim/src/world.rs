@@ -682,12 +682,17 @@ impl World {
         }
     }
 
-    /// What a failed I/O returned: the kernel refuses what the drive cannot address. A sync has no length.
+    /// What a failed I/O returned: the kernel refuses what the drive cannot address. A sync has no length, and pages take
+    /// any.
     fn error_of(&self, h: usize, f: &Finished) -> i32 {
         if f.no_space {
             return ENOSPC;
         }
-        if f.ddir.is_sync() {
+        let through_pages = || match self.hosts[h].host.source(f.thread) {
+            Some(AnySource::Job(job)) => job.goes_through_pages(),
+            _ => false,
+        };
+        if f.ddir.is_sync() || through_pages() {
             return EIO;
         }
         let disk = self.hosts[h].host.disk(f.disk);

@@ -308,7 +308,8 @@ pub fn steady_by_overwriting<T: Translation + ?Sized>(
 ) -> Result<Steady, AgeError> {
     let capacity = ftl.sectors() as f64;
     let window = ((capacity * limits.window) as u64).max(1);
-    let least = limits.least.max(ftl.least_overwrites());
+    // A limit of none is for windows before those that count.
+    let least = if limits.least > 0.0 { limits.least.max(ftl.least_overwrites()) } else { 0.0 };
     let mut report = Steady { windows: Vec::new(), steady: false, unmet: Vec::new(), sectors: 0 };
     let mut drawn = Default::default();
     let begun = ftl.closed_lines().map(|line| line.opened).max();

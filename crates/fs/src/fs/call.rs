@@ -67,7 +67,7 @@ impl Fs {
                 let fua = syncs && direct && self.config.kind == FsKind::Bdev;
                 match phase {
                     // O_SYNC: the call ends with an fsync of its own.
-                    100 if syncs && !(fua && queued) => {
+                    100 if syncs && self.tasks[t].ok && !(fua && queued) => {
                         self.end_direct(t);
                         self.unlock(t);
                         self.go(t, SYNCED);
@@ -109,12 +109,13 @@ impl Fs {
         }
     }
 
-    /// A file system that shut down changes nothing, and XFS reads nothing of files either
-    /// (ext4_journal_check_start, XFS_FORCED_SHUTDOWN).
+    /// A file system that shut down takes no changes. XFS opens and reads no files either (ext4_journal_check_start,
+    /// XFS_FORCED_SHUTDOWN).
     fn is_refused(&self, op: &Op) -> bool {
+        let is_xfs = self.config.kind == FsKind::Xfs;
         match *op {
-            Op::Read { .. } | Op::Stat { .. } => self.config.kind == FsKind::Xfs,
-            Op::Open { create, .. } => create,
+            Op::Read { .. } | Op::Stat { .. } => is_xfs,
+            Op::Open { file, create, .. } => is_xfs || create && self.inode(file) == 0,
             Op::Close { .. } => false,
             _ => true,
         }
@@ -553,10 +554,13 @@ impl Fs {
             }
             1 => {
                 self.go(t, 2);
+                self.tasks[t].errors = self.inodes[ino].errors;
                 if !self.cache.has_dirty(ino, first, last) {
                     return Flow::Again;
                 }
+                // filemap_write_and_wait_range: what cannot be written is no more, and the call fails.
                 let left = u64::MAX;
+                self.push(t, Frame::WaitPages { ino, first, last });
                 self.push(
                     t,
                     Frame::WritePages {
@@ -571,6 +575,9 @@ impl Fs {
                 )
             }
             2 => {
+                if self.inodes[ino].errors > self.tasks[t].errors {
+                    return self.fail(t);
+                }
                 self.go(t, 3);
                 self.push(
                     t,

@@ -366,6 +366,8 @@ pub(crate) struct Task {
     at: u64,
     /// The page that its call has read by itself.
     own_read: Option<u64>,
+    /// Write-backs of its file that had failed before its call.
+    errors: u32,
     /// First and last page of a buffered write that have their turn.
     piece: (u64, u64),
     /// Inodes whose lock it has, and whether alone.
@@ -424,7 +426,7 @@ pub struct Fs {
     open: BTreeMap<(u32, u32), ReadAhead>,
     /// Failed write-backs of its inode that an open file has told of (f_wb_err), by task and file.
     errors_told: BTreeMap<(u32, u32), u32>,
-    /// A write of the log or of metadata failed: nothing is changed any more.
+    /// A write of the log or of metadata failed: calls that change something are refused.
     shut: bool,
     /// All tasks read through one open file, and so through one state of read-ahead.
     one_open: bool,

@@ -209,8 +209,10 @@ impl Fs {
                     }
                     let inode = &mut self.inodes[ino];
                     inode.open += 1;
-                    // Errors that nobody was told of are everybody's.
-                    self.errors_told.insert((t, file), inode.errors_told);
+                    // errseq_sample of Linux 4.17: errors that nobody was told of are everybody's.
+                    if inode.errors_told > 0 {
+                        self.errors_told.insert((t, file), inode.errors_told);
+                    }
                     inode.writers += u32::from(write);
                     if drop {
                         // fio's invalidate=1.
@@ -272,6 +274,7 @@ impl Fs {
             self.work(t, self.config.cost.call);
             let ino = self.files.get(file).map_or(0, |f| f.inode);
             self.open.remove(&(t, file));
+            self.errors_told.remove(&(t, file));
             if ino == 0 {
                 return self.leave(t);
             }

@@ -86,6 +86,37 @@ fn a_sync_tells_of_a_write_back_that_failed_before_it() {
     }
 }
 
+/// A direct call writes back its range first: what cannot be written is no more, and nobody is to read what was before.
+#[test]
+fn a_direct_call_fails_with_the_write_back_of_its_range() {
+    for kind in KINDS {
+        let (mut m, file) = one_file(kind, 1);
+        let (offset, len, direct, queued) = (0, 4096, true, false);
+        let (sync, data_only) = (false, false);
+        let direct_calls = [
+            Op::Read { file, offset, len, direct, queued },
+            Op::Write { file, offset, len, direct, sync, data_only, queued },
+        ];
+        for op in direct_calls {
+            m.fails = Some((BioKind::Write, What::Data, 1));
+            assert_eq!(m.tried([write(file, 0, 4096), op]), [true, false], "{kind:?} {op:?}");
+            m.fails = None;
+            assert_eq!(m.tried([op]), [true], "{kind:?} {op:?}");
+        }
+    }
+}
+
+/// A page that could not be read is no page: what takes its place away forgets that, too.
+#[test]
+fn a_truncation_forgets_pages_that_could_not_be_read() {
+    let (mut m, file) = one_file(FsKind::Ext4, 1);
+    m.fails = Some((BioKind::Read, What::Data, 2));
+    assert_eq!(m.tried([read(file, 65_536, 4096)]), [false]);
+    assert!(m.fs.cache.has_failed(Key::new(m.fs.inode(file), 16)));
+    assert_eq!(m.tried([Op::Truncate { file, size: 4096 }]), [true]);
+    assert!(!m.fs.cache.has_failed(Key::new(m.fs.inode(file), 16)));
+}
+
 #[test]
 fn a_write_of_the_log_that_fails_ends_all_changes() {
     for (kind, what) in [(FsKind::Ext4, What::Commit), (FsKind::Xfs, What::Log)] {
@@ -94,9 +125,10 @@ fn a_write_of_the_log_that_fails_ends_all_changes() {
         let told = m.tried([write(file, 1 << 20, 4096), fsync(file), write(file, 0, 4096)]);
         assert_eq!(told, [true, false, false], "{kind:?}");
         m.fails = None;
-        // XFS does not read any more, either.
-        let told = m.tried([fsync(file), read(file, 0, 4096)]);
-        assert_eq!(told, [false, kind == FsKind::Ext4], "{kind:?}");
+        // XFS does not open and read any more, either.
+        let told = m.tried([fsync(file), read(file, 0, 4096), open(file)]);
+        let reads = kind == FsKind::Ext4;
+        assert_eq!(told, [false, reads, reads], "{kind:?}");
     }
 }
 
