@@ -270,7 +270,7 @@ fn memory_that_begins_within_a_page_is_read_and_written_at_any_length() {
         let mut memory = vec![0u8; len + 2 * SECTOR];
         let begin = memory.as_ptr().align_offset(SECTOR) + 16;
         let data = &mut memory[begin..][..len];
-        data.iter_mut().zip(0u32..).for_each(|(byte, i)| *byte = (i * 7 >> 3) as u8);
+        data.iter_mut().zip(0u32..).for_each(|(byte, i)| *byte = ((i * 7) >> 3) as u8);
         let written = data.to_vec();
         disk.write_all_at(data, SECTOR as u64).unwrap();
         data.fill(0);
