@@ -155,9 +155,15 @@ fn write_each(
     (most, sum / u64::from(writes))
 }
 
+/// The longest that a write waits which takes so many sectors, by the pace: each move that the collector owes for it may be
+/// alone in its unit, read behind a program or an erasure, and wait for a slot that a program frees.
+fn at_most(ftl: &Firmware, sectors: u32) -> Span {
+    let moves = ftl.most_moves().ceil() as u64 * u64::from(sectors);
+    (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase
+}
+
 /// The collector owes at most `most_moves` sectors for one of a user, and users wait only for what it owes
-/// above its lag. In the worst case each of these is alone in its unit, read behind a program or an
-/// erasure, and waits for a slot that a program frees.
+/// above its lag.
 #[test]
 fn no_write_waits_longer_than_the_pace_allows() {
     let g = geometry(4, 8, 200, 64, 8);
@@ -169,7 +175,7 @@ fn no_write_waits_longer_than_the_pace_allows() {
     let moved = (c.gc_sectors - before.gc_sectors) as f64;
     let wa = 1.0 + moved / (c.user_sectors - before.user_sectors) as f64;
     let moves = ftl.most_moves().ceil() as u64;
-    let bound = (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
+    let bound = at_most(&ftl, 1);
     println!(
         "longest {most:?}, mean {mean:?}, bound {bound:?} of {moves} moves; WA {wa:.3}, aged {aged_wa:.3}"
     );
@@ -426,9 +432,7 @@ fn wear_is_levelled_if_asked() {
         println!("{:.3} of {wa:.3}", levelled / wa);
         // Users do not wait longer for it than the pace allows.
         let sectors = ftl.sectors();
-        let moves = ftl.most_moves().ceil() as u64;
-        let bound =
-            (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
+        let bound = at_most(&ftl, 1);
         let before = ftl.counters().lines_levelled;
         let draw = |rng: &mut Rng| {
             let among = if rng.below(10) > 0 { sectors / 10 } else { sectors };
@@ -527,8 +531,7 @@ fn erasures_have_their_turn_under_load() {
     let (mut ftl, mut ctx, ..) = aged(&g, 20.0, config, 5);
     let most = longest_of_32(&mut ftl, &mut ctx, 300_000);
     // What all of them cost, by eight LUNs beside each other.
-    let moves = ftl.most_moves().ceil() as u64;
-    let one = (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
+    let one = at_most(&ftl, 1);
     println!("longest {most:?} of 32 at a time, one alone {one:?}");
     assert!(most <= one * 32 / 8, "{most:?}");
 }
@@ -542,8 +545,7 @@ fn no_write_waits_longer_where_hot_data_are_apart() {
             FirmwareConfig { hot_share, superblock_luns: Some(luns), ..FirmwareConfig::default() };
         let (mut ftl, mut ctx, ..) = aged(&g, 20.0, config, 5);
         let most = longest_of_32(&mut ftl, &mut ctx, writes);
-        let moves = ftl.most_moves().ceil() as u64;
-        let one = (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
+        let one = at_most(&ftl, 1);
         println!("{luns} LUNs, {hot_share} %: longest {most:?} of 32 at a time, one alone {one:?}");
         assert!(most <= one * 32 / 8, "{most:?}");
     }
@@ -558,9 +560,7 @@ fn no_write_that_fills_a_unit_alone_waits_longer_than_the_pace_allows() {
     let sectors = ftl.sectors();
     let draw = |rng: &mut Rng| rng.below(sectors) as u32;
     let (most, mean) = write_each(&mut ftl, &mut ctx, 60_000, true, draw);
-    let moves = ftl.most_moves().ceil() as u64;
-    let units = moves * u64::from(g.sectors_per_unit);
-    let bound = (TIMES.read + TIMES.program + TIMES.erase) * units + TIMES.program + TIMES.erase;
+    let bound = at_most(&ftl, g.sectors_per_unit);
     println!("longest {most:?}, mean {mean:?}, bound {bound:?}");
     assert!(most <= bound && most <= mean * 20);
 }
@@ -773,9 +773,7 @@ fn no_write_waits_longer_for_folding_than_the_pace_allows() {
             }
         }
         ftl.check_invariants().unwrap();
-        let moves = ftl.most_moves().ceil() as u64;
-        let bound =
-            (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
+        let bound = at_most(&ftl, 1);
         println!(
             "{share} % static, {dynamic} % dynamic: longest {most:?} of {bound:?}, {} folded",
             ftl.counters().lines_folded
@@ -1078,8 +1076,7 @@ fn no_write_waits_longer_for_what_is_written_anew() {
     let (mut ftl, mut ctx, ..) = aged(&g, 12.0, config, 2);
     let sectors = ftl.sectors();
     let (most, _) = write_alone(&mut ftl, &mut ctx, 100_000, |rng| rng.below(sectors / 4) as u32);
-    let moves = ftl.most_moves().ceil() as u64;
-    let bound = (TIMES.read + TIMES.program + TIMES.erase) * moves + TIMES.program + TIMES.erase;
+    let bound = at_most(&ftl, 1);
     let lines = ftl.counters().lines_refreshed;
     println!("longest {most:?}, bound {bound:?}, {lines} lines written anew");
     assert!(lines > 3 && most <= bound);

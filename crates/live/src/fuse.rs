@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// The longest read or write. The kernel cuts longer ones here, and where their memory has more than
 /// [`MAX_PAGES`] pages. Memory may begin within a page: were this as much as these pages hold, it would be cut
-/// at a byte that is no block's first.
+/// at a byte that is no block's first. Half of it is chosen, so that long ones are cut evenly.
 pub const MAX_TRANSFER: u32 = 1 << 19;
 /// The kernel's own limit (FUSE_MAX_MAX_PAGES).
 const MAX_PAGES: u16 = 256;

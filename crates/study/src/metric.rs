@@ -19,17 +19,17 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
     let mut rest = path;
     let mut in_counters = false;
     while !rest.is_empty() {
+        let percent = rest.strip_prefix('p').and_then(|p| p.parse::<f64>().ok());
+        let percent = percent.filter(|_| value.get(rest).is_none());
+        if percent.is_some_and(|p| !(0.0..=100.0).contains(&p)) {
+            return Err(PathError::Percent { path: path.into() });
+        }
         // Nothing was as long as that.
-        let of_latency = matches!(rest, "min" | "max" | "mean" | "stddev") || is_percentile(rest);
+        let of_latency = matches!(rest, "min" | "max" | "mean" | "stddev") || percent.is_some();
         if of_latency && value["N"] == 0 && value.get("mean").is_some() {
             return Ok(Found::NoneThere);
         }
-        if let Some(percent) = rest.strip_prefix('p').and_then(|p| p.parse::<f64>().ok())
-            && value.get(rest).is_none()
-        {
-            if !(0.0..=100.0).contains(&percent) {
-                return Err(PathError::Percent { path: path.into() });
-            }
+        if let Some(percent) = percent {
             return percentile(value, percent).map(Found::Number).ok_or_else(|| {
                 match value.get("N") {
                     Some(_) => PathError::NoPercentiles { path: path.into() },
@@ -88,11 +88,6 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
         (value, rest) = (next, after);
     }
     Ok(Found::Value(value))
-}
-
-/// `p99.9`.
-fn is_percentile(key: &str) -> bool {
-    key.strip_prefix('p').is_some_and(|p| p.parse::<f64>().is_ok())
 }
 
 #[derive(Debug)]
@@ -297,7 +292,9 @@ mod tests {
         assert!(matches!(none, Ok(Found::Absent(_))), "{none:?}");
         let error = number("jobs.w.read").unwrap_err().to_string();
         assert!(error.contains("no 'w', but 1 elements"), "{error}");
-        for path in ["jobs.r.read.lat_ns.p110", "jobs.r.read.lat_ns.p100.5"] {
+        for path in
+            ["jobs.r.read.lat_ns.p110", "jobs.r.read.lat_ns.p100.5", "jobs.r.write.clat_ns.p110"]
+        {
             assert_eq!(number(path), Err(PathError::Percent { path: path.into() }));
         }
         assert_eq!(number("jobs.r.read.lat_ns.p100"), Ok(100.0));
