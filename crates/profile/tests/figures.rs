@@ -367,3 +367,16 @@ fn power_and_heat_bound_rates() {
     near(heat(&middle.to_string(), "0.0").bytes_per_s(), (cool + hot) / 2.0, 1e-6);
     assert_eq!(heat(&middle.to_string(), "0.1").least().name, "heat");
 }
+
+/// Blocks that are always written with a bit a cell never hold native data: their life is told in a row of its own.
+#[test]
+fn blocks_of_the_buffer_are_no_life_of_native_cells() {
+    let (config, d) = preset("p41-plus-1tb", &["ftl.firmware.slc_static=5"]);
+    let g = d.geometry;
+    let lines = u64::from(g.lines.div_ceil(20));
+    let lent = d.slc_buffer.as_ref().unwrap().lent_bytes;
+    assert_eq!(lent, lines * g.sector.bytes_of(u64::from(g.sectors_per_line)));
+    let native = (d.capacity.raw_bytes() - lent) as f64 * f64::from(config.nand.endurance);
+    let text = explain(&config);
+    assert!(text.contains(&format!("{:.2} PB to flash", native / 1e15)), "{text}");
+}
