@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use wordline_check::Case;
 use wordline_check::scenarios::{programs, scenarios, servers};
 use wordline_profile::{PathKind, paths, value_at};
@@ -217,10 +218,14 @@ fn moves_in(case: &Case, baseline: &str, path: &str) -> Option<String> {
 
 /// Values below `app` are tried on programs, all others on jobs.
 fn check(list: &str, scenarios: &[Case], of_programs: bool) {
-    let baselines: Vec<String> = scenarios
+    let (baselines, costs): (Vec<String>, Vec<Duration>) = scenarios
         .iter()
-        .map(|case| case.run().unwrap_or_else(|e| panic!("{}: {e}", case.device)).text())
-        .collect();
+        .map(|case| {
+            let begin = Instant::now();
+            let result = case.run().unwrap_or_else(|e| panic!("{}: {e}", case.device)).text();
+            (result, begin.elapsed())
+        })
+        .unzip();
     let mut settings = BTreeSet::new();
     for case in scenarios {
         let config = case.config().unwrap();
@@ -234,7 +239,10 @@ fn check(list: &str, scenarios: &[Case], of_programs: bool) {
     });
     let recording = std::env::var("WORDLINE_KNOBS").is_ok_and(|v| v == "record");
     let before = if recording { BTreeMap::new() } else { found_before(list) };
-    // Neighbours mostly move the same run, so the settings of a part try runs in the order in which they were
+    // What is recorded is the quickest run of those that a setting moves.
+    let mut quickest: Vec<usize> = (0..scenarios.len()).collect();
+    quickest.sort_by_key(|&n| costs[n]);
+    // In a search neighbours mostly move the same run, so the settings of a part try runs in the order in which they were
     // moved last. The parts are the same on every machine.
     let settings: Vec<String> = settings.into_iter().collect();
     let parts = Mutex::new(settings.chunks(settings.len().div_ceil(8)));
@@ -244,7 +252,7 @@ fn check(list: &str, scenarios: &[Case], of_programs: bool) {
         for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
             s.spawn(|| {
                 while let Some(part) = take() {
-                    let mut order: Vec<usize> = (0..scenarios.len()).collect();
+                    let mut order = quickest.clone();
                     for path in part {
                         let known = before.get(path).filter(|(n, value)| {
                             *n < scenarios.len()
@@ -258,8 +266,10 @@ fn check(list: &str, scenarios: &[Case], of_programs: bool) {
                         });
                         match moved {
                             Some((at, value)) => {
-                                order[..=at].rotate_right(1);
-                                found.lock().unwrap().insert(path.clone(), (order[0], value));
+                                found.lock().unwrap().insert(path.clone(), (order[at], value));
+                                if !recording {
+                                    order[..=at].rotate_right(1);
+                                }
                             }
                             None => idle.lock().unwrap().push(path.clone()),
                         }
