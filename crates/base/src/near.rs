@@ -15,8 +15,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         let known = plain(name);
         let within = word.len() >= 3 && known.contains(&word);
         let has = known.len() >= 3 && 2 * known.len() >= word.len() && word.contains(&known);
-        // A distance is at least the difference of lengths.
-        let may_be_near = known.len().abs_diff(word.len()) <= 4 * most;
+        let may_be_near = least(&word, &known) <= most;
         if !may_be_near && !within && !has {
             return None;
         }
@@ -25,6 +24,17 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         (near || within || has).then_some((!near, wrong, name))
     };
     known.into_iter().filter_map(rank).min().map(|(.., name)| name)
+}
+
+/// A bound below the distance, which is quadratic: the difference of lengths, or the letters that only one of the two has. Letters
+/// are told apart by their lowest six bits.
+fn least(a: &str, b: &str) -> usize {
+    let count = |word: &str| {
+        word.chars().fold((0_usize, 0_u64), |(n, has), c| (n + 1, has | 1 << (c as u32 % 64)))
+    };
+    let ((a, in_a), (b, in_b)) = (count(a), count(b));
+    let only = (in_a & !in_b).count_ones().max((in_b & !in_a).count_ones());
+    a.abs_diff(b).max(only as usize)
 }
 
 #[cfg(test)]
