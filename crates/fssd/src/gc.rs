@@ -1,4 +1,4 @@
-//! The collector: closed segments with the least in use, at the pace of users. It empties a victim of each of several
+//! The collector: closed segments with the smallest share in use, at the pace of users. It empties a victim of each of several
 //! groups of channels as fast as it can, and rests until users have used up what that made free.
 
 use crate::config::Side;
@@ -212,29 +212,42 @@ impl Fssd {
     fn may_begin(&self) -> bool {
         !self.gc.held || self.space.free_segments() <= self.plan.reserve
     }
-    /// The segment can be a victim, with so many sectors in use: nothing of it is in the buffer, and no other of its
-    /// group is one, which would have the same channels.
+    /// The share in use of a segment that can be a victim: nothing of it is in the buffer, no other of its group is
+    /// one, which would have the same channels, and to empty it gains a unit.
     fn in_use(&self, s: SegmentId) -> Option<u32> {
         let (segment, group) = (&self.space.segments[s], s % self.space.groups);
         let closed = segment.state == State::Closed && segment.buffered == 0;
         let alone = || self.gc.victims.iter().all(|v| v.segment % self.space.groups != group);
-        (closed && alone()).then_some(segment.valid)
+        if !closed || !alone() {
+            return None;
+        }
+        let (unit, size) = (self.g.sectors_per_unit, self.space.size(s));
+        let gains = segment.valid + unit <= size.max(unit);
+        gains.then(|| self.share_of((segment.valid, size), 1))
     }
-    /// To empty it gains a unit.
-    fn gains(&self, s: SegmentId, valid: u32) -> bool {
-        let unit = self.g.sectors_per_unit;
-        valid + unit <= self.space.size(s).max(unit)
+    /// A share in use of segments, in sectors of as many without bad blocks. Those with bad blocks are full with fewer.
+    fn share_of(&self, (used, all): (u32, u32), segments: u32) -> u32 {
+        let whole = u64::from(segments * self.shape_for_host().segment_sectors);
+        match u64::from(all) {
+            all if all == whole => used,
+            all => (u64::from(used) * whole / all.max(1)).min(whole) as u32,
+        }
     }
-    /// The segment with the least in use, the oldest of several, if that gains a unit.
+    /// The segment with the smallest share in use, the oldest of several.
     fn choose(&self) -> Option<SegmentId> {
         let mut best: Option<((u32, u64), SegmentId)> = None;
         for (s, segment) in (0..).zip(&self.space.segments) {
-            let key = (segment.valid, segment.opened);
-            if best.is_none_or(|b| key < b.0) && self.in_use(s).is_some() {
+            // A share is never below the count itself.
+            if best.is_some_and(|b| (segment.valid, segment.opened) >= b.0) {
+                continue;
+            }
+            let Some(share) = self.in_use(s) else { continue };
+            let key = (share, segment.opened);
+            if best.is_none_or(|b| key < b.0) {
                 best = Some((key, s));
             }
         }
-        best.filter(|&((valid, _), s)| self.gains(s, valid)).map(|(_, s)| s)
+        best.map(|(_, s)| s)
     }
     /// There is nothing to wait for: who waited goes on. False: nobody did.
     fn owe_nothing(&mut self) -> bool {
@@ -489,16 +502,15 @@ impl Fssd {
             GcOrder::Collect { .. } => Vec::new(),
             GcOrder::Counts { .. } => {
                 let all = self.space.segments.count();
-                let of = |s| self.in_use(s).filter(|&valid| self.gains(s, valid));
                 match self.can_begin_one_more() {
-                    true => (0..all).map(of).collect(),
+                    true => (0..all).map(|s| self.in_use(s)).collect(),
                     false => vec![None; all as usize],
                 }
             }
         };
         let victims = self.gc.victims.len() as u32;
         let victim = self.gc.victims.first().map(|v| v.segment);
-        let used = if victims > 0 { self.gc.share.0 } else { 0 };
+        let used = if victims > 0 { self.share_of(self.gc.share, victims) } else { 0 };
         let free = self.parts_free() as u32;
         // With the counts the host sees for itself.
         let more = counts.is_empty() && self.can_begin_one_more() && self.choose().is_some();
@@ -532,7 +544,7 @@ impl Ordered for Fssd {
         }
         orders.open = Some((tag, order));
         if let GcOrder::Collect { segment, sectors } = order {
-            let can = self.in_use(segment).is_some_and(|valid| self.gains(segment, valid));
+            let can = self.in_use(segment).is_some();
             if can && self.takes_one_more() {
                 self.begin(segment);
             }

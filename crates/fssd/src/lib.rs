@@ -34,7 +34,7 @@ use held::Held;
 use log::Log;
 use space::{SegmentId, Space, State, Unit};
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use units::{Slot, Units};
 use wordline_base::{BadValue, Ctx, IdVec, Lpn, PageData, Slab, Stamps};
 use wordline_nand::{BlockId, Geometry, LineId, LunId, Outcome, Ppa};
@@ -629,6 +629,20 @@ impl Fssd {
         }
         if self.space.buffered.count() != self.units.len() {
             return count("units that are not programmed are miscounted".into());
+        }
+        let mut turns = BTreeSet::new();
+        for (unit, open) in self.units.iter() {
+            for turn in &open.turns {
+                if !turns.insert((*turn, unit)) {
+                    return count(format!("unit {unit} has turn {turn:?} twice"));
+                }
+            }
+        }
+        for (turn, &held) in &self.carried {
+            let units = turns.range((*turn, 0)..=(*turn, Unit::MAX)).count();
+            if units != held as usize {
+                return count(format!("{units} units have turn {turn:?}, and not {held}"));
+            }
         }
         let gc = self.units.opens().filter(|open| open.point == GC).count() as u32;
         if gc != self.gc.buffered {

@@ -93,7 +93,7 @@ pub(crate) struct Dump {
     /// Sectors of the map that were written, and of the log.
     pub cursor: u32,
     pub written: u64,
-    /// About as many sectors of the log as it takes.
+    /// About as many sectors of the log as it takes: the map was as large at most.
     pub about: u64,
     /// The rest is durable when these turns are passed, and then the last sector.
     pub barrier: Option<[u64; 2]>,
@@ -161,10 +161,10 @@ impl Fssd {
     /// Goes on with a checkpoint, or begins one.
     pub(crate) fn checkpoint(&mut self) -> bool {
         let many = u64::from(self.space.shape.places() * self.g.sectors_per_unit);
+        let about = self.tree.entries() / self.plan.extents as u64 + 1;
         if self.log.dump.is_none() {
             let trims = self.log.trims.len() as u64 > many;
             // Users have half of what is written.
-            let about = self.tree.entries() / self.plan.extents as u64 + 1;
             let due = self.log.since >= self.plan.checkpoint.max(about);
             if !due && !trims && !self.log.urgent {
                 return false;
@@ -176,8 +176,9 @@ impl Fssd {
             let dump = Dump { checkpoint, cursor: 0, written: 0, about, barrier: None };
             self.log.dump = Some(dump);
         }
-        let Some(dump) = &self.log.dump else { return false };
-        // Done in a quarter of the time to the next.
+        let Some(dump) = &mut self.log.dump else { return false };
+        // Done in a quarter of the time to the next, also where the map grows meanwhile, as behind a fill.
+        dump.about = dump.about.max(about);
         let due = match self.log.urgent || self.log.trims.len() as u64 > many {
             true => u64::MAX,
             false => dump.about * self.log.since * 4 / self.plan.checkpoint.max(dump.about) + 1,

@@ -7,6 +7,7 @@ use crate::space::{SegmentId, Unit};
 use crate::tree::{Extent, Full, LOST};
 use crate::units::{Open, Slot};
 use crate::{Fssd, GC, NOBODY, Op, USER};
+use std::collections::BTreeSet;
 use wordline_base::{IdVec, Lpn, Stamps};
 use wordline_nand::{Class, Ppa};
 use wordline_translation::{Action, Command, End};
@@ -534,22 +535,23 @@ impl Fssd {
             }
         }
         let turns = std::mem::take(&mut self.units.get_mut(unit).expect("it is there").turns);
+        if !kept {
+            self.read_only = true;
+            turns.iter().for_each(|&(point, turn)| self.orders[point].lose(turn));
+        }
         let others: Vec<Unit> = self.units.iter().map(|(u, _)| u).filter(|&u| u != unit).collect();
+        for other in others {
+            let carried = &mut self.units.get_mut(other).expect("it is there").turns;
+            // It may have one from another unit that failed.
+            let had: BTreeSet<(usize, u64)> = carried.iter().copied().collect();
+            for turn in turns.iter().filter(|turn| !had.contains(turn)) {
+                carried.push(*turn);
+                *self.carried.entry(*turn).or_insert(1) += 1;
+            }
+        }
+        // This unit holds them no longer.
         for (point, turn) in turns {
-            if !kept {
-                self.read_only = true;
-                self.orders[point].lose(turn);
-            }
-            let more = self.carried.remove(&(point, turn)).unwrap_or(1) - 1 + others.len() as u32;
-            if more == 0 {
-                self.orders[point].leave(turn);
-                continue;
-            }
-            self.carried.insert((point, turn), more);
-            for other in &others {
-                let other = self.units.get_mut(*other).expect("it is there");
-                other.turns.push((point, turn));
-            }
+            self.leave(point, turn);
         }
     }
     /// What of a unit the map points to.

@@ -39,6 +39,36 @@ fn a_full_drive_is_overwritten_without_end() {
     }
 }
 
+/// Segments with bad blocks are full with fewer sectors: they are no better victims for that.
+#[test]
+fn bad_blocks_are_no_reason_to_collect_a_segment() {
+    let amplification = |share: u64, append_points: u32| {
+        let g = geometry(5, 10, 256, 32, 8);
+        let mut rng = Rng::from_seed(11);
+        let config = FssdConfig { append_points, ..config(false) };
+        let mut ftl = Fssd::new(&g, 12.0, &config, &mut |_, _| rng.chance(share)).unwrap();
+        let mut stamps = Stamps::off();
+        ftl.fill(&mut stamps).unwrap();
+        let sectors = ftl.sectors();
+        let mut moved = 0;
+        for round in 0..6 {
+            let before = ftl.counters().moved();
+            let lpns: Vec<u32> = (0..sectors).map(|_| rng.below(sectors) as u32).collect();
+            ftl.overwrite(&mut stamps, &lpns)
+                .unwrap_or_else(|e| panic!("{share}, round {round}: {e}"));
+            moved = ftl.counters().moved() - before;
+            println!("  {share} {round} moved {moved} emeta {}", ftl.counters().emeta_sectors);
+        }
+        1.0 + moved as f64 / sectors as f64
+    };
+    for append_points in [1, 5] {
+        let good = amplification(0, append_points);
+        let bad = amplification(20_000_000, append_points);
+        println!("{append_points} groups: {good:.3} without bad blocks, {bad:.3} with 2 %");
+        assert!((bad / good - 1.0).abs() < 0.08, "{good:.3}, {bad:.3}");
+    }
+}
+
 /// A saved drive goes on as the one that was saved, its memory to the byte.
 fn goes_on_as_saved(ftl: &mut Fssd, volatile: bool, rng: &mut Rng) {
     let config = config(volatile);

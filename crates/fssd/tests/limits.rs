@@ -365,3 +365,39 @@ fn checkpoints_asked_for_all_the_time_leave_room_for_users() {
         assert!(c.emeta_sectors > 0 && c.emeta_sectors < c.user_sectors, "every {every}: {c:?}");
     }
 }
+
+/// What waits for a unit that failed waits for others then, once for each, though they fail too.
+#[test]
+fn programs_that_mostly_fail_end_in_a_drive_that_takes_no_writes() {
+    for seed in 0..10 {
+        let mut rng = Rng::from_seed(seed);
+        let kind =
+            Kind { config: FssdConfig { host_memory: None, ..kind(None).config }, ..kind(None) };
+        let (mut ftl, mut drive) = (kind.make(), Drive::new(&kind));
+        let sectors = ftl.sectors();
+        let mut ctx = ctx(sectors);
+        ftl.start(&mut ctx);
+        drive.faults.program = 150_000_000 + 90_000_000 * seed;
+        let (mut tag, mut ended) = (0, 0);
+        while drive.refused == 0 && tag < 20_000 {
+            let lpn = Lpn(rng.below(sectors) as u32);
+            let submitted = ctx.stamps.submit(lpn, 1);
+            ctx.stamps.bind(tag, submitted);
+            ftl.write(&mut ctx, tag, lpn, 1, false, Source::Host);
+            tag += 1;
+            if tag % 16 == 0 {
+                ftl.flush(&mut ctx, tag);
+                tag += 1;
+            }
+            drive.drain(&mut ftl);
+            drive.step(&mut ftl, &mut ctx, &mut rng);
+            ended += std::mem::take(&mut drive.ended).len();
+            if tag % 64 < 2 {
+                ftl.check_invariants().unwrap_or_else(|e| panic!("seed {seed}, {tag} commands: {e}"));
+            }
+        }
+        drive.settle(&mut ftl, &mut ctx, &mut rng);
+        ended += std::mem::take(&mut drive.ended).len();
+        assert_eq!(ended as u32, tag, "seed {seed}: all commands end");
+    }
+}

@@ -17,7 +17,9 @@ pub enum AgeError {
         sectors: u64,
     },
     /// What there is none of.
-    #[error("{0}: the drive is too full to age")]
+    #[error(
+        "{0}: the drive is too full to age: raise ftl.over_provisioning, or leave more of it unwritten"
+    )]
     Full(&'static str),
     #[error(
         "the map needs more memory than --host-memory (ftl.fssd.host_memory) gives it: raise it or leave it out"

@@ -68,13 +68,14 @@ pub struct GcReport {
     pub victim: Option<u32>,
     /// How many these are.
     pub victims: u32,
-    /// Their sectors in use when they were begun.
+    /// Their share in use when they were begun, in sectors of as many without bad blocks.
     pub used: u32,
     /// Victims that ended since the report before.
     pub ended: u32,
     /// Another segment can be a victim beside them now.
     pub more: bool,
-    /// Sectors in use by segment, if they were asked for; none of what cannot be a victim beside those under way.
+    /// The share in use of each segment, if they were asked for, in sectors of one without bad blocks; none of what
+    /// cannot be a victim beside those under way.
     pub counts: Vec<Option<u32>>,
 }
 
@@ -155,7 +156,7 @@ fn weighed(parts: u64, free: u64, start: u32, reserve: u32) -> u64 {
     parts * 2 * below / range
 }
 
-/// What a collector on the host decides: the segments with the least in use, as many at a time as the drive takes, at
+/// What a collector on the host decides: the segments with the smallest share in use, as many at a time as the drive takes, at
 /// the pace of users.
 #[derive(Clone, Debug)]
 pub struct GcPolicy {
