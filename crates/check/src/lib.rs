@@ -190,6 +190,11 @@ impl Outcome {
     pub fn text(&self) -> String {
         wordline_report::fio_json(&self.result, true, &Default::default())
     }
+    /// The same without notes, which name settings that had no effect.
+    pub fn numbers(mut self) -> String {
+        self.result.notes.clear();
+        self.text()
+    }
 }
 
 /// The drive of a case, aged for its job.

@@ -201,7 +201,7 @@ fn value_moves(case: &Case, baseline: &str, path: &str, value: &str) -> bool {
     // A refused value is no proof that the setting does something.
     match other.config() {
         Ok(changed) if changed != config => {
-            wordline_check::run(&other, &changed).is_ok_and(|o| o.text() != *baseline)
+            wordline_check::run(&other, &changed).is_ok_and(|o| o.numbers() != *baseline)
         }
         _ => false,
     }
@@ -222,7 +222,7 @@ fn check(list: &str, scenarios: &[Case], of_programs: bool) {
         .iter()
         .map(|case| {
             let begin = Instant::now();
-            let result = case.run().unwrap_or_else(|e| panic!("{}: {e}", case.device)).text();
+            let result = case.run().unwrap_or_else(|e| panic!("{}: {e}", case.device)).numbers();
             (result, begin.elapsed())
         })
         .unzip();

@@ -361,6 +361,7 @@ impl Plan {
             if sectors == 0 || spare < needed {
                 let percent = needed as f64 / units.max(1) as f64 * 100.0;
                 let why = match percent >= 99.0 {
+                    _ if units == 0 => "no block is good: lower nand.faults.bad_blocks_ppb".into(),
                     true => "the superblocks are too few to collect with: use more blocks".into(),
                     false => format!(
                         "{over_provisioning} % leaves no room to collect: {} superblocks of {} sectors \

@@ -626,7 +626,7 @@ impl Firmware {
                 let lun = luns[next];
                 let block = self.space.block(s, lun);
                 if self.space.failed.clear(block as usize) {
-                    self.counters.blocks_retired += u64::from(self.space.bad.set(block as usize));
+                    self.space.bad.set(block as usize);
                 }
                 if !self.space.is_bad(block) && self.space.pages[block] > 0 {
                     if self.busy[lun] {

@@ -415,6 +415,10 @@ impl Translation for Firmware {
             self.wait_for_idle(ctx);
         }
     }
+    fn repair(&mut self, _: &mut Ctx, _: Lpn, _: u32, _: Ppa, _: u64, _: &mut Vec<Piece>) -> bool {
+        self.counters.read_errors += 1;
+        false
+    }
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, _: u32) {
         let lun = self.space.lun_of(self.space.unit_of(ppa.0));
         let s = self.space.superblock_of(ppa.0);

@@ -352,15 +352,16 @@ impl Space {
     pub fn seal(&mut self, s: SuperblockId) {
         self.give(s, self.superblocks[s].left);
     }
-    /// A program failed in the block.
-    pub fn fail(&mut self, s: SuperblockId, block: BlockId) {
-        if !self.failed.set(block as usize) {
-            return;
+    /// A program failed in the block. False: one had failed in it before.
+    pub fn fail(&mut self, s: SuperblockId, block: BlockId) -> bool {
+        let new = self.failed.set(block as usize);
+        if new {
+            self.superblocks[s].failed = true;
+            if self.superblocks[s].state == State::Open {
+                self.give(s, self.pages_of(s) - self.pages[block]);
+            }
         }
-        self.superblocks[s].failed = true;
-        if self.superblocks[s].state == State::Open {
-            self.give(s, self.pages_of(s) - self.pages[block]);
-        }
+        new
     }
     /// A superblock is erased: it is free, or of no use any more.
     pub fn release(&mut self, s: SuperblockId) {

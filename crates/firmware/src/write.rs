@@ -708,7 +708,8 @@ impl Firmware {
         if !ok {
             self.counters.program_errors += 1;
             let lun = self.space.lun_of(unit);
-            self.space.fail(s, self.space.block(s, lun));
+            let new = self.space.fail(s, self.space.block(s, lun));
+            self.counters.blocks_retired += u64::from(new);
             (0..STREAMS).for_each(|stream| {
                 if self.streams[stream].superblocks.contains(&Some(s)) {
                     self.close_if_full(stream, s);

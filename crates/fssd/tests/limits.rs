@@ -393,7 +393,8 @@ fn programs_that_mostly_fail_end_in_a_drive_that_takes_no_writes() {
             drive.step(&mut ftl, &mut ctx, &mut rng);
             ended += std::mem::take(&mut drive.ended).len();
             if tag % 64 < 2 {
-                ftl.check_invariants().unwrap_or_else(|e| panic!("seed {seed}, {tag} commands: {e}"));
+                ftl.check_invariants()
+                    .unwrap_or_else(|e| panic!("seed {seed}, {tag} commands: {e}"));
             }
         }
         drive.settle(&mut ftl, &mut ctx, &mut rng);

@@ -515,7 +515,8 @@ impl Ftl {
     }
     /// Users wait and nothing is in flight that could help them.
     fn is_stuck(&self) -> bool {
-        !self.waiting.is_empty() && self.ops.is_empty() && self.pins == 0
+        let wait = !self.waiting.is_empty() || !self.flushes.is_empty();
+        wait && self.ops.is_empty() && self.pins == 0
     }
     /// Pads out what the collector has in the buffer, so that its victims can be freed; failing that
     /// there is no space to be made.
@@ -526,7 +527,7 @@ impl Ftl {
             return true;
         }
         if self.read_only {
-            return false;
+            return self.fail_flushes();
         }
         self.read_only = true;
         true

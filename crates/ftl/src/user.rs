@@ -304,6 +304,15 @@ impl Ftl {
         }
     }
 
+    /// No program is left for what flushes wait for: they fail. Reads still find it in the buffer.
+    pub(crate) fn fail_flushes(&mut self) -> bool {
+        let failed = !self.flushes.is_empty();
+        for (_, tag) in self.flushes.drain(..) {
+            self.actions.push_back(Action::Complete { tag, ok: false });
+        }
+        failed
+    }
+
     /// Puts an entry in the ring and the mapping on it. There is room.
     #[inline]
     pub(crate) fn insert(&mut self, side: usize, entry: Entry) {

@@ -32,3 +32,35 @@ fn fill_overwrite_and_read_back() {
     assert_eq!(ctx.stamps.wrong().0, 0);
     println!("{:?} waf {:.3}", ftl.counters(), ftl.counters().waf());
 }
+
+/// All programs fail until no line is left to write to: the flushes that wait end too, and fail.
+#[test]
+fn a_flush_of_what_no_program_takes_fails() {
+    for (stride, seed) in [(0, 1), (0, 2), (4, 3), (4, 4)] {
+        let g = geometry(2, 8, 60, 8, 2);
+        let mut config = FtlConfig::new(Placement::Device, 50.0);
+        config.stride = stride;
+        let mut ftl = Ftl::new(&g, &config, &mut |_, _| false, Seed(seed)).unwrap();
+        let mut ctx = ctx(Some(ftl.sectors()));
+        ftl.start(&mut ctx);
+        let mut fake = Fake::new(&ftl);
+        fake.faults.program = 1_000_000_000;
+        let mut rng = Seed(seed).stream("test");
+        for i in 0..8 {
+            ftl.write(&mut ctx, i, Lpn(i), 1, false, Source::Host);
+        }
+        ftl.flush(&mut ctx, 8);
+        fake.drain(&mut ftl);
+        while fake.step(&mut ftl, &mut ctx, &mut rng) {
+            fake.drain(&mut ftl);
+        }
+        fake.drain(&mut ftl);
+        assert_eq!(fake.done.len(), 9, "stride {stride}, seed {seed}: all commands end");
+        assert!(!fake.done[&8], "stride {stride}, seed {seed}: the flush fails");
+        let mut out = Vec::new();
+        for lpn in 0..8 {
+            assert_eq!(read_check(&mut ftl, &mut ctx, lpn, 1, &mut out), 0, "the buffer has it");
+        }
+        assert_eq!(ctx.stamps.wrong().0, 0);
+    }
+}

@@ -227,7 +227,12 @@ impl<S: Source> Host<S> {
         let share = |core: CoreId| self.cores[core].stats_at(now).busy() as f64 / now.0 as f64;
         let mut jobs: IdVec<CoreId, Vec<&Thread<S>>> = IdVec::filled(Vec::new(), self.stack.cores);
         self.threads.iter().filter(|t| t.is_job()).for_each(|t| jobs[t.core()].push(t));
-        let waited = |core: CoreId| jobs[core].iter().any(|t| t.waits_for_core(now));
+        // What a thread with hardly an I/O waits for moves no latency.
+        let ios = |t: &Thread<S>| t.stats.issued.iter().sum::<u64>();
+        let waited = |core: CoreId| {
+            let all: u64 = jobs[core].iter().map(|t| ios(t)).sum();
+            jobs[core].iter().any(|t| t.waits_for_core(now) && 100 * ios(t) >= all)
+        };
         let crowded = (0..self.stack.cores).filter(|&core| jobs[core].len() > 1 && waited(core));
         let core = crowded.max_by(|&a, &b| share(a).total_cmp(&share(b)))?;
         let may = |other: &CoreId| {
@@ -368,6 +373,12 @@ impl<S: Source> Host<S> {
         debug_assert!(self.threads[thread].asleep() == Asleep::Start);
         self.enter(ctx);
         ctx.at(at, Kind::AppWake, thread);
+    }
+    /// A job that has not begun begins now: its source has been told to end.
+    pub fn begin_to_end(&mut self, ctx: &mut Ctx, thread: u32) {
+        if self.threads[thread].asleep() == Asleep::Start {
+            self.start_thread(ctx, thread, ctx.now);
+        }
     }
     /// Wakes a job that sleeps for something to do; one that does not asks by itself before it does.
     pub fn kick(&mut self, ctx: &mut Ctx, thread: u32) {

@@ -57,6 +57,9 @@ pub enum ScriptFault {
     /// A page of an erase.
     #[error("has a page: an erase is of a whole block, leave it out")]
     PageOfErase,
+    /// A key that it has twice.
+    #[error("has {0} twice: a line has one place, write a line for each")]
+    Twice(String),
     /// A fault that never comes.
     #[error("has times=0, which is never: use 1 or more, or leave the line out")]
     Never,
@@ -82,9 +85,14 @@ impl Rule {
             first => return Err(ScriptFault::Operation(first.unwrap_or("").into())),
         };
         let mut rule = Rule { kind, lun: None, line: None, page: None, after: 0, times: 1 };
+        let mut keys = Vec::new();
         for word in words {
             let (key, value) =
                 word.split_once('=').ok_or_else(|| ScriptFault::NoValue(word.into()))?;
+            if keys.contains(&key) {
+                return Err(ScriptFault::Twice(key.into()));
+            }
+            keys.push(key);
             let number = || {
                 let fault = || ScriptFault::Number { key: key.into(), value: value.into() };
                 value.parse::<u32>().map_err(|_| fault())

@@ -562,6 +562,31 @@ pub(crate) fn reads_in_order(waited: u64, reads: u64, unit_sectors: u32) -> Opti
     })
 }
 
+/// Programs have no data, and take an I/O that failed for one that is over.
+pub(crate) fn failed_unseen(program: &str, errors: u64) -> String {
+    format!(
+        "{errors} I/Os of {program} failed, and the program went on as if they had not: its operations, what it has in \
+         memory and its rates are of that"
+    )
+}
+
+/// A drive that was lost in the middle of a run.
+pub(crate) fn lost_in_run(array: &ArrayResult, drive: &str, at: Span) -> String {
+    let then = match (array.missing, array.syncing) {
+        (0, _) => "rebuilt since".into(),
+        (_, true) => {
+            let done = array.synced_rows as f64 / array.sync_rows.max(1) as f64;
+            format!("rebuilt by {:.1}% at the end", 100.0 * done)
+        }
+        (_, false) => "not rebuilt".into(),
+    };
+    format!(
+        "{}: {drive} was lost after {at} and is {then}: the numbers are of times with it and without. --over-time tells \
+         them apart",
+        array.name
+    )
+}
+
 /// Members that make room for writes all the time leave nothing to take turns in, and no others to read instead.
 pub(crate) fn no_turns(array: &ArrayResult, gc: Collect) -> Option<String> {
     if gc == Collect::Uncoordinated {

@@ -1,11 +1,11 @@
 //! Settings that a run has no use for.
 
-use wordline_base::Workload;
+use wordline_base::{Span, Workload};
 use wordline_device::DeviceConfig;
 use wordline_device::config::Arbitration;
 use wordline_fs::FsKind;
 use wordline_ftl::{FtlConfig, Placement, Side, VictimPolicy};
-use wordline_host::config::{NbdServer, Transport};
+use wordline_host::config::{Governor, NbdServer, Transport};
 use wordline_host::{Engine, Scheduler, StackConfig, ThreadSpec};
 use wordline_md::Level;
 
@@ -228,6 +228,13 @@ fn of_host(key: &str, of: &InUse) -> Option<&'static str> {
         "bfq" if !is(Scheduler::Bfq) => Some("stack.scheduler is not bfq"),
         "sfq" if !is(Scheduler::Sfq) => Some("stack.scheduler is not sfq"),
         "io_poll" | "io_poll_delay" if !polls => Some("no job polls for its completions (hipri)"),
+        "poll_queues" if !polls => Some("no job polls for its completions (hipri)"),
+        "idle" if stack.idle.governor == Governor::None && key != "idle.governor" => {
+            Some("no governor chooses among idle states (stack.idle.governor)")
+        }
+        "kworker" if stack.kworker.interval == Span::ZERO && key != "kworker.interval" => {
+            Some("no kworker has work (stack.kworker.interval)")
+        }
         "sq_thread_idle" if !threads.iter().any(submits) => {
             Some("no job has a thread of io_uring that submits for it (sqthread_poll)")
         }

@@ -741,16 +741,17 @@ impl World {
         };
         if failed || !exit.on_error_only && !goes_on {
             for other in exit.stops {
+                let (h, t) = self.places[other];
                 match self.source(other) {
                     Some(AnySource::Job(job)) => job.stop_flag().set(true),
                     Some(AnySource::Cpu(cpu)) => cpu.stop_flag().set(true),
                     Some(AnySource::Trace(trace)) => {
                         trace.stop();
-                        let (h, t) = self.places[other];
                         self.hosts[h].host.kick(&mut self.ctx, t);
                     }
-                    _ => {}
+                    _ => continue,
                 }
+                self.hosts[h].host.begin_to_end(&mut self.ctx, t);
             }
         }
         self.end_with_io();

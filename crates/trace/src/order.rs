@@ -149,7 +149,7 @@ impl Order {
         if let Some(short) = self.short
             && before.saturating_sub(time) >= short.quarter
         {
-            self.restarts = self.restarts();
+            self.restarts = self.so_far();
             self.short = None;
         }
         let Some(part) = &mut self.part else {
@@ -191,7 +191,17 @@ impl Order {
             (*part, self.fall) = (Part { first, latest, requests, ahead: None }, None);
         }
     }
+    /// Where the clock began again, if this is the end: nothing that follows contradicts a short recording.
     pub fn restarts(&self) -> Restarts {
+        let Some(part) = &self.part else { return self.restarts };
+        let last = self.fall.filter(|fall| fall.requests + 1 >= FEW && part.is_repeated(fall));
+        let last = last.map(|fall| (fall.line, fall.by));
+        match self.short.map(|short| (short.line, short.by)).or(last) {
+            Some((line, by)) => self.restarts.and(line, by),
+            None => self.restarts,
+        }
+    }
+    fn so_far(&self) -> Restarts {
         match self.short {
             Some(short) if self.seen - short.seen >= GOES_ON => {
                 self.restarts.and(short.line, short.by)
@@ -210,6 +220,25 @@ mod tests {
         let mut order = Order::default();
         (1..).zip(times).for_each(|(line, time)| order.add(time, line));
         order.restarts()
+    }
+
+    /// Short recordings that are the last of a file, in step or beside each other by a little.
+    #[test]
+    fn a_short_recording_at_the_end_is_found() {
+        for n in [34, 60, 100, 127, 128] {
+            let part = |from: u64| (0..n).map(move |i| from + i * 10_000);
+            for shift in [0, 1_700] {
+                let found = of(part(1_000).chain(part(1_000 + shift)));
+                assert_eq!(
+                    (found.count, found.line),
+                    (1, n + 1),
+                    "{n} requests, shifted by {shift}"
+                );
+            }
+        }
+        // A few that are too late are none.
+        let part = (0..500).map(|i| i * 10_000);
+        assert_eq!(of(part.clone().chain((0..20).map(|i| i * 10_000))).count, 0);
     }
 
     #[test]

@@ -57,16 +57,24 @@ pub(crate) struct Spread {
     second: u64,
     /// Where in the second the requests held begin: 0 unless it is crowded.
     from: u64,
+    /// A time had a fraction of a second: all are taken as they stand.
+    exact: bool,
 }
 
 impl Spread {
     pub fn new(seed: u64) -> Spread {
-        Spread { seed, held: Vec::new(), second: 0, from: 0 }
+        Spread { seed, held: Vec::new(), second: 0, from: 0, exact: false }
     }
 
     /// Takes a request; gives those of the second before when it begins another. True if the
     /// second is found to be crowded.
     pub fn push(&mut self, item: Item, mut out: impl FnMut(Item)) -> bool {
+        if self.exact || item.time % SECOND != 0 {
+            self.exact = true;
+            self.held.drain(..).for_each(&mut out);
+            out(item);
+            return false;
+        }
         if item.time != self.second {
             self.flush(&mut out);
             self.second = item.time;

@@ -95,7 +95,10 @@ impl<S: Source> Host<S> {
     /// A kworker is through.
     #[inline(never)]
     pub(crate) fn worked(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
-        self.threads[t].step = Step::Kworker;
+        // A switch that it still owes is spent first, and comes back here.
+        if self.threads[t].pend.total() == 0 {
+            self.threads[t].step = Step::Kworker;
+        }
         self.sleep(ctx, t, Asleep::Work)
     }
 

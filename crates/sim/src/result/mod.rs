@@ -249,7 +249,10 @@ impl RunResult {
         }
         RunError::Job {
             name: first.map_or(String::new(), |t| t.name.clone()),
-            errors: first.map_or(1, |t| t.total_errors.max(1)),
+            errors: first.map_or(1, |first| {
+                let of_job = self.threads.iter().filter(|t| t.name == first.name);
+                of_job.map(|t| t.total_errors).sum::<u64>().max(1)
+            }),
             errno: first.map_or(0, |t| t.error),
             refused: match first.map_or(0, |t| t.error) {
                 ENOSPC if count("ftl.writes_refused_memory") > 0 => Refused::Memory,

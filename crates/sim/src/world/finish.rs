@@ -13,7 +13,7 @@ use crate::{caution, classes, drive, host};
 use std::collections::BTreeMap;
 use wordline_app::Turnaround;
 use wordline_base::track::Track;
-use wordline_base::{Ddir, IdVec, IoId, Life, SECTOR, Time, Tracks, Workload};
+use wordline_base::{Ddir, IdVec, IoId, Life, SECTOR, Span, Time, Tracks, Workload};
 use wordline_device::config::Arbitration;
 use wordline_fio::job::{self, SyncMode};
 use wordline_fs::{Fs, FsStats};
@@ -24,6 +24,15 @@ use wordline_nand::Class;
 use wordline_trace::Request;
 
 impl World {
+    /// Some job may write, or a program or a trace, of which that is not known.
+    fn jobs_write(&self) -> bool {
+        self.sources().any(|source| match source {
+            AnySource::Job(job) => job.job().sends_writes(),
+            AnySource::Cpu(_) => false,
+            AnySource::Trace(_) | AnySource::App(_) => true,
+        })
+    }
+
     /// What a reader of the result should know of the drives.
     pub(super) fn warnings(&self, machine: &Machine) -> Vec<String> {
         let mut repeats: Vec<(String, u64)> = Vec::new();
@@ -74,7 +83,8 @@ impl World {
                     let sector = drive.controller.nand().geometry.sector;
                     sector.bytes_of(self.ftl_of(d).sectors())
                 },
-                written: wa.host_bytes,
+                // What an array writes beside readers is no result of theirs.
+                written: if self.jobs_write() { wa.host_bytes } else { 0 },
                 refused: c.writes_refused - b.writes_refused,
                 refused_memory: c.writes_refused_memory - b.writes_refused_memory,
                 to_flash: drive.controller.nand().geometry.sector.bytes_of(wa.user_sectors),
@@ -458,6 +468,16 @@ impl World {
             let app = seat.app.borrow();
             pace::overloaded(app.name(), seat.beside, &app.arrivals()?)
         }));
+        let mut failed: BTreeMap<String, u64> = BTreeMap::new();
+        for (t, source) in (0..).zip(self.sources()) {
+            if let AnySource::App(app) = source {
+                let app = app.app().borrow();
+                *failed.entry(app.name().into()).or_default() +=
+                    self.threads[t].result.total_errors;
+            }
+        }
+        let failed = failed.into_iter().filter(|(_, errors)| *errors > 0);
+        warnings.extend(failed.map(|(app, errors)| caution::failed_unseen(&app, errors)));
         // Of one kind of operation all are that kind.
         warnings
             .extend(turnarounds.iter().filter(|t| t.operation == "all").filter_map(pace::drifted));
@@ -484,7 +504,7 @@ impl World {
             warnings.extend(row.and_then(|row| caution::short_trims(array, row)));
         }
         // Who only reads opens no hole.
-        let wrote = machine.totals.write_amplification.host_bytes > 0;
+        let wrote = self.jobs_write();
         for array in machine.arrays.iter().filter(|array| array.write_hole && wrote) {
             let rows = match array.bitmap_bytes {
                 0 => "all rows",
@@ -496,6 +516,12 @@ impl World {
                 array.name
             ));
         }
+        warnings.extend(self.arrays.iter().filter_map(|(_, node)| {
+            let lost = node.fail.filter(|(_, at)| *at > Span::ZERO && Time::ZERO + *at <= now)?;
+            let array = machine.arrays.iter().find(|array| array.name == node.name)?;
+            let drive = self.drives.get(lost.0).map_or("a drive", |seat| seat.name.as_str());
+            Some(caution::lost_in_run(array, drive, lost.1))
+        }));
         for (job, why) in self.hosts[0].host.not_selected() {
             let text =
                 format!("job '{job}' has its completions by interrupt, not by Select-ISR: {why}");
