@@ -92,7 +92,7 @@ fn workers_meet_at_the_lock_of_the_map() {
 /// The collector lets go of the map's lock after each sector if a writer spins for it: none waits for a unit of them.
 #[test]
 fn writes_wait_for_one_sector_of_the_collector_at_most() {
-    let job = format!("{WRITES}iodepth=1\n").replace("4000", "8000");
+    let job = format!("{WRITES}iodepth=1\n").replace("4000", "12000");
     let case = Case::new("fssd-small", &job).age(Age::Steady).set("ftl.cost.map.insert=10us");
     let mut case = case.set("nand.blocks=32").set("ftl.over_provisioning=40").set("stack.cores=2");
     case.options.slowest = 4000;
