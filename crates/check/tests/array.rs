@@ -411,6 +411,9 @@ fn a_rebuild_that_has_not_ended_tells_how_far_it_is() {
     assert!(array.syncing && array.sync_rows == 10_240, "{} rows", array.sync_rows);
     assert!((1..10_240).contains(&array.synced_rows), "{} rows", array.synced_rows);
     assert!(array.synced_rows <= of_array(&result, "rebuilt_pages"));
+    let told = result.warnings.iter().find(|text| text.contains("was lost after 3ms"));
+    let percent = format!("{:.1}%", array.synced_rows as f64 / 102.4);
+    assert!(told.is_some_and(|text| text.contains(&percent)), "{:?}", result.warnings);
     let text = wordline::report::explain_text(&result);
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let words = format!("a member being rebuilt, {} of 10240 rows, ", array.synced_rows);

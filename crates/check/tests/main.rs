@@ -6,6 +6,7 @@ mod array;
 mod bridge;
 mod classes;
 mod determinism;
+mod faults;
 mod files;
 mod flashshare;
 mod forms;

@@ -787,7 +787,14 @@ impl Controller {
         }
         self.front.post(ctx, (sq, sqe.cid), sqe.io, status, held);
         self.counts.commands_out[slot(sqe.opcode)] += 1;
-        self.counts.failed += u64::from(status != Status::Success);
+        if status != Status::Success {
+            self.counts.failed += 1;
+            if sqe.opcode == Opcode::Write {
+                let (writes, bytes) = &mut self.counts.failed_writes;
+                *writes += 1;
+                *bytes += u64::from(on_link(&sqe, self.geometry.sector));
+            }
+        }
         if self.front.has_work() {
             self.fetch(ctx);
         }
@@ -962,6 +969,7 @@ impl Controller {
             failed: c.failed,
             bytes_read: c.bytes_read,
             bytes_written: c.bytes_written,
+            failed_writes: c.failed_writes,
             interrupts: self.front.interrupts,
             lost_write_backs: c.lost_write_backs,
             rmw_units: c.rmw_units,

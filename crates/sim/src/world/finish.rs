@@ -85,7 +85,11 @@ impl World {
                 },
                 // What an array writes beside readers is no result of theirs.
                 written: if self.jobs_write() { wa.host_bytes } else { 0 },
-                refused: c.writes_refused - b.writes_refused,
+                // A cache asks the FTL once for what it then refuses many commands for.
+                refused: match c.writes_refused - b.writes_refused {
+                    0 => 0,
+                    refused => refused.max(drive.controller.stats(self.ctx.now).failed_writes.0),
+                },
                 refused_memory: c.writes_refused_memory - b.writes_refused_memory,
                 to_flash: drive.controller.nand().geometry.sector.bytes_of(wa.user_sectors),
                 gc: wa.gc_sectors,

@@ -1,0 +1,116 @@
+//! What failed is told above the numbers, and numbers do not count it.
+
+use wordline_check::{Age, Case, Outcome};
+
+fn counter(o: &Outcome, name: &str) -> u64 {
+    o.result.machine.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
+}
+
+fn warned(o: &Outcome, words: &str) -> Option<String> {
+    o.result.warnings.iter().find(|text| text.contains(words)).cloned()
+}
+
+#[test]
+fn a_flush_that_no_program_takes_fails() {
+    let job = "[a]\nioengine=libaio\nrw=randwrite\nbs=4k\nnumber_ios=3000\nfsync=16\niodepth=8\n";
+    for stride in [0, 4] {
+        let case = Case::new("cnex-small", job).set(&format!("ftl.stride={stride}"));
+        let case = case.set("ftl.over_provisioning=30");
+        let o = case.set("nand.faults.program_fail_ppb=1000000000").run().unwrap();
+        let m = &o.result.machine;
+        assert_eq!(m.generated, m.served, "stride {stride}");
+        assert!(o.result.verdict().is_err(), "stride {stride}: the job's flush has failed");
+    }
+}
+
+#[test]
+fn programs_say_that_they_do_not_see_errors() {
+    let case = Case::new("z-ssd-small", "").app("kv-read").age(Age::Filled);
+    let case = case.set("app.kv.load=2000").set("app.runtime=50ms").set("cache=none");
+    assert_eq!(warned(&case.clone().run().unwrap(), "as if they had not"), None);
+    let o = case.set("nand.faults.read_fail_ppb=500000000").run().unwrap();
+    let errors: u64 = o.result.threads.iter().map(|t| t.total_errors).sum();
+    let told = warned(&o, "as if they had not").expect("half of the reads failed");
+    assert!(errors > 10 && told.starts_with(&format!("{errors} I/Os of kv-read failed")), "{told}");
+}
+
+/// Clones of a job are one job in the message that it failed.
+#[test]
+fn errors_are_counted_over_all_clones() {
+    let job =
+        "[a]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=50\nnumjobs=4\ncontinue_on_error=read\n";
+    let case = Case::new("z-ssd-small", job).age(Age::Filled);
+    let o = case.set("nand.faults.read_fail_ppb=1000000000").run().unwrap();
+    let told = o.result.verdict().expect_err("all reads failed").to_string();
+    assert!(told.contains("the first of its errors (200)"), "{told}");
+}
+
+/// Each FTL counts users' reads that failed, and blocks as soon as they are used no more.
+#[test]
+fn every_ftl_counts_what_failed() {
+    let job = "[a]\nioengine=libaio\nrw=randrw\nbs=4k\nnorandommap\niodepth=16\nnumber_ios=20000\n\
+               continue_on_error=all\n";
+    for device in ["fssd-small", "intel-750-small", "cnex-small"] {
+        let case = Case::new(device, job).age(Age::Filled);
+        let case = case.set("nand.faults.read_fail_ppb=10000000");
+        let o = case.set("nand.faults.program_fail_ppb=10000000").run().unwrap();
+        let of = |name: &str| counter(&o, name);
+        let errors: u64 = o.result.threads.iter().map(|t| t.total_errors).sum();
+        assert!(errors > 20 && of("ftl.read_errors") > 0, "{device}: {errors} errors");
+        assert!(of("ftl.program_errors") > 0, "{device}");
+        assert!(of("ftl.blocks_retired") > 0, "{device}: {}", of("ftl.program_errors"));
+        assert!(of("ftl.blocks_retired") <= of("ftl.program_errors"), "{device}");
+    }
+}
+
+/// Writes that failed are no data of the host's, and the warning counts commands, not what a cache wrote back.
+#[test]
+fn refused_writes_are_counted_as_commands() {
+    let job = "[a]\nioengine=libaio\nrw=randwrite\nbs=4k\nnorandommap\niodepth=32\nnumber_ios=60000\n\
+               continue_on_error=all\n";
+    let case = Case::new("z-ssd-small", job).age(Age::Filled);
+    let o = case.set("nand.faults.program_fail_ppb=20000000").run().unwrap();
+    let failed: u64 = o.result.threads.iter().map(|t| t.total_errors).sum();
+    assert!(failed > 1000, "{failed}");
+    let told = warned(&o, "writes were refused").expect("the drive is worn out");
+    assert!(told.contains(&format!("{failed} writes were refused")), "{told}");
+    let written = o.result.machine.totals.write_amplification.host_bytes;
+    assert_eq!(written, (60_000 - failed) * 4096);
+}
+
+/// With much work, too: a kworker whose core has a reader works once an interval.
+#[test]
+fn a_kworker_works_once_an_interval() {
+    let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=1000\nrate_iops=2000\n";
+    let case = Case::new("z-ssd-small", job).age(Age::Filled);
+    let case = case.set("stack.kworker.interval=1ms").set("stack.kworker.work=500us");
+    let host = case.run().unwrap().result.machine.host.expect("a host");
+    let row = host.functions.iter().position(|f| f.name.contains("kworker")).expect("its row");
+    let by_core: Vec<u64> = host.by_core.iter().map(|core| core[row]).collect();
+    let (least, most) = (by_core.iter().min().unwrap(), by_core.iter().max().unwrap());
+    assert!(*most <= least + 2 * 600_000, "{by_core:?} ns by core");
+}
+
+/// As with fio's exitall: what has not begun by then does not make the run longer.
+#[test]
+fn a_job_that_has_not_begun_ends_with_the_program() {
+    let job = "[j]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=10\nstartdelay=20\n";
+    let case = Case::new("z-ssd-small", job).app("kv-read").age(Age::Filled);
+    let o = case.set("app.kv.load=2000").set("app.runtime=50ms").run().unwrap();
+    let ns = o.result.machine.simulated_ns;
+    assert!(ns < 1_000_000_000, "{ns} ns");
+}
+
+#[test]
+fn idle_states_without_a_governor_are_told() {
+    let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=10\n";
+    let told = |set: &[&str]| {
+        let case = Case::new("z-ssd-small", job).age(Age::Filled);
+        let case = set.iter().fold(case, |case, set| case.set(set));
+        case.run().unwrap().result.notes.join("\n")
+    };
+    assert!(told(&["stack.idle.max_cstate=1"]).contains("no governor chooses"));
+    assert!(!told(&["stack.idle.governor=menu", "stack.idle.max_cstate=1"]).contains("governor"));
+    assert!(told(&["stack.kworker.work=20us"]).contains("no kworker has work"));
+    assert!(told(&["stack.poll_queues=2"]).contains("no job polls"));
+}
