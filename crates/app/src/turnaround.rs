@@ -24,7 +24,7 @@ pub enum Part {
     QueueWait,
     /// From the fetch of the command to its completion entry.
     Drive,
-    /// From the completion entry to the program.
+    /// From the completion entry to the program, with the wait for its thread's core.
     Completion,
     /// A network block device: the wire and the server behind it.
     Network,

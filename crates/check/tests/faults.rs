@@ -114,3 +114,12 @@ fn idle_states_without_a_governor_are_told() {
     assert!(told(&["stack.kworker.work=20us"]).contains("no kworker has work"));
     assert!(told(&["stack.poll_queues=2"]).contains("no job polls"));
 }
+
+#[test]
+fn watts_below_zero_are_refused() {
+    for key in ["stack.cost.power.busy", "stack.idle.c6.watts"] {
+        let case = Case::new("z-ssd-small", "[a]\nrw=randread\nnumber_ios=10\n");
+        let refused = case.set(&format!("{key}=-1.0")).run().err().expect("no core gives power");
+        assert!(refused.to_string().contains("must be 0 watts or more"), "{refused}");
+    }
+}

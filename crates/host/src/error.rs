@@ -303,6 +303,19 @@ fn check_stack(config: &StackConfig, ftl: bool) -> Result<(), HostError> {
         return stack("kworker.work", "must be less than its interval");
     }
     config.cost.warm.check()?;
+    let (power, idle) = (&config.cost.power, &config.idle);
+    for (key, watts) in [
+        ("cost.power.busy", power.busy),
+        ("cost.power.idle", power.idle),
+        ("idle.c1.watts", idle.c1.watts),
+        ("idle.c1e.watts", idle.c1e.watts),
+        ("idle.c3.watts", idle.c3.watts),
+        ("idle.c6.watts", idle.c6.watts),
+    ] {
+        if !(watts.is_finite() && watts >= 0.0) {
+            return stack(key, "must be 0 watts or more");
+        }
+    }
     if config.scheduler != Scheduler::None && config.scheduler_tags == 0 {
         return stack("scheduler_tags", "must be at least 1");
     }

@@ -204,6 +204,10 @@ mod tests {
                 "'erase page=1' has a page: an erase is of a whole block, leave it out",
             ),
             (
+                "read lun=0 lun=1",
+                "'read lun=0 lun=1' has lun twice: a line has one place, write a line for each",
+            ),
+            (
                 "read times=0",
                 "'read times=0' has times=0, which is never: use 1 or more, or leave the line out",
             ),

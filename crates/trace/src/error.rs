@@ -89,7 +89,9 @@ pub enum WordError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ClockError {
     /// Not a decimal number.
-    #[error("time scale '{0}' is not a factor: write for example 0.5 or 2")]
+    #[error(
+        "time scale '{0}' is no factor, or one beyond what a clock of nanoseconds holds: write for example 0.5 or 2"
+    )]
     Factor(String),
     /// A factor of 0.
     #[error("a time scale of 0 leaves no time between requests: replay in a closed loop instead")]

@@ -6,7 +6,8 @@
 //!
 //! All requests of a second carry the same time. They are spread within it: n requests get n equal
 //! slots and each a place in its slot drawn from the seed and its line number, so order is kept and
-//! a seed gives the same times again. A second is held until the next begins; see [`CROWD`].
+//! a seed gives the same times again. A second is held until the next begins; see [`CROWD`]. From the first time with a
+//! fraction of a second on, all are taken as they stand.
 
 use crate::alibaba::volume_u32;
 use crate::request::{Item, Stamp};

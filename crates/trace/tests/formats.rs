@@ -285,6 +285,18 @@ fn tencent_spreads_a_second_by_seed() {
     assert_ne!(at(2).1, times);
 }
 
+/// Times with fractions of seconds are taken as they stand, and so are those of whole seconds among them.
+#[test]
+fn fractions_of_tencent_seconds_are_kept() {
+    let text = "5.000,0,8,1,1\n5.001,8,8,1,1\n5.001,16,8,1,1\n6.000,24,8,1,1\n6.002,32,8,1,1\n";
+    let mut reader =
+        open_bytes(text, OpenOptions { format: Some(Format::Tencent), ..named("t") }).unwrap();
+    let requests = all(&mut reader).unwrap();
+    let ms: Vec<u64> = requests.iter().map(|r| r.at.0 / 1_000_000).collect();
+    assert_eq!(ms, [0, 1, 1, 1000, 1002]);
+    assert!(requests.iter().enumerate().all(|(i, r)| r.offset == 4096 * i as u64));
+}
+
 #[test]
 fn a_crowded_tencent_second_stays_in_order_and_in_its_second() {
     let n = 600_000;
