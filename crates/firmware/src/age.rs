@@ -349,7 +349,7 @@ impl Firmware {
         self.refresh.ended();
         for block in self.space.blocks_of(s) {
             if self.space.failed.clear(block as usize) {
-                self.counters.blocks_retired += u64::from(self.space.bad.set(block as usize));
+                self.space.bad.set(block as usize);
             }
             if !self.space.is_bad(block) && self.space.pages[block] > 0 {
                 self.space.pages[block] = 0;

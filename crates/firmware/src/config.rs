@@ -360,16 +360,18 @@ impl Plan {
             }
             if sectors == 0 || spare < needed {
                 let percent = needed as f64 / units.max(1) as f64 * 100.0;
-                let why = match percent >= 99.0 {
-                    _ if units == 0 => "no block is good: lower nand.faults.bad_blocks_ppb".into(),
-                    true => "the superblocks are too few to collect with: use more blocks".into(),
-                    false => format!(
+                let why = if units == 0 {
+                    "no block is good: lower nand.faults.bad_blocks_ppb".into()
+                } else if percent >= 99.0 {
+                    "the superblocks are too few to collect with: use more blocks".into()
+                } else {
+                    format!(
                         "{over_provisioning} % leaves no room to collect: {} superblocks of {} sectors \
                          are needed, {:.2} %",
                         needed / block.max(1),
                         block * u64::from(unit),
                         percent + 0.01
-                    ),
+                    )
                 };
                 return Err(BadValue::new("over_provisioning", why));
             }

@@ -415,9 +415,8 @@ impl Translation for Firmware {
             self.wait_for_idle(ctx);
         }
     }
-    fn repair(&mut self, _: &mut Ctx, _: Lpn, _: u32, _: Ppa, _: u64, _: &mut Vec<Piece>) -> bool {
+    fn read_failed(&mut self) {
         self.counters.read_errors += 1;
-        false
     }
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, _: u32) {
         let lun = self.space.lun_of(self.space.unit_of(ppa.0));

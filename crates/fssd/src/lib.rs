@@ -396,9 +396,8 @@ impl Translation for Fssd {
             }
         }
     }
-    fn repair(&mut self, _: &mut Ctx, _: Lpn, _: u32, _: Ppa, _: u64, _: &mut Vec<Piece>) -> bool {
+    fn read_failed(&mut self) {
         self.counters.read_errors += 1;
-        false
     }
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, _: u32) {
         let s = self.space.shape.segment_of(self.space.unit_of(ppa.0));

@@ -93,7 +93,7 @@ pub(crate) struct Dump {
     /// Sectors of the map that were written, and of the log.
     pub cursor: u32,
     pub written: u64,
-    /// About as many sectors of the log as it takes: the map was as large at most.
+    /// About as many sectors of the log as it takes, for the largest map since it began.
     pub about: u64,
     /// The rest is durable when these turns are passed, and then the last sector.
     pub barrier: Option<[u64; 2]>,

@@ -515,8 +515,7 @@ impl Ftl {
     }
     /// Users wait and nothing is in flight that could help them.
     fn is_stuck(&self) -> bool {
-        let wait = !self.waiting.is_empty() || !self.flushes.is_empty();
-        wait && self.ops.is_empty() && self.pins == 0
+        self.users_wait() && self.ops.is_empty() && self.pins == 0
     }
     /// Pads out what the collector has in the buffer, so that its victims can be freed; failing that
     /// there is no space to be made.

@@ -653,6 +653,9 @@ impl Translation for InPlace {
     fn has_lost(&self, ppa: Ppa, sectors: u32) -> bool {
         self.lossy && (ppa.0..ppa.0 + sectors).any(|ppa| self.map.stamp_at(ppa) & LOST != 0)
     }
+    fn read_failed(&mut self) {
+        self.counters.read_errors += 1;
+    }
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, sectors: u32) {
         for ppa in ppa.0..ppa.0 + sectors {
             let pins = self.pins.get_mut(&ppa).expect("a read was looked up before it is done");

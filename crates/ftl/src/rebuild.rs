@@ -158,7 +158,6 @@ impl Ftl {
         out: &mut Vec<Piece>,
     ) -> bool {
         self.now = ctx.now;
-        self.counters.read_errors += 1;
         match self.plan_rebuild(lpn.0, sectors, ppa.0, expected, Avoid::default()) {
             Ok(rebuild) => {
                 self.begin_rebuild(Rebuild { repair: true, ..rebuild }, out);

@@ -233,6 +233,7 @@ hand_on! {
     fn data(&, op: u32, ppa: Ppa, to: &mut PageData);
     fn has_lost(&, ppa: Ppa, sectors: u32) -> bool;
     fn beside(&, op: u32) -> u32;
+    fn read_failed(&mut);
     fn repair(
         &mut, ctx: &mut Ctx, lpn: Lpn, sectors: u32, ppa: Ppa, expected: u64, out: &mut Vec<Piece>
     ) -> bool;

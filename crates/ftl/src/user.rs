@@ -134,6 +134,10 @@ impl Ftl {
             _ => {}
         }
     }
+    /// A flash read of users failed.
+    pub fn read_failed(&mut self) {
+        self.counters.read_errors += 1;
+    }
     /// A flash piece of a read has been read: its line may be erased again.
     pub fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, _sectors: u32) {
         if self.config.stride > 0 {
@@ -149,7 +153,7 @@ impl Ftl {
             if self.waits_for_pins() {
                 self.work(ctx);
             }
-        } else if self.pins == 0 && !self.waiting.is_empty() {
+        } else if self.pins == 0 && self.users_wait() {
             self.work(ctx);
         }
     }
@@ -160,7 +164,7 @@ impl Ftl {
         self.gc.look
             || !self.gc.full.is_empty()
             || !self.gc.victims.is_empty()
-            || !self.waiting.is_empty()
+            || self.users_wait()
             || self.config.stride > 0
             || self.should_collect()
     }
@@ -304,9 +308,15 @@ impl Ftl {
         }
     }
 
-    /// No program is left for what flushes wait for: they fail. Reads still find it in the buffer.
+    /// Users wait for room, or until something is durable.
+    pub(crate) fn users_wait(&self) -> bool {
+        !self.waiting.is_empty() || !self.flushes.is_empty()
+    }
+
+    /// No program is left for what flushes and FUA writes wait for: they fail. Reads still find it in the buffer.
     pub(crate) fn fail_flushes(&mut self) -> bool {
         let failed = !self.flushes.is_empty();
+        self.counters.writes_refused += self.flushes.len() as u64;
         for (_, tag) in self.flushes.drain(..) {
             self.actions.push_back(Action::Complete { tag, ok: false });
         }

@@ -50,13 +50,15 @@ fn a_flush_of_what_no_program_takes_fails() {
             ftl.write(&mut ctx, i, Lpn(i), 1, false, Source::Host);
         }
         ftl.flush(&mut ctx, 8);
+        ftl.write(&mut ctx, 9, Lpn(8), 1, true, Source::Host);
         fake.drain(&mut ftl);
         while fake.step(&mut ftl, &mut ctx, &mut rng) {
             fake.drain(&mut ftl);
         }
         fake.drain(&mut ftl);
-        assert_eq!(fake.done.len(), 9, "stride {stride}, seed {seed}: all commands end");
+        assert_eq!(fake.done.len(), 10, "stride {stride}, seed {seed}: all commands end");
         assert!(!fake.done[&8], "stride {stride}, seed {seed}: the flush fails");
+        assert!(!fake.done[&9], "stride {stride}, seed {seed}: the FUA write fails");
         let mut out = Vec::new();
         for lpn in 0..8 {
             assert_eq!(read_check(&mut ftl, &mut ctx, lpn, 1, &mut out), 0, "the buffer has it");

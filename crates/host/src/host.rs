@@ -231,7 +231,7 @@ impl<S: Source> Host<S> {
         let ios = |t: &Thread<S>| t.stats.issued.iter().sum::<u64>();
         let waited = |core: CoreId| {
             let all: u64 = jobs[core].iter().map(|t| ios(t)).sum();
-            jobs[core].iter().any(|t| t.waits_for_core(now) && 100 * ios(t) >= all)
+            jobs[core].iter().any(|t| t.waits_for_core(now) && 100 * ios(t) >= all.max(1))
         };
         let crowded = (0..self.stack.cores).filter(|&core| jobs[core].len() > 1 && waited(core));
         let core = crowded.max_by(|&a, &b| share(a).total_cmp(&share(b)))?;
@@ -374,11 +374,9 @@ impl<S: Source> Host<S> {
         self.enter(ctx);
         ctx.at(at, Kind::AppWake, thread);
     }
-    /// A job that has not begun begins now: its source has been told to end.
-    pub fn begin_to_end(&mut self, ctx: &mut Ctx, thread: u32) {
-        if self.threads[thread].asleep() == Asleep::Start {
-            self.start_thread(ctx, thread, ctx.now);
-        }
+    /// The time of a job's start has come.
+    pub fn has_begun(&self, thread: u32) -> bool {
+        self.threads[thread].asleep() != Asleep::Start
     }
     /// Wakes a job that sleeps for something to do; one that does not asks by itself before it does.
     pub fn kick(&mut self, ctx: &mut Ctx, thread: u32) {

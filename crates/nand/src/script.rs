@@ -58,7 +58,7 @@ pub enum ScriptFault {
     #[error("has a page: an erase is of a whole block, leave it out")]
     PageOfErase,
     /// A key that it has twice.
-    #[error("has {0} twice: a line has one place, write a line for each")]
+    #[error("has {0} twice: keep one, or write a second line")]
     Twice(String),
     /// A fault that never comes.
     #[error("has times=0, which is never: use 1 or more, or leave the line out")]
@@ -205,7 +205,7 @@ mod tests {
             ),
             (
                 "read lun=0 lun=1",
-                "'read lun=0 lun=1' has lun twice: a line has one place, write a line for each",
+                "'read lun=0 lun=1' has lun twice: keep one, or write a second line",
             ),
             (
                 "read times=0",

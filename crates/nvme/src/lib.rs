@@ -28,7 +28,7 @@ pub enum Opcode {
     VectorRead = 0x92,
     /// Ours: sectors of a unit that a later write programs go to the drive's protected buffer.
     VectorStage = 0xC0,
-    /// Ours, for a collector on the host of a drive with an FTL: sectors in use by segment. It ends once there is
+    /// Ours, for a collector on the host of a drive with an FTL: the share in use of each segment. It ends once there is
     /// something to collect.
     GcCounts = 0xC2,
     /// Ours, for the same: the order to collect some. It ends when there is something to decide.

@@ -32,6 +32,8 @@ pub(crate) struct Seen<'a> {
     pub bytes: u64,
     /// Bytes that users wrote.
     pub written: u64,
+    /// Some job may write; otherwise that was an array, or a file system.
+    pub by_users: bool,
     /// Writes for which there was no room: their bytes are among those written.
     pub refused: u64,
     /// Of them those for which the host had no memory.
@@ -284,7 +286,8 @@ pub(crate) fn warnings(seen: &Seen) -> Vec<String> {
     // What random writes overwrite in a cache is no loss of accuracy until it is most of them. Of writes in order it is
     // what the run ended too early for: from a fifth on (chosen) it is told.
     let absorbed = if seen.scattered { 2.0 } else { 1.25 };
-    if seen.refused == 0 && seen.written as f64 > absorbed * to_flash as f64 && !collects {
+    let told = seen.by_users && seen.refused == 0 && !collects;
+    if told && seen.written as f64 > absorbed * to_flash as f64 {
         all.push(format!(
             "{} written did not reach the flash: they are in the drive's cache or were \
              overwritten there, so that writes were as fast as its memory. A longer run over more \
@@ -565,23 +568,24 @@ pub(crate) fn reads_in_order(waited: u64, reads: u64, unit_sectors: u32) -> Opti
 /// Programs have no data, and take an I/O that failed for one that is over.
 pub(crate) fn failed_unseen(program: &str, errors: u64) -> String {
     format!(
-        "{errors} I/Os of {program} failed, and the program went on as if they had not: its operations, what it has in \
-         memory and its rates are of that"
+        "{} of {program} failed. Programs do not see that and go on, so that their operations and rates are not those of \
+         real ones",
+        many(errors, "I/O")
     )
 }
 
 /// A drive that was lost in the middle of a run.
 pub(crate) fn lost_in_run(array: &ArrayResult, drive: &str, at: Span) -> String {
     let then = match (array.missing, array.syncing) {
-        (0, _) => "rebuilt since".into(),
+        (0, _) => "has been rebuilt".into(),
         (_, true) => {
             let done = array.synced_rows as f64 / array.sync_rows.max(1) as f64;
-            format!("rebuilt by {:.1}% at the end", 100.0 * done)
+            format!("is rebuilt by {:.1}% at the end", 100.0 * done)
         }
-        (_, false) => "not rebuilt".into(),
+        (_, false) => "is not rebuilt".into(),
     };
     format!(
-        "{}: {drive} was lost after {at} and is {then}: the numbers are of times with it and without. --over-time tells \
+        "{}: {drive} was lost after {at} and {then}: the numbers are of times with it and without. --over-time tells \
          them apart",
         array.name
     )
@@ -771,6 +775,7 @@ mod tests {
             uniform: false,
             bytes: 4_096_000_000,
             written: 4_096_000,
+            by_users: true,
             refused: 0,
             refused_memory: 0,
             to_flash: 4_096_000,

@@ -228,7 +228,6 @@ fn of_host(key: &str, of: &InUse) -> Option<&'static str> {
         "bfq" if !is(Scheduler::Bfq) => Some("stack.scheduler is not bfq"),
         "sfq" if !is(Scheduler::Sfq) => Some("stack.scheduler is not sfq"),
         "io_poll" | "io_poll_delay" if !polls => Some("no job polls for its completions (hipri)"),
-        "poll_queues" if !polls => Some("no job polls for its completions (hipri)"),
         "idle" if stack.idle.governor == Governor::None && key != "idle.governor" => {
             Some("no governor chooses among idle states (stack.idle.governor)")
         }

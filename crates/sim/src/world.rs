@@ -751,7 +751,10 @@ impl World {
                     }
                     _ => continue,
                 }
-                self.hosts[h].host.begin_to_end(&mut self.ctx, t);
+                // What has not begun begins now, to end at once.
+                if !self.ended[other] && !self.hosts[h].host.has_begun(t) {
+                    self.begin(other, self.ctx.now);
+                }
             }
         }
         self.end_with_io();
@@ -814,13 +817,15 @@ impl World {
             if self.ended[i] || threads.iter().any(|&t| !self.ended[t]) {
                 continue;
             }
-            let at = self.ctx.now + *delay;
-            self.starts[i] = Start::At(at);
-            self.threads[i].start(at, self.plans[i].ramp);
-            self.end_ramp_of(i, at);
-            let (h, t) = self.places[i];
-            self.hosts[h].host.start_thread(&mut self.ctx, t, at);
+            self.begin(i, self.ctx.now + *delay);
         }
+    }
+    fn begin(&mut self, thread: ThreadId, at: Time) {
+        self.starts[thread] = Start::At(at);
+        self.threads[thread].start(at, self.plans[thread].ramp);
+        self.end_ramp_of(thread, at);
+        let (h, t) = self.places[thread];
+        self.hosts[h].host.start_thread(&mut self.ctx, t, at);
     }
 
     /// No new I/O; what is in flight drains.

@@ -191,17 +191,18 @@ impl Order {
             (*part, self.fall) = (Part { first, latest, requests, ahead: None }, None);
         }
     }
-    /// Where the clock began again, if this is the end: nothing that follows contradicts a short recording.
-    pub fn restarts(&self) -> Restarts {
+    /// Where the clock began again, once all is read: nothing that follows contradicts a short recording.
+    pub fn at_end(&self) -> Restarts {
         let Some(part) = &self.part else { return self.restarts };
-        let last = self.fall.filter(|fall| fall.requests + 1 >= FEW && part.is_repeated(fall));
+        let last = self.fall.filter(|fall| fall.requests >= FEW && part.is_repeated(fall));
         let last = last.map(|fall| (fall.line, fall.by));
         match self.short.map(|short| (short.line, short.by)).or(last) {
             Some((line, by)) => self.restarts.and(line, by),
             None => self.restarts,
         }
     }
-    fn so_far(&self) -> Restarts {
+    /// The same while more may follow.
+    pub fn so_far(&self) -> Restarts {
         match self.short {
             Some(short) if self.seen - short.seen >= GOES_ON => {
                 self.restarts.and(short.line, short.by)
@@ -219,7 +220,7 @@ mod tests {
     fn of(times: impl IntoIterator<Item = u64>) -> Restarts {
         let mut order = Order::default();
         (1..).zip(times).for_each(|(line, time)| order.add(time, line));
-        order.restarts()
+        order.at_end()
     }
 
     /// Short recordings that are the last of a file, in step or beside each other by a little.

@@ -561,7 +561,10 @@ impl Reader {
     }
     /// Where the trace's clock began again, as far as it was read.
     pub fn restarts(&self) -> Restarts {
-        self.order.restarts()
+        match self.ended {
+            true => self.order.at_end(),
+            false => self.order.so_far(),
+        }
     }
     /// Requests that are held back to sort them.
     pub fn window(&self) -> usize {

@@ -6,8 +6,8 @@
 //!
 //! All requests of a second carry the same time. They are spread within it: n requests get n equal
 //! slots and each a place in its slot drawn from the seed and its line number, so order is kept and
-//! a seed gives the same times again. A second is held until the next begins; see [`CROWD`]. From the first time with a
-//! fraction of a second on, all are taken as they stand.
+//! a seed gives the same times again. A second is held until the next begins; see [`CROWD`]. A time with a fraction of a
+//! second is taken as it stands, and so are those that are held then and all that follow.
 
 use crate::alibaba::volume_u32;
 use crate::request::{Item, Stamp};
@@ -58,7 +58,7 @@ pub(crate) struct Spread {
     second: u64,
     /// Where in the second the requests held begin: 0 unless it is crowded.
     from: u64,
-    /// A time had a fraction of a second: all are taken as they stand.
+    /// A time had a fraction of a second: all are taken as they stand from the second before it on.
     exact: bool,
 }
 
@@ -70,7 +70,7 @@ impl Spread {
     /// Takes a request; gives those of the second before when it begins another. True if the
     /// second is found to be crowded.
     pub fn push(&mut self, item: Item, mut out: impl FnMut(Item)) -> bool {
-        if self.exact || item.time % SECOND != 0 {
+        if self.exact || !item.time.is_multiple_of(SECOND) {
             self.exact = true;
             self.held.drain(..).for_each(&mut out);
             out(item);

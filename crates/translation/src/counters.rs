@@ -74,7 +74,7 @@ wordline_base::counters! {
         /// Sectors whose only copy could not be read.
         lost_sectors,
         /// Writes refused because no space can be made any more, or because the map would have passed the
-        /// limit of the host's memory.
+        /// limit of the host's memory; and flushes of what no program takes for the first reason.
         writes_refused,
         /// Writes refused because the map would have passed the limit of the host's memory.
         writes_refused_memory,

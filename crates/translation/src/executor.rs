@@ -337,10 +337,13 @@ pub fn read_ended<T: Translation + ?Sized>(
             }
             ReadEnd::Over { ok: true, summed: 0 }
         }
-        Brings::Asked { expected } => match ftl.repair(ctx, lpn, sectors, ppa, expected, more) {
-            true => ReadEnd::Open,
-            false => ReadEnd::Over { ok: false, summed: 0 },
-        },
+        Brings::Asked { expected } => {
+            ftl.read_failed();
+            match ftl.repair(ctx, lpn, sectors, ppa, expected, more) {
+                true => ReadEnd::Open,
+                false => ReadEnd::Over { ok: false, summed: 0 },
+            }
+        }
     };
     ftl.read_done(ctx, ppa, sectors);
     end

@@ -421,6 +421,8 @@ pub trait Translation: Send {
     fn beside(&self, _op: u32) -> u32 {
         0
     }
+    /// A run that users asked for could not be read from flash.
+    fn read_failed(&mut self);
     /// A run could not be read. True: the pieces in `out` give it all the same.
     fn repair(
         &mut self,

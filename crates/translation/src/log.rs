@@ -266,6 +266,9 @@ impl<P: LogPolicy> Translation for LogFtl<P> {
             self.log.blocks[self.log.buffer.block_of(ppa)].busy += 1;
         }
     }
+    fn read_failed(&mut self) {
+        self.log.buffer.counters.read_errors += 1;
+    }
     fn read_done(&mut self, ctx: &mut Ctx, ppa: Ppa, _: u32) {
         self.log.end(self.log.buffer.block_of(ppa));
         self.work(ctx);

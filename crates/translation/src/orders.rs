@@ -163,7 +163,7 @@ pub struct GcPolicy {
     shape: GcShape,
     /// The victim chosen last: equals after it come first.
     last: u32,
-    /// Sectors in use, and all, of victims when they were begun.
+    /// The share in use of victims when they were begun, and all, in sectors of as many without bad blocks.
     share: (u32, u32),
     debt: u64,
 }

@@ -291,6 +291,7 @@ impl World {
         let (ctx, n) = (&mut self.ctx, piece.sectors);
         match piece.place {
             Place::Flash { ppa, expected } if fails => {
+                self.ftl.read_failed();
                 let repaired = self.ftl.repair(ctx, piece.lpn, n, ppa, expected, &mut more);
                 self.unreadable += u32::from(!repaired);
             }

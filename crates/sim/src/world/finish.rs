@@ -83,8 +83,8 @@ impl World {
                     let sector = drive.controller.nand().geometry.sector;
                     sector.bytes_of(self.ftl_of(d).sectors())
                 },
-                // What an array writes beside readers is no result of theirs.
-                written: if self.jobs_write() { wa.host_bytes } else { 0 },
+                written: wa.host_bytes,
+                by_users: self.jobs_write(),
                 // A cache asks the FTL once for what it then refuses many commands for.
                 refused: match c.writes_refused - b.writes_refused {
                     0 => 0,
@@ -508,7 +508,7 @@ impl World {
             warnings.extend(row.and_then(|row| caution::short_trims(array, row)));
         }
         // Who only reads opens no hole.
-        let wrote = self.jobs_write();
+        let wrote = self.jobs_write() && machine.totals.write_amplification.host_bytes > 0;
         for array in machine.arrays.iter().filter(|array| array.write_hole && wrote) {
             let rows = match array.bitmap_bytes {
                 0 => "all rows",
