@@ -128,10 +128,15 @@ fn watts_below_zero_are_refused() {
 fn jobs_that_have_not_begun_end_with_others() {
     let job = "[global]\nrw=randread\nbs=4k\nnorandommap\n[a]\nnumber_ios=100\nexitall\n[b]\nioengine=libaio\n\
                hipri\nnumber_ios=100000\n[c]\nstartdelay=20\nnumber_ios=10\n[d]\nstonewall\nnumber_ios=10\n";
-    for set in ["stack.cores=1", "stack.cores=4"] {
-        let o = Case::new("z-ssd-small", job).age(Age::Filled).set(set).run().unwrap();
+    for (stack, set) in
+        [("poll", "stack.cores=1"), ("linux-libaio", "stack.cores=4"), ("none", "stack.cores=4")]
+    {
+        let case = Case { stack, ..Case::new("z-ssd-small", job) };
+        let o = case.age(Age::Filled).set(set).run().unwrap();
         let m = &o.result.machine;
-        assert!(m.simulated_ns < 1_000_000_000, "{set}: {} ns", m.simulated_ns);
-        assert_eq!((m.generated, m.served), (m.served, m.generated));
+        assert!(m.simulated_ns < 1_000_000_000, "{stack}: {} ns", m.simulated_ns);
+        assert_eq!(m.generated, m.served, "{stack}");
+        let ran = |t: usize| o.result.threads[t].dirs[0].runtime.0 / 1_000_000;
+        assert!(ran(0).abs_diff(ran(1)) <= 1, "{stack}: {} and {} ms", ran(0), ran(1));
     }
 }

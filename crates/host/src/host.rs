@@ -374,10 +374,6 @@ impl<S: Source> Host<S> {
         self.enter(ctx);
         ctx.at(at, Kind::AppWake, thread);
     }
-    /// The time of a job's start has come.
-    pub fn has_begun(&self, thread: u32) -> bool {
-        self.threads[thread].asleep() != Asleep::Start
-    }
     /// Wakes a job that sleeps for something to do; one that does not asks by itself before it does.
     pub fn kick(&mut self, ctx: &mut Ctx, thread: u32) {
         let sleeper = &mut self.threads[thread];

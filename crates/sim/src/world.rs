@@ -752,8 +752,10 @@ impl World {
                     _ => continue,
                 }
                 // What has not begun begins now, to end at once.
-                if !self.ended[other] && !self.hosts[h].host.has_begun(t) {
-                    self.begin(other, self.ctx.now);
+                let now = self.ctx.now;
+                let has_begun = matches!(self.starts[other], Start::At(at) if at <= now);
+                if !self.ended[other] && !has_begun {
+                    self.begin(other, now);
                 }
             }
         }
