@@ -392,7 +392,7 @@ fn programs_that_mostly_fail_end_in_a_drive_that_takes_no_writes() {
             drive.drain(&mut ftl);
             drive.step(&mut ftl, &mut ctx, &mut rng);
             ended += std::mem::take(&mut drive.ended).len();
-            if tag % 64 < 2 {
+            if tag % 256 < 2 {
                 ftl.check_invariants()
                     .unwrap_or_else(|e| panic!("seed {seed}, {tag} commands: {e}"));
             }
