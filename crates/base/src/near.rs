@@ -26,8 +26,8 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     known.into_iter().filter_map(rank).min().map(|(.., name)| name)
 }
 
-/// A bound below the distance, which is quadratic: the difference of lengths, or the letters that only one of the two has. Letters
-/// are told apart by their lowest six bits.
+/// The distance is at least this, and takes longer to find: the difference of lengths, or the letters that only one of
+/// the two has. Letters are told apart by their lowest six bits.
 fn least(a: &str, b: &str) -> usize {
     let count = |word: &str| {
         word.chars().fold((0_usize, 0_u64), |(n, has), c| (n + 1, has | 1 << (c as u32 % 64)))

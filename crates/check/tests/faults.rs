@@ -1,14 +1,8 @@
 //! What failed is told above the numbers, and numbers do not count it.
 
-use wordline_check::{Age, Case, Outcome};
-
-fn counter(o: &Outcome, name: &str) -> u64 {
-    o.result.machine.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
-}
-
-fn warned(o: &Outcome, words: &str) -> Option<String> {
-    o.result.warnings.iter().find(|text| text.contains(words)).cloned()
-}
+use crate::fssd::counter;
+use crate::told::warned;
+use wordline_check::{Age, Case};
 
 #[test]
 fn a_flush_that_no_program_takes_fails() {
@@ -66,16 +60,21 @@ fn every_ftl_counts_what_failed() {
 /// Writes that failed are no data of the host's, and the warning counts commands, not what a cache wrote back.
 #[test]
 fn refused_writes_are_counted_as_commands() {
-    let job = "[a]\nioengine=libaio\nrw=randwrite\nbs=4k\nnorandommap\niodepth=32\nnumber_ios=60000\n\
-               continue_on_error=all\n";
-    let case = Case::new("z-ssd-small", job).age(Age::Filled);
-    let o = case.set("nand.faults.program_fail_ppb=20000000").run().unwrap();
-    let failed: u64 = o.result.threads.iter().map(|t| t.total_errors).sum();
-    assert!(failed > 1000, "{failed}");
-    let told = warned(&o, "writes were refused").expect("the drive is worn out");
-    assert!(told.contains(&format!("{failed} writes were refused")), "{told}");
-    let written = o.result.machine.totals.write_amplification.host_bytes;
-    assert_eq!(written, (60_000 - failed) * 4096);
+    // Of 32 KiB a drive that takes writes in turns has a part, where it refuses the rest.
+    for (kib, ios) in [(4, 60_000), (32, 15_000)] {
+        let job = format!(
+            "[a]\nioengine=libaio\nrw=randwrite\nbs={kib}k\nnorandommap\niodepth=32\nnumber_ios={ios}\n\
+             continue_on_error=all\n"
+        );
+        let case = Case::new("z-ssd-small", &job).age(Age::Filled);
+        let o = case.set("nand.faults.program_fail_ppb=20000000").run().unwrap();
+        let failed: u64 = o.result.threads.iter().map(|t| t.total_errors).sum();
+        assert!(failed > 1000, "{kib} KiB: {failed}");
+        let told = warned(&o, "writes were refused").expect("the drive is worn out");
+        assert!(told.contains(&format!("{failed} writes were refused")), "{told}");
+        let written = o.result.machine.totals.write_amplification.host_bytes;
+        assert_eq!(written, (ios - failed) * kib * 1024, "{kib} KiB");
+    }
 }
 
 /// With much work, too: a kworker whose core has a reader works once an interval.
@@ -123,7 +122,7 @@ fn watts_below_zero_are_refused() {
     }
 }
 
-/// With exitall a job fails or ends for others that have not begun, be it for a delay or behind a wall.
+/// With exitall jobs end that have not begun, too, whether they wait for a delay or behind a wall.
 #[test]
 fn jobs_that_have_not_begun_end_with_others() {
     let job = "[global]\nrw=randread\nbs=4k\nnorandommap\n[a]\nnumber_ios=100\nexitall\n[b]\nioengine=libaio\n\

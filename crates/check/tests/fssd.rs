@@ -16,7 +16,7 @@ fn run(job: &str, age: Age, sets: &[&str]) -> Outcome {
     case.run().unwrap()
 }
 
-fn counter(o: &Outcome, name: &str) -> u64 {
+pub fn counter(o: &Outcome, name: &str) -> u64 {
     o.result.machine.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |(_, n)| *n)
 }
 

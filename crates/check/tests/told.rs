@@ -202,7 +202,7 @@ fn lateness(outcome: &Outcome) -> Value {
     serde_json::from_str::<Value>(&text).unwrap()["wordline"]["lateness"][0].clone()
 }
 
-fn warned(outcome: &Outcome, words: &str) -> Option<String> {
+pub fn warned(outcome: &Outcome, words: &str) -> Option<String> {
     outcome.result.warnings.iter().find(|w| w.contains(words)).cloned()
 }
 

@@ -95,8 +95,10 @@ pub(crate) struct Counts {
     pub failed: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// Writes that failed, and their bytes.
-    pub failed_writes: (u64, u64),
+    /// Data of writes that succeeded.
+    pub bytes_taken: u64,
+    /// Writes that failed.
+    pub failed_writes: u64,
     pub lost_write_backs: u64,
     pub rmw_units: u64,
     pub rmw_read_bytes: u64,
@@ -198,8 +200,10 @@ pub struct DeviceStats {
     pub bytes_read: u64,
     /// Bytes received from the host.
     pub bytes_written: u64,
-    /// Writes that failed, and their bytes.
-    pub failed_writes: (u64, u64),
+    /// Data of writes that succeeded.
+    pub bytes_taken: u64,
+    /// Writes that failed.
+    pub failed_writes: u64,
     /// Interrupts sent.
     pub interrupts: u64,
     /// Lines whose write-back the FTL refused: acknowledged data are gone.

@@ -150,8 +150,7 @@ impl DriveSeat {
         }
         let c = ftl.counters();
         let b = &self.before;
-        let host_bytes = on_host
-            .map_or(device.bytes_written.saturating_sub(device.failed_writes.1), |p| p.write_bytes);
+        let host_bytes = on_host.map_or(device.bytes_taken, |p| p.write_bytes);
         let mut reads_blocked: Vec<(String, u64)> = Class::ALL
             .iter()
             .zip(flash.reads_blocked_by)

@@ -787,12 +787,12 @@ impl Controller {
         }
         self.front.post(ctx, (sq, sqe.cid), sqe.io, status, held);
         self.counts.commands_out[slot(sqe.opcode)] += 1;
-        if status != Status::Success {
-            self.counts.failed += 1;
-            if sqe.opcode == Opcode::Write {
-                let (writes, bytes) = &mut self.counts.failed_writes;
-                *writes += 1;
-                *bytes += u64::from(on_link(&sqe, self.geometry.sector));
+        let ok = status == Status::Success;
+        self.counts.failed += u64::from(!ok);
+        if sqe.opcode == Opcode::Write {
+            match ok {
+                true => self.counts.bytes_taken += u64::from(on_link(&sqe, self.geometry.sector)),
+                false => self.counts.failed_writes += 1,
             }
         }
         if self.front.has_work() {
@@ -969,6 +969,7 @@ impl Controller {
             failed: c.failed,
             bytes_read: c.bytes_read,
             bytes_written: c.bytes_written,
+            bytes_taken: c.bytes_taken,
             failed_writes: c.failed_writes,
             interrupts: self.front.interrupts,
             lost_write_backs: c.lost_write_backs,

@@ -88,7 +88,7 @@ impl World {
                 // A cache asks the FTL once for what it then refuses many commands for.
                 refused: match c.writes_refused - b.writes_refused {
                     0 => 0,
-                    refused => refused.max(drive.controller.stats(self.ctx.now).failed_writes.0),
+                    refused => refused.max(drive.controller.stats(self.ctx.now).failed_writes),
                 },
                 refused_memory: c.writes_refused_memory - b.writes_refused_memory,
                 to_flash: drive.controller.nand().geometry.sector.bytes_of(wa.user_sectors),
