@@ -1,5 +1,6 @@
-// The only program of the guest: reads and writes of 4 KiB of the NVMe drive by each engine, between marks
-// (counter.c). At the end it writes the kernel's symbols to a second drive, for sum.py.
+// The only program of the guest: loads the modules that /modules names, reads and writes 4 KiB of a drive by each engine,
+// between marks (counter.c). At the end it writes the kernel's and the modules' symbols to a second drive, for sum.py.
+// The kernel hands `drive=', `symbols=' and `scheduler=' of its command line on as the environment.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/aio_abi.h>
@@ -30,6 +31,40 @@ static long offset(void) {
     static unsigned long state = 1;
     state = state * 6364136223846793005ul + 1442695040888963407ul;
     return (long)((state >> 33) % BLOCKS) * BLOCK;
+}
+
+static const char *option(const char *name, const char *otherwise) {
+    return getenv(name) ? getenv(name) : otherwise;
+}
+
+static int drive_open(const char *name, int flags) {
+    char path[64];
+    snprintf(path, sizeof path, "/dev/%s", name);
+    int file = -1;
+    for (int i = 0; i < 100 && (file = open(path, flags)) < 0; i++) usleep(100000);
+    need(file >= 0, path);
+    return file;
+}
+
+static void modules(void) {
+    FILE *names = fopen("/modules", "r");
+    char name[256];
+    while (names && fscanf(names, "%255s", name) == 1) {
+        int file = open(name, O_RDONLY);
+        need(file >= 0 && syscall(SYS_finit_module, file, "", 0) == 0, name);
+        close(file);
+    }
+}
+
+// Prints an attribute of the drive, after setting it if there is a value.
+static void attribute(const char *name, const char *value) {
+    char path[128], is[64];
+    snprintf(path, sizeof path, "/sys/block/%s/%s", option("drive", "nvme0n1"), name);
+    int file = open(path, value ? O_RDWR : O_RDONLY);
+    if (value) need(write(file, value, strlen(value)) == (ssize_t)strlen(value), path);
+    ssize_t n = pread(file, is, sizeof is, 0);
+    if (n > 0) printf("%s: %.*s", name, (int)n, is);
+    close(file);
 }
 
 static void aio(int depth) {
@@ -98,9 +133,7 @@ static void uring(int depth) {
 
 static void symbols(void) {
     char bytes[65536];
-    mkdir("/proc", 0755);
-    mount("proc", "/proc", "proc", 0, 0);
-    int from = open("/proc/kallsyms", O_RDONLY), to = open("/dev/nvme1n1", O_WRONLY);
+    int from = open("/proc/kallsyms", O_RDONLY), to = drive_open(option("symbols", "nvme1n1"), O_WRONLY);
     for (ssize_t n; (n = read(from, bytes, sizeof bytes)) > 0;) need(write(to, bytes, n) == n, "symbols");
     need(write(to, "\nEND\n", 5) == 5 && fsync(to) == 0, "symbols");
 }
@@ -115,10 +148,15 @@ int main(void) {
     dup2(console, 2);
     buffer = aligned_alloc(BLOCK, MOST * BLOCK);
     memset(buffer, 1, MOST * BLOCK);
-    for (int i = 0; i < 100 && (drive = open("/dev/nvme0n1", O_RDWR | O_DIRECT)) < 0; i++) usleep(100000);
-    need(drive >= 0, "/dev/nvme0n1");
-    int scheduler = open("/sys/block/nvme0n1/queue/scheduler", O_WRONLY);
-    need(write(scheduler, "none", 4) == 4, "scheduler");
+    mkdir("/proc", 0755);
+    mount("proc", "/proc", "proc", 0, 0);
+    modules();
+    drive = drive_open(option("drive", "nvme0n1"), O_RDWR | O_DIRECT);
+    attribute("queue/scheduler", option("scheduler", "none"));
+    for (const char *const *name = (const char *const[]){"queue/nr_requests", "queue/rotational", "queue/add_random",
+                                                         "queue/wbt_lat_usec", "device/queue_depth", NULL};
+         *name; name++)
+        attribute(*name, NULL);
 
     for (int i = -WARM; i < IOS; i++) {
         if (i == 0) MARK(0x01);

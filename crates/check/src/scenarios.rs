@@ -596,6 +596,8 @@ fsync=1
         // First writes to what fallocate reserved.
         Case { job: RESERVED, ..files("ext4") },
         Case { job: RESERVED, ..files("xfs") },
+        // One queue, and commands that stand alone in it.
+        Case::new("d3-s4610-small", SATA).age(Age::Filled).set("stack.scheduler=mq-deadline"),
     ];
     // The drives' shape, but few and short blocks: hundreds of runs follow.
     let shrink = |c: Case<'static>| c.set("nand.blocks=64").set("nand.pages_per_block=8");
@@ -696,6 +698,30 @@ rw=write
 bs=4k
 fallocate=keep
 fsync=4
+";
+
+/// Reads, writes that a flush follows, and trims.
+const SATA: &str = "
+[global]
+bs=4k
+direct=1
+norandommap
+[r]
+rw=randread
+iodepth=8
+numjobs=2
+number_ios=500
+[w]
+rw=randwrite
+bs=16k
+iodepth=4
+sync=1
+number_ios=200
+[t]
+rw=randtrim
+bs=64k
+fsync=10
+number_ios=40
 ";
 
 /// Programs, small and under pressure: stalls, full caches, checkpoints, groups of writers.

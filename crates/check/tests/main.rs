@@ -22,6 +22,7 @@ mod power;
 mod rail;
 mod rates;
 mod room;
+mod sata;
 mod saved;
 mod sectors;
 mod serialised;

@@ -8,7 +8,7 @@ use crate::guard::{Backlog, Guard, GuardStats};
 use crate::queue::{CompletionQueue, Posted, QueueFull, SubmissionQueue};
 use std::collections::VecDeque;
 use wordline_base::{BadValue, Ctx, IoId, Kind, Span, Time};
-use wordline_nvme::{Cqe, QueuePriority, Sqe, Status};
+use wordline_nvme::{Cqe, Opcode, QueuePriority, Sqe, Status};
 
 /// A turn that urgent queues put off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -252,6 +252,10 @@ impl Front {
     #[inline]
     pub fn has_work(&self) -> bool {
         self.guard.is_some() || !self.arbiter.is_idle()
+    }
+    /// What a drive with one queue takes next.
+    pub fn next_opcode(&self) -> Option<Opcode> {
+        self.queues.iter().flatten().find_map(SubmissionQueue::first).map(|sqe| sqe.opcode)
     }
     /// The next command, if there is one.
     #[inline(always)]

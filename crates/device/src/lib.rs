@@ -24,7 +24,9 @@ mod stripes;
 
 pub use bridge::{Bridge, BridgeStats, Member, Sent};
 pub use cache::CacheStats;
-pub use config::{BridgeConfig, DeviceConfig, DriveConfig, SasConfig, SwitchConfig};
+pub use config::{
+    BridgeConfig, DeviceConfig, DriveConfig, SasConfig, SataConfig, SataTimes, SwitchConfig,
+};
 pub use controller::Controller;
 pub use front::Starved;
 pub use guard::GuardStats;

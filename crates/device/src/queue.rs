@@ -131,6 +131,10 @@ impl SubmissionQueue {
             self.seen = self.next(self.seen);
         }
     }
+    /// The entry that is taken next.
+    pub fn first(&self) -> Option<&Sqe> {
+        self.has_work().then(|| &self.ring[self.head].sqe)
+    }
     pub fn has_work(&self) -> bool {
         self.head != self.seen
     }

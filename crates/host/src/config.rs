@@ -596,6 +596,9 @@ pub struct HostCost {
     /// SPDK's driver.
     #[serde(default)]
     pub spdk: SpdkCost,
+    /// libata's AHCI driver, of SATA drives.
+    #[serde(default)]
+    pub sata: SataCost,
     /// Sockets under a network block device.
     #[serde(default)]
     pub socket: SocketCost,
@@ -714,6 +717,23 @@ pub struct SocketCost {
     pub copy: Span,
     /// A receive that finds nothing and does not wait.
     pub empty: Span,
+}
+
+/// The SCSI layer, libata and the AHCI driver (drivers/ata/libahci.c), in place of what `doorbell`, `interrupt` and
+/// `completion` are for NVMe drives.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SataCost {
+    /// scsi_queue_rq to ata_qc_issue: a SCSI command is made of a request, and an ATA command of that.
+    pub queue: Span,
+    /// The command's tables, and two register writes.
+    pub issue: Span,
+    /// The interrupt's handler without its reads of registers, once an interrupt.
+    pub interrupt: Span,
+    /// A read of a register of the host adapter.
+    pub register_read: Span,
+    /// ata_qc_complete to the end of the SCSI command, once a command.
+    pub complete: Span,
 }
 
 /// A network block device at both ends.

@@ -32,6 +32,8 @@ pub struct DriveInfo {
     pub volatile_cache: bool,
     /// It arbitrates between submission queues by their class.
     pub weighted_urgent: bool,
+    /// A SATA drive, which libata's AHCI driver has.
+    pub sata: bool,
     /// What it, or the FTL on the host, maps.
     pub sector: SectorSize,
     /// Bytes that an open-channel drive keeps for units that are not programmed yet.
@@ -170,7 +172,11 @@ impl Disk {
             },
             map,
             // A bio-based device cannot be polled (BLK_QC_T_NONE).
-            polls: has.shared && has.count > 0 && stack.io_poll > 0 && !shape.ftl_on_host,
+            polls: has.shared
+                && has.count > 0
+                && stack.io_poll > 0
+                && !shape.ftl_on_host
+                && !shape.info.sata,
             queue: RequestQueue::new(&shape, stack),
             paths: DiskPaths::new(&shape),
             info: shape.info,

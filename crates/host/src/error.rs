@@ -68,7 +68,7 @@ pub(crate) fn check(
         let polls = |&d: &u16| {
             let (disk, queues) = (&disks[usize::from(d)], &queues[usize::from(d)]);
             let polled = disk.queue.as_deref().unwrap_or(config).io_poll > 0;
-            queues.shared && job.hipri && polled && !disk.ftl_on_host
+            queues.shared && job.hipri && polled && !disk.ftl_on_host && !disk.info.sata
         };
         let looks = job.engine == Engine::Spdk
             || job.engine == Engine::IoUring && disks_of(job).iter().any(polls);
@@ -135,6 +135,13 @@ impl Queues {
             return stack("scheduler_tags", "must be at least 1");
         }
         let shared = config.kernel && !takes_drive(config, jobs, kept)?;
+        if drive.sata && config.kernel && !shared {
+            let why = "which has no driver of SATA drives";
+            return match jobs.iter().find(|job| job.engine == Engine::Spdk) {
+                Some(job) => of_job(job, "ioengine", format!("is spdk's, {why}: another engine")),
+                None => stack("nbd.server", format!("must not be spdk, {why}")),
+            };
+        }
         if let (false, true, Some(key)) = (shared, config.kernel, config.flashshare.asks()) {
             return stack(
                 key,
@@ -167,6 +174,12 @@ impl Queues {
             return stack(
                 "poll_queues",
                 format!("is {poll}, the drive has {} queues", drive.queues),
+            );
+        }
+        if let (true, true, Some(key)) = (drive.sata, shared, config.flashshare.asks()) {
+            return stack(
+                key,
+                "changes the NVMe driver, and the drive is a SATA drive: must be as in vanilla",
             );
         }
         if config.flashshare.queues && shared && !drive.weighted_urgent {
@@ -279,6 +292,12 @@ fn check_drive(drive: &DriveInfo, ftl: bool) -> Result<(), HostError> {
             gc.shape.memory()
         );
         return bad("queues.max_transfer", &why);
+    }
+    if drive.sata && (drive.gc.is_some() || drive.luns.is_some()) {
+        return bad(
+            "sata",
+            "must be none for a part of the drive's FTL on the host: its orders are NVMe commands",
+        );
     }
     if ftl && drive.unit_sectors == 0 {
         return bad("write unit", "must be at least 1 sector");

@@ -82,6 +82,8 @@ functions! {
     FileSystemThreads "write-back and journal" System |_c| 0;
     DmaMap "nvme_map_data" Either |c| c.dma_map.0;
     Doorbell "nvme_queue_rq" Either |c| c.doorbell.0;
+    ScsiQueue "scsi_queue_rq and ata_scsi_queuecmd" Either |c| c.sata.queue.0;
+    AhciIssue "ahci_qc_issue" Either |c| c.sata.issue.0;
     StatIssue "blk_stat_set_issue" Either |c| c.poll.stat_issue.0;
     InterruptEntry "interrupt entry" Interrupt |c| c.interrupt_entry.0;
     // Of a message that was on its way while the core worked on.
@@ -89,6 +91,9 @@ functions! {
         c.interrupt_entry.0.saturating_sub(c.poll.interrupt_delivery.0);
     Interrupt "nvme_irq" Interrupt |c| c.interrupt.0;
     Completion "nvme_process_cq" Either |c| c.completion.0;
+    AhciInterrupt "ahci_single_level_irq_intr" Interrupt |c| c.sata.interrupt.0;
+    AhciRegister "reads of AHCI registers" Interrupt |c| c.sata.register_read.0;
+    ScsiDone "ata_qc_complete and scsi_io_completion" Interrupt |c| c.sata.complete.0;
     StatAdd "blk_stat_add" Either |c| c.poll.stat_add.0;
     Ipi "inter-processor interrupt" Interrupt |c| c.ipi.0;
     Timer "timer interrupt" Interrupt |c| c.poll.timer_interrupt.0;
@@ -185,7 +190,7 @@ impl std::ops::AddAssign for Use {
 /// Others take the same time each time. Turns of loops were counted warm. Entries and exits, register writes and
 /// messages between cores wait for hardware. Data that are copied or summed are new each time. The lengths of
 /// calls on sockets come from loops of such calls.
-const CODE: [Function; 22] = [
+const CODE: [Function; 25] = [
     Function::Application,
     Function::Syscall,
     Function::AioSubmit,
@@ -204,8 +209,11 @@ const CODE: [Function; 22] = [
     Function::Raid5End,
     Function::SyncRequest,
     Function::DmaMap,
+    Function::ScsiQueue,
     Function::Interrupt,
     Function::Completion,
+    Function::AhciInterrupt,
+    Function::ScsiDone,
     Function::WakeUp,
     Function::Finish,
 ];
@@ -374,6 +382,8 @@ impl MemoryConfig {
         let table = [
             (Function::BlkMqPoll, self.blk_mq_poll),
             (Function::CpuRelax, [0, 0]),
+            // Three words, which the core waits for.
+            (Function::AhciRegister, [1, 0]),
             (Function::NvmePoll, self.nvme_poll),
             (Function::UringLook, self.uring_look),
             (Function::SpdkCheck, self.check_enabled),

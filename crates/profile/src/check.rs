@@ -269,6 +269,12 @@ fn device(config: &Config, found: &mut Found) {
         let remedy = "must be 0 for no limit, or a power of two from 8192 bytes on (MDTS)";
         found.add("device.queues.max_transfer", remedy);
     }
+    if let Err(bad) = c.check_sata() {
+        found.bad("device", bad);
+    }
+    if c.sata.is_some() && config.ftl.placement == Placement::Host {
+        found.add("device.sata", "is a drive with its FTL: set ftl.placement to device");
+    }
     found.range("device.link.generation", c.link.generation.into(), 1, 5);
     if !c.link.lanes.is_power_of_two() || c.link.lanes > 32 {
         let lanes = c.link.lanes;

@@ -3,7 +3,8 @@
 
 use crate::config::Config;
 use wordline_base::{SECTOR, SectorSize, Span};
-use wordline_device::config::{BridgeConfig, SasConfig};
+use wordline_device::SataTimes;
+use wordline_device::config::{BridgeConfig, SasConfig, SataConfig};
 use wordline_ftl::{
     LineRoom, Placement, Throttle, collector_marks, held_in_use, log_in_use, slc_buffer,
 };
@@ -416,6 +417,10 @@ fn link_rate(config: &Config, sas: Option<&SasConfig>) -> f64 {
                 f64::from(sas.frame_bytes) / f64::from(sas.frame_bytes + sas.frame_overhead);
             sas.rate as f64 * share
         }
+        None if let Some(sata) = &config.device.sata => {
+            let frame = u64::from(sata.fis_bytes);
+            frame as f64 / sata.data(frame).as_secs_f64()
+        }
         None => {
             let link = &config.device.link;
             lane_rate(link.generation) * f64::from(link.lanes) * (link.efficiency / 100.0)
@@ -638,9 +643,24 @@ impl Rates<'_> {
     fn decoding(&self) -> Option<(Span, f64)> {
         wordline_nand::decoding_on_new_drive(&self.config.nand)
     }
+    /// Bytes a second of commands of so many bytes.
+    fn link_of(&self, write: bool, bytes: u64) -> f64 {
+        match &self.config.device.sata {
+            None => self.link_rate,
+            Some(sata) => {
+                bytes as f64 / sata.held(&self.config.device.link, write, bytes).as_secs_f64()
+            }
+        }
+    }
+    /// The SATA link, if it has one.
+    fn sata(&self) -> Option<(&SataConfig, SataTimes)> {
+        let device = &self.config.device;
+        device.sata.as_ref().map(|sata| (sata, sata.times(&device.link)))
+    }
     fn link(&self, bytes: u64) -> Span {
         match self.sas {
             Some(sas) => framed(sas, bytes),
+            None if let Some((sata, _)) = self.sata() => sata.data(bytes),
             None => Span::of_bytes(bytes, self.link_rate as u64),
         }
     }
@@ -648,6 +668,7 @@ impl Rates<'_> {
     fn entry(&self) -> Span {
         match self.sas {
             Some(sas) => Span::of_bytes(sas.response_bytes.into(), sas.rate),
+            None if let Some((_, times)) = self.sata() => times.over,
             None => self.link(CQE_BYTES),
         }
     }
@@ -655,6 +676,7 @@ impl Rates<'_> {
     fn t_ask(&self) -> Span {
         match self.sas {
             Some(sas) => Span::of_bytes(sas.ready_bytes.into(), sas.rate) + sas.t_way + sas.t_way,
+            None if let Some((_, times)) = self.sata() => times.ready,
             None => self.config.device.link.t_round_trip,
         }
     }
@@ -812,7 +834,7 @@ impl Rates<'_> {
             (IN_PHASE, in_phase.unwrap_or(0.0)),
             ("decoders", self.decoding().map_or(0.0, |(_, rate)| rate / reads)),
             ("firmware", cores / core),
-            ("link", self.link_rate),
+            ("link", self.link_of(false, bytes)),
             ("limit read_rate", l.read_rate as f64),
             ("limit read_iops", l.read_iops as f64 * bytes as f64),
         ];
@@ -999,7 +1021,7 @@ impl Rates<'_> {
                 (UNITS, work.collector[1]),
                 (OWN, work.own),
                 ("firmware", cores / core),
-                ("link", self.link_rate),
+                ("link", self.link_of(true, bytes)),
                 ("limit program_rate", l.program_rate as f64 / work.programs),
                 ("limit write_rate", l.write_rate as f64),
                 ("limit write_iops", l.write_iops as f64 * bytes as f64),
@@ -1047,7 +1069,7 @@ impl Rates<'_> {
                 ("channels", of(self.g.channels, channel)),
                 (WAITING, of(self.g.luns, self.with_waits(lun, channel))),
                 ("firmware", of(self.config.device.firmware.cores, work)),
-                ("link", self.link_rate),
+                ("link", self.link_of(true, SECTOR)),
                 ("limit program_rate", l.program_rate as f64 * SECTOR as f64 / unit as f64),
                 ("limit write_rate", l.write_rate as f64),
                 ("limit write_iops", l.write_iops as f64 * SECTOR as f64),
@@ -1091,6 +1113,9 @@ impl Rates<'_> {
         }
         match self.sas {
             Some(_) => stage("data frames", self.link(SECTOR) + self.entry()),
+            None if let Some((sata, times)) = self.sata() => {
+                stage("data frames", times.setup + sata.data(SECTOR) + times.over);
+            }
             None => stage("data to host", self.link(SECTOR + CQE_BYTES)),
         }
         self.complete(out)
@@ -1106,7 +1131,8 @@ impl Rates<'_> {
         }
         let mut out = self.fetch(self.start(true));
         let mut stage = |name, time| out.push(Stage { name, time });
-        let data = if self.sas.is_some() { "data frames" } else { "data from host" };
+        let frames = self.sas.is_some() || d.sata.is_some();
+        let data = if frames { "data frames" } else { "data from host" };
         stage(data, self.t_ask() + self.link(SECTOR));
         if let Some(cache) = &d.cache {
             stage("cache look-up", cache.t_lookup);
@@ -1118,6 +1144,8 @@ impl Rates<'_> {
         }
         if self.sas.is_some() {
             out.push(Stage { name: "ready frame", time: self.entry() });
+        } else if d.sata.is_some() {
+            out.push(Stage { name: "status frame", time: self.entry() });
         }
         self.complete(out)
     }
@@ -1130,6 +1158,14 @@ impl Rates<'_> {
                 Stage { name: "doorbell", time: Span::ZERO },
                 Stage { name: "command frame", time: command },
                 Stage { name: "controller", time: firmware },
+            ];
+        }
+        if let Some((_, times)) = self.sata() {
+            return vec![
+                Stage { name: "doorbell", time: link.t_post },
+                Stage { name: "command tables", time: times.tables },
+                Stage { name: "command frame", time: times.command },
+                Stage { name: "firmware", time: firmware },
             ];
         }
         vec![

@@ -74,6 +74,8 @@ static PRESETS: &[Preset] = presets! {
     Device "device" "intel-750-small"
     Device "device" "pm9a3-1920g"
     Device "device" "p41-plus-1tb"
+    Device "device" "d3-s4610-480g"
+    Device "device" "d3-s4610-small"
     Device "device" "bssd-400g"
     Device "device" "bssd-controller"
     Device "device" "bssd-small"

@@ -394,7 +394,7 @@ fn files_that_are_no_profiles_are_refused() {
         messages(Sources::presets("z-ssd", "none"), &[]),
         ["unknown device 'z-ssd', did you mean 'z-ssd-800g'? Presets: cnex-westlake, cnex-small, \
              z-ssd-800g, z-ssd-small, z-ssd-flashshare, z-ssd-flashshare-small, intel-750-400g, \
-             intel-750-small, pm9a3-1920g, p41-plus-1tb, bssd-400g, bssd-controller, bssd-small, \
+             intel-750-small, pm9a3-1920g, p41-plus-1tb, d3-s4610-480g, d3-s4610-small, bssd-400g, bssd-controller, bssd-small, \
              fssd-430g, fssd-small; or give a .toml file"]
     );
     let stack = show("linux-libaio").unwrap().replace("[stack]", "[stack]\ntestbed = \"i8-8700\"");

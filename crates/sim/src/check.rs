@@ -60,6 +60,7 @@ impl SystemConfig {
                 max_transfer: queues.max_transfer,
                 volatile_cache: self.has_volatile_cache(Behind::Drive(infos.len())),
                 weighted_urgent: queues.arbitration == Arbitration::WeightedUrgent,
+                sata: false,
                 gc: None,
                 luns: None,
                 ..inside[0].clone()
@@ -97,6 +98,7 @@ impl SystemConfig {
             max_transfer: device.queues.max_transfer,
             volatile_cache: self.has_volatile_cache(Behind::Drive(number)),
             weighted_urgent: device.queues.arbitration == Arbitration::WeightedUrgent,
+            sata: device.sata.is_some(),
             sector: drive.nand.geometry.sector,
             staging_bytes: device.staging_bytes,
             unit_sectors: drive.nand.geometry.sectors_per_unit,
@@ -118,12 +120,23 @@ impl SystemConfig {
                 None => {
                     let of = &self.drives[unit].config;
                     match &of.device.cache {
-                        Some(cache) => !cache.capacitor,
+                        // A SATA drive says that its cache is on, with capacitors or without.
+                        Some(cache) => !cache.capacitor || of.device.sata.is_some(),
                         // pblk says that it has one, whatever its drive keeps.
                         None => of.ftl.placement == Placement::Host || !of.ftl.keeps_buffer(),
                     }
                 }
             },
+        }
+    }
+
+    /// Behind a disk there is a SATA drive.
+    pub(crate) fn has_sata(&self, behind: Behind) -> bool {
+        let any = |units: &[usize]| units.iter().any(|&u| self.has_sata(Behind::Drive(u)));
+        match behind {
+            Behind::Array(a) => any(&self.arrays[a].members),
+            Behind::Network(n) => any(&[self.networks[n].drive]),
+            Behind::Drive(unit) => self.device(unit).sata.is_some(),
         }
     }
 
@@ -168,8 +181,11 @@ impl SystemConfig {
         match behind {
             Behind::Array(_) => Some("an array is bio-based, which Linux does not poll"),
             Behind::Network(_) => Some("a network block device cannot be polled"),
-            Behind::Drive(unit) => self.ftl_on_host(unit).then_some(
-                "an FTL on the host presents a bio-based device, which Linux cannot poll",
+            Behind::Drive(unit) if self.ftl_on_host(unit) => {
+                Some("an FTL on the host presents a bio-based device, which Linux cannot poll")
+            }
+            Behind::Drive(unit) => self.device(unit).sata.is_some().then_some(
+                "libata's drivers do not poll, so that completions of a SATA drive come by interrupt",
             ),
         }
     }
@@ -239,6 +255,7 @@ impl SystemConfig {
                 depth: queue.queue_depth,
                 max_transfer: network.nbd.max_request,
                 volatile_cache: self.has_volatile_cache(Behind::Network(n)),
+                sata: false,
                 gc: None,
                 luns: None,
                 ..info.clone()
@@ -266,6 +283,7 @@ impl SystemConfig {
             lba_bytes: infos().map(|i| i.lba_bytes).max().unwrap_or(512),
             max_transfer: 0,
             volatile_cache: self.has_volatile_cache(Behind::Array(array)),
+            sata: false,
             gc: None,
             luns: None,
             ..drives[node.members[0]].clone()
@@ -341,6 +359,11 @@ impl World {
             let (device, nand) = (&node.config.device, &drives[i].nand);
             Controller::check_config(device, nand, !config.ftl_on_host(i))
                 .map_err(|bad| BuildError::Of { part: Part::Drive(i), bad: bad.below("device") })?;
+            if device.sata.is_some() && (node.bridge.is_some() || node.switch.is_some()) {
+                let why = "is a drive behind a host adapter of its own: behind a bridge or a switch, take an NVMe drive";
+                let bad = BadValue::new("device.sata", why);
+                return Err(BuildError::Of { part: Part::Drive(i), bad });
+            }
             if node.bridge.is_some() && config.ftl_on_host(i) {
                 let on_host = match node.config.ftl.fssd {
                     Some(_) => ", so --set ftl.on_host=none",

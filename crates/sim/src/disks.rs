@@ -44,6 +44,8 @@ pub struct JobDisk {
     pub sector: SectorSize,
     /// Its host takes it to have a volatile cache, and sends it flushes.
     pub volatile_cache: bool,
+    /// A SATA drive, or an array with one.
+    pub sata: bool,
     /// Why nothing polls it, whoever asks.
     pub not_polled: Option<&'static str>,
     /// What its drives go by of the class of a command.
@@ -121,6 +123,7 @@ impl JobDisks {
                     array = Some((members.clone(), layouts[a].clone()));
                 }
                 let volatile_cache = config.has_volatile_cache(behind);
+                let sata = config.has_sata(behind);
                 let (not_polled, heeds) = (config.not_polled(behind), config.heeds(behind));
                 let disk = disk as u16;
                 JobDisk {
@@ -133,6 +136,7 @@ impl JobDisks {
                     lba,
                     sector,
                     volatile_cache,
+                    sata,
                     not_polled,
                     heeds,
                 }
@@ -156,6 +160,7 @@ impl JobDisks {
             lba: 512,
             sector: SectorSize::KIB_4,
             volatile_cache: true,
+            sata: false,
             not_polled: None,
             heeds: Heeds::default(),
         }];
@@ -369,6 +374,7 @@ mod tests {
             lba: 512,
             sector: SectorSize::KIB_4,
             volatile_cache: true,
+            sata: false,
             not_polled: None,
             heeds: Heeds::default(),
         }

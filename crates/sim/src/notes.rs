@@ -7,7 +7,7 @@ use wordline_base::{Span, Workload};
 use wordline_fio::job::WorkloadAttr;
 use wordline_fio::{Job, Plan, Size, job};
 use wordline_fs::FsKind;
-use wordline_host::{Engine, StackConfig};
+use wordline_host::{Engine, Scheduler, StackConfig};
 /// fio's words that are read but change nothing here, with the reason.
 const WITHOUT_EFFECT: [(&str, &str); 6] = [
     ("atomic", "writes of one sector are atomic, larger ones are not"),
@@ -221,6 +221,15 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
             if let Some(why) = why {
                 say(format!("sync changes nothing at the drive here: {why}"));
             }
+        }
+        if stack.kernel
+            && engine != Engine::Null
+            && stack.scheduler == Scheduler::None
+            && placed.iter().flat_map(|p| &p.disks).any(|disk| disk.sata)
+        {
+            say("the SATA drive has no I/O scheduler here, and Linux gives it mq-deadline, as all drives with one \
+                 queue: --set stack.scheduler=mq-deadline"
+                .into());
         }
         let scheduler = stack.nbd.as_ref().map_or(stack.scheduler, |nbd| nbd.scheduler);
         let heeds = scheduler.heeds_jobs() && !job.has_cmdprio();

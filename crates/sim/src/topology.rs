@@ -247,7 +247,7 @@ impl SystemConfig {
     /// the client.
     pub fn single(drive: DriveConfig, stack: StackConfig) -> SystemConfig {
         let config = drive;
-        let name = "nvme0n1".to_string();
+        let name = if config.device.sata.is_some() { "sda" } else { "nvme0n1" }.to_string();
         let host = |name: &str, stack| HostConfig { name: name.into(), stack };
         match stack.ends() {
             None => SystemConfig {

@@ -207,6 +207,8 @@ pub struct Controller {
     gc_report: Option<GcReport>,
     /// Completions of reads and writes tell the LUN of their first sector.
     tells_places: bool,
+    /// Of a SATA drive, whether what it took last is a command that is not queued.
+    unqueued: Option<bool>,
 }
 
 impl Controller {
@@ -220,6 +222,10 @@ impl Controller {
         let sector = nand.geometry.sector;
         Controller::check_front(device)?;
         PowerLimit::new(device, nand.config(), nand.geometry.luns)?;
+        if device.sata.is_some() && !ftl {
+            let message = "is a drive with its FTL: with placement = \"host\", remove it";
+            return Err(BadValue::new("sata", message));
+        }
         if device.cache.is_some() && !ftl {
             let message = "needs the FTL in the drive: with placement = \"host\", remove it";
             return Err(BadValue::new("cache", message));
@@ -283,6 +289,7 @@ impl Controller {
             return Err(BadValue::new("queues.max_transfer", message));
         }
         device.queues.guard.as_ref().map(Guard::new).transpose()?;
+        device.check_sata()?;
         if !matches!(device.link.turn_bytes, None | Some(0 | 512..=1_048_576)) {
             let message = "must be 512 to 1048576, or 0 for all data of a command";
             return Err(BadValue::new("link.turn_bytes", message));
@@ -320,14 +327,20 @@ impl Controller {
             ftl,
             held_up: HeldUp::default(),
             front: Front::new(device)?,
-            link: Link::new(&device.link)?,
+            link: match &device.sata {
+                Some(sata) => Link::sata(sata, &device.link)?,
+                None => Link::new(&device.link)?,
+            },
             firmware: Firmware::new(device.firmware.cores),
             read_cap: Cap::new(limits.read_rate, limits.read_iops),
             write_cap: Cap::new(limits.write_rate, limits.write_iops),
             program_rate: Rate::new(limits.program_rate),
             commands: Slab::with_capacity(device.queues.in_flight.min(4096) as usize),
             streams: Slab::default(),
-            turn_bytes: turn_of(device.link.turn_bytes),
+            turn_bytes: match device.sata {
+                Some(_) => u32::MAX,
+                None => turn_of(device.link.turn_bytes),
+            },
             flights: Slab::with_capacity(256),
             look_ups: Slab::default(),
             looks_up: false,
@@ -354,6 +367,7 @@ impl Controller {
             read_by_class: ByClass::default(),
             gc_report: None,
             tells_places: false,
+            unqueued: device.sata.is_some().then_some(false),
             config: device.clone(),
         })
     }
@@ -528,7 +542,10 @@ impl Controller {
 
     /// Fetches commands while there are any and the limit in flight has room.
     fn fetch(&mut self, ctx: &mut Ctx) {
-        while self.front.has_work() && self.commands.len() < self.config.queues.in_flight as usize {
+        while self.front.has_work()
+            && self.commands.len() < self.config.queues.in_flight as usize
+            && (self.unqueued.is_none() || self.may_follow())
+        {
             let Some(taken) = self.front.take(ctx.now) else { return };
             let Taken { sqe, sq, priority, arrived } = taken;
             let partitions = self.cache.as_ref().and_then(|cache| cache.partitions.as_ref());
@@ -596,6 +613,19 @@ impl Controller {
         }
     }
 
+    /// A SATA drive's flush or trim is no queued command: it waits until all others are over, and those behind it
+    /// wait for it (ata_std_qc_defer, Linux 4.14; a request that was put off goes before those that come later).
+    #[inline(never)]
+    fn may_follow(&mut self) -> bool {
+        let Some(next) = self.front.next_opcode() else { return true };
+        let next = matches!(next, Opcode::Flush | Opcode::Deallocate);
+        let follows = self.commands.is_empty() || !next && self.unqueued == Some(false);
+        if follows {
+            self.unqueued = Some(next);
+        }
+        follows
+    }
+
     #[allow(clippy::too_many_arguments)] // The stages of a fetch, each once.
     fn mark_fetch(
         &self,
@@ -610,6 +640,11 @@ impl Controller {
         let queue = u32::from(sq);
         let (now, link) = (ctx.now, self.link.layer);
         if let Some(life) = ctx.lives.of(io) {
+            if self.link.t_tables > Span::ZERO {
+                let rung = Time(arrived.0 - self.link.t_tables.0);
+                life.mark(link, Why::Doorbell, TO_DEVICE, rung);
+                life.mark(link, Why::Fetch, TO_DEVICE, arrived);
+            }
             life.mark(link, Why::Doorbell, TO_DEVICE, arrived);
             life.mark(Layer::QueueWait, Why::SlotsFull, queue, now);
             life.mark(link, Why::LinkBusy, TO_DEVICE, fetch.start);

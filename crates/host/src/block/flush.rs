@@ -1,5 +1,5 @@
 //! Flushes (blk-flush.c).
-use crate::block::{NO_TAG, NONE, Purpose};
+use crate::block::{NO_TAG, NONE, Purpose, Request};
 use crate::function::spend;
 use crate::host::Host;
 use crate::source::Source;
@@ -111,7 +111,7 @@ impl<S: Source> Host<S> {
             self.queue_nbd(ctx, end, rq, core);
             return self.go(t, over);
         }
-        let work = self.flush_work(core);
+        let work = self.flush_work(core, h);
         let thread = &mut self.threads[t];
         thread.plan_issue(rq);
         thread.pend.driver += work;
@@ -119,8 +119,29 @@ impl<S: Source> Host<S> {
     }
 
     /// A command without data, and the doorbell.
-    pub(crate) fn flush_work(&mut self, core: u32) -> u64 {
+    pub(crate) fn flush_work(&mut self, core: u32, h: u16) -> u64 {
+        if self.block.hctxs[h].is_sata() {
+            return spend!(self, core, ScsiQueue, AhciIssue);
+        }
         spend!(self, core, Doorbell, StatIssue * u64::from(self.poll_stats.samples()))
+    }
+
+    /// A write with REQ_FUA is over at a drive that does not know the bit: a flush follows, with its tag or as the next
+    /// one of those that wait (REQ_FSEQ_POSTFLUSH).
+    pub(crate) fn flush_behind(&mut self, ctx: &mut Ctx, (rq, r): (u32, &Request), core: u32) {
+        self.block.requests.remove(rq);
+        let hctx = &mut self.block.hctxs[r.hctx];
+        if hctx.flush != NONE {
+            self.counters.shared_flushes += 1;
+            hctx.flush_pending.push(r.first);
+            self.put_driver_tag(ctx, r.hctx, r.tag, core);
+        } else {
+            let flush = self.flush_request(r.first, r.hctx, r.tag);
+            self.dispatch(ctx, core, flush);
+        }
+        if r.sched_tag {
+            self.put_sched_tag(ctx, r.hctx, core);
+        }
     }
 
     /// flush_end_io: the flushes that came meanwhile go out together, with the same tag.

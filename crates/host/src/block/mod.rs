@@ -215,6 +215,8 @@ pub(crate) struct Hctx {
     cq: HctxId,
     /// Requests that a kblockd worker is to take (blk_mq_ctx).
     software: VecDeque<u32>,
+    /// Of a SATA drive.
+    sata: bool,
     /// Its completion queue's vector may be masked.
     maskable: bool,
     /// The vector is masked.
@@ -243,11 +245,22 @@ impl Hctx {
             cqes: Completions::new(interrupts),
             cq: 0,
             software: VecDeque::new(),
+            sata: false,
             maskable: false,
             masked: false,
             reaped: 0,
             sleepers: 0,
         }
+    }
+    /// libata's driver has it.
+    pub fn of_sata(mut self, sata: bool) -> Hctx {
+        self.sata = sata;
+        self
+    }
+    /// libata's driver has it.
+    #[inline]
+    pub fn is_sata(&self) -> bool {
+        self.sata
     }
     /// Its commands complete in the completion queue of this hardware queue.
     pub fn complete_in(&mut self, cq: HctxId) {

@@ -3,7 +3,8 @@
 //! completion entries it sees.
 //!
 //! A submission queue cannot fill: there are fewer tags than slots. Handlers of one core run one
-//! after the other. Left out: the second, empty interrupt of an entry that the handler picked up
+//! after the other. A SATA drive has libata's AHCI driver in its place (drivers/ata/libahci.c): one queue, whose
+//! handler reads the host adapter's registers to learn what is over. Left out: the second, empty interrupt of an entry that the handler picked up
 //! while it was running; command timeouts and aborts.
 
 pub(crate) mod completions;
@@ -54,7 +55,11 @@ impl<S: Source> Host<S> {
     /// writes the command itself.
     #[inline]
     pub(crate) fn driver_work(&mut self, core: u32, rq: u32) -> u64 {
-        let rings = u64::from(!self.accelerates(self.block.requests[rq].class));
+        let r = &self.block.requests[rq];
+        if self.block.hctxs[r.hctx].is_sata() {
+            return spend!(self, core, ScsiQueue, DmaMap, AhciIssue);
+        }
+        let rings = u64::from(!self.accelerates(r.class));
         let stats = u64::from(self.poll_stats.samples());
         spend!(self, core, DmaMap, Doorbell * rings, StatIssue * stats)
     }
@@ -71,7 +76,8 @@ impl<S: Source> Host<S> {
             panic!("{:#?} overtakes {:#?}, which waits", of(rq), of(older));
         }
         let r = &mut self.block.requests[rq];
-        (r.issued, r.sampled) = (ctx.now, self.poll_stats.samples());
+        let sata = self.block.hctxs[r.hctx].is_sata();
+        (r.issued, r.sampled) = (ctx.now, self.poll_stats.samples() && !sata);
         let io = if r.first == NONE { IoId::NONE } else { self.block.nodes[r.first].life };
         let disk = self.block.hctxs[r.hctx].disk();
         let drive = self.block.disks[disk].ledger();
@@ -83,7 +89,8 @@ impl<S: Source> Host<S> {
             cid: r.tag,
             address: r.offset,
             bytes: r.bytes as u32,
-            fua: r.fua,
+            // libata leaves it to the block layer (libata.fua=0).
+            fua: r.fua && !sata,
             work: r.work,
             class: r.class,
             inner: r.inner.try_into().expect("a command has fewer sectors"),
@@ -96,6 +103,24 @@ impl<S: Source> Host<S> {
             self.block.disks[disk].paths.crosses_link(&self.block.requests[rq]);
         }
         self.submit(h, sqe);
+    }
+
+    /// What the handler does for `n` entries, `stats` of them of requests that hybrid polling counts.
+    #[inline(always)]
+    pub(crate) fn entries_work(&mut self, core: u32, cq: u16, n: u64, stats: u64) -> u64 {
+        match self.block.hctxs[cq].is_sata() {
+            true => spend!(self, core, ScsiDone * n),
+            false => spend!(self, core, Completion * n, StatAdd * stats),
+        }
+    }
+    /// The handler itself.
+    #[inline(always)]
+    pub(crate) fn handler_work(&mut self, core: u32, cq: u16) -> u64 {
+        match self.block.hctxs[cq].is_sata() {
+            // HOST_IRQ_STAT, PORT_IRQ_STAT and PORT_SCR_ACT.
+            true => spend!(self, core, AhciInterrupt, AhciRegister * 3),
+            false => spend!(self, core, Interrupt),
+        }
     }
 
     #[inline]
@@ -144,6 +169,9 @@ impl<S: Source> Host<S> {
         if r.sampled && r.mergeable() {
             let write = r.opcode == Opcode::Write;
             self.poll_stats.add(ctx.now, write, r.bytes, ctx.now.since(r.issued));
+        }
+        if r.fua && ok && self.block.hctxs[h].is_sata() {
+            return self.flush_behind(ctx, (rq, &r), core);
         }
         self.request_ended(ctx, (rq, &r), cqe.held, core);
         match r.purpose {

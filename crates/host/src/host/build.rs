@@ -126,8 +126,10 @@ impl<S: Source> Host<S> {
             let polled = (0..has.poll).map(|_| (0, false));
             let critical = vectors[..has.critical as usize].to_vec();
             let all = vectors.into_iter().map(|core| (core, !spdk)).chain(polled);
+            let sata = disk.info().sata;
             let hctx = |core, interrupts| {
-                Hctx::new(d as u16, core, has.depth, queue.scheduler_tags, interrupts)
+                let hctx = Hctx::new(d as u16, core, has.depth, queue.scheduler_tags, interrupts);
+                hctx.of_sata(sata)
             };
             hctxs.extend(all.map(|(core, interrupts)| hctx(core, interrupts)));
             for h in disk.first()..hctxs.len() as u16 {

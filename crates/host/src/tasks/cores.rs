@@ -260,11 +260,11 @@ impl<S: Source> Host<S> {
                 self.counters.empty_interrupts += u64::from(cqes.is_empty());
                 let n = cqes.visible().len() as u64;
                 let stats = self.sampled(cqes.visible().iter());
-                if late || works {
-                    spend!(self, core, LateEntry, Interrupt, Completion * n, StatAdd * stats)
-                } else {
-                    spend!(self, core, InterruptEntry, Interrupt, Completion * n, StatAdd * stats)
-                }
+                let entry = match late || works {
+                    true => spend!(self, core, LateEntry),
+                    false => spend!(self, core, InterruptEntry),
+                };
+                entry + self.handler_work(core, cq) + self.entries_work(core, cq, n, stats)
             }
             Irq::Ipi(_) => spend!(self, core, Ipi),
             Irq::Timer(_) => spend!(self, core, Timer),
@@ -272,7 +272,7 @@ impl<S: Source> Host<S> {
             Irq::Network(end) => self.network_irq(end, core),
             Irq::Dispatch(rq) => {
                 let work = match self.block.requests[rq].purpose {
-                    Purpose::Flush => self.flush_work(core),
+                    Purpose::Flush => self.flush_work(core, self.block.requests[rq].hctx),
                     _ => self.driver_work(core, rq),
                 };
                 work + self.repair_sum(core, rq)

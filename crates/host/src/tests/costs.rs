@@ -1,6 +1,8 @@
 //! What I/Os cost the processor, stage by stage.
 
 use super::*;
+use crate::config::SataCost;
+use crate::function::Function;
 
 #[test]
 fn a_pvsync2_read_costs_the_sum_of_its_stages() {
@@ -35,6 +37,54 @@ fn a_pvsync2_read_costs_the_sum_of_its_stages() {
         (100, 100)
     );
     assert_eq!(stats.counters.interrupts, 100);
+}
+
+/// libata's driver in the place of NVMe's: a command of a command on the way out, and three reads of registers for an
+/// interrupt, however many commands it ends.
+#[test]
+fn a_read_of_a_sata_drive_costs_the_sum_of_its_stages() {
+    let mut config = stack(1);
+    config.cost.sata = SataCost {
+        queue: Span(500),
+        issue: Span(300),
+        interrupt: Span(200),
+        register_read: Span(900),
+        complete: Span(700),
+    };
+    let info = DriveInfo { sata: true, queues: 1, depth: 32, ..drive() };
+    // It asks for polling, and libata's driver does not poll.
+    let polls = ThreadSpec { hipri: true, ..spec(Engine::Pvsync2, 1) };
+    let jobs = vec![(polls, list(reads(100)))];
+    let mut w = World::with_ftl(&config, info.clone(), jobs, None, fixed(7_300));
+    w.run();
+    w.check_drained();
+    let nvme = 11_800 - 150 - (400 + 300);
+    let all = nvme + (500 + 300) + (200 + 3 * 900 + 700);
+    assert!(w.finished.iter().all(|(f, _)| f.completed.since(f.issued).0 == all));
+    assert_eq!(w.host.stats(w.ctx.now).counters.polls, 0);
+    // Eight that are over at once, and behind each interrupt one look at the registers.
+    let jobs = vec![(spec(Engine::Libaio, 8), list(reads(80)))];
+    let until = |_: &Sqe, now: Time| Time(now.0.next_multiple_of(1_000_000));
+    let mut w = World::with_ftl(&config, info, jobs, None, Box::new(until));
+    w.run();
+    let stats = w.host.stats(w.ctx.now);
+    let of = |f: Function| {
+        stats
+            .functions
+            .iter()
+            .map(|core| core[f as usize])
+            .fold((0, 0), |sum, u| (sum.0 + u.calls, sum.1 + u.ns))
+    };
+    let interrupts = stats.counters.interrupts;
+    assert!((10..20).contains(&interrupts), "{interrupts}");
+    assert_eq!(of(Function::AhciInterrupt), (interrupts, 200 * interrupts));
+    assert_eq!(of(Function::AhciRegister), (3 * interrupts, 3 * 900 * interrupts));
+    assert_eq!(of(Function::ScsiDone), (80, 80 * 700));
+    assert_eq!(of(Function::ScsiQueue), (80, 80 * 500));
+    assert_eq!(
+        (of(Function::Doorbell).0, of(Function::Interrupt).0, of(Function::Completion).0),
+        (0, 0, 0)
+    );
 }
 
 #[test]

@@ -349,3 +349,40 @@ fn a_sync_of_a_ring_with_nothing_to_flush_sends_nothing() {
         assert_eq!((w.finished.len(), counted(&w)), (70, (0, 0, 60)));
     }
 }
+
+fn sata() -> DriveInfo {
+    DriveInfo { sata: true, queues: 1, depth: 32, ..drive() }
+}
+
+/// libata.fua=0: blk-flush sends the write, and a flush once it is over.
+#[test]
+fn a_sata_drive_is_sent_a_flush_behind_each_fua_write() {
+    let jobs = |depth| vec![(synced(Engine::Libaio, depth), list(writes(64)))];
+    let w = run_on(&stack(2), sata(), jobs(1), 20_000);
+    assert_eq!(counted(&w), (0, 64, 128));
+    // One after the other: the write, and the flush that its I/O waits for.
+    let ops: Vec<Opcode> = w.log.iter().map(|(_, sqe)| sqe.opcode).collect();
+    assert!(ops.chunks(2).all(|pair| pair == [Opcode::Write, Opcode::Flush]), "{ops:?}");
+    let plain =
+        run_on(&stack(2), sata(), vec![(spec(Engine::Libaio, 1), list(writes(64)))], 20_000);
+    let more: Vec<u64> =
+        latencies(&w).iter().zip(latencies(&plain)).map(|(long, short)| long - short).collect();
+    assert!(more.iter().all(|&ns| (20_000..24_000).contains(&ns)), "{more:?}");
+    // Writes that end while a flush is at the drive share the next one.
+    let w = run_on(&stack(2), sata(), jobs(8), 20_000);
+    let (fua, flushes, all) = counted(&w);
+    assert_eq!((fua, all - flushes), (0, 64));
+    assert!((8..40).contains(&flushes), "{flushes}");
+    // Of a drive that says it has no cache nothing is asked.
+    let none = DriveInfo { volatile_cache: false, ..sata() };
+    assert_eq!(counted(&run_on(&stack(2), none, jobs(8), 20_000)), (0, 0, 64));
+    // A write that fails has no flush.
+    let s = ThreadSpec { continue_on_error: true, ..synced(Engine::Libaio, 1) };
+    let mut w = World::with_ftl(&stack(1), sata(), vec![(s, list(writes(2)))], None, fixed(9_000));
+    w.status = Box::new(|sqe| match sqe.opcode {
+        Opcode::Write => Status::WriteFault,
+        _ => Status::Success,
+    });
+    w.run();
+    assert_eq!(counted(&w), (0, 0, 2));
+}

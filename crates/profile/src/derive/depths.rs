@@ -94,6 +94,9 @@ impl Rates<'_> {
         let held = |wait: f64| reads * self.held(array, transfer + wait / reads);
         let link = match self.sas {
             Some(_) => self.link(SECTOR) + self.entry(),
+            None if let Some((sata, _)) = self.sata() => {
+                sata.held(&self.config.device.link, false, SECTOR)
+            }
             None => self.link(SECTOR + CQE_BYTES),
         };
         let link = link.as_secs_f64();

@@ -3,6 +3,7 @@
 mod coherence;
 mod partition;
 mod queues;
+mod sata;
 mod speed;
 mod timing;
 mod turns;
@@ -92,6 +93,7 @@ pub fn device_config() -> DeviceConfig {
             ..PowerConfig::default()
         },
         bridge: None,
+        sata: None,
     }
 }
 
