@@ -427,6 +427,8 @@ impl Btree {
         let mut rng = seed.stream("app/warm");
         let pages = self.share(self.c.eviction_target) / u64::from(self.c.leaf_bytes)
             + shell.page_cache.capacity() as u64 / (u64::from(self.c.leaf_bytes) / SECTOR);
+        // Caches that hold the whole tree many times over are as warm as they get.
+        let pages = pages.min(16 * self.place.len() as u64);
         for _ in 0..3 * pages {
             let record = self.choose(&mut rng);
             for page in [self.index_of(record), self.leaf_of(record)] {

@@ -254,6 +254,17 @@ fn at_least(wrong: &mut Vec<BadValue>, key: &'static str, value: u64, least: u64
     }
 }
 
+fn from(wrong: &mut Vec<BadValue>, key: &'static str, value: u32, least: u32, most: u32) {
+    if !(least..=most).contains(&value) {
+        wrong.push(BadValue::new(key, format!("must be from {least} to {most}, not {value}")));
+    }
+}
+
+/// Threads of one kind, and requests of one thread: as many as a run may have of jobs.
+const MOST_THREADS: u32 = 4096;
+/// Of a key or of a value.
+const MOST_BYTES: u32 = 1 << 30;
+
 fn percent(wrong: &mut Vec<BadValue>, key: &'static str, value: f64, most: f64) {
     if !(0.0..=most).contains(&value) {
         wrong.push(BadValue::new(key, format!("must be from 0 to {most} percent, not {value}")));
@@ -346,9 +357,21 @@ impl LsmConfig {
         if self.keys > i32::MAX as u32 {
             w.push(BadValue::new("keys", format!("must be at most {}", i32::MAX)));
         }
-        at_least(w, "key_bytes", self.key_bytes.into(), 1);
+        for (key, bytes, least) in
+            [("key_bytes", self.key_bytes, 1), ("value_bytes", self.value_bytes, 0)]
+        {
+            from(w, key, bytes, least, MOST_BYTES);
+        }
+        for (key, threads, least) in [
+            ("readers", self.readers, 0),
+            ("writers", self.writers, 0),
+            ("compaction_threads", self.compaction_threads, 1),
+            ("depth", self.depth, 1),
+        ] {
+            from(w, key, threads, least, MOST_THREADS);
+        }
         percent(w, "updates", self.updates, 1000.0);
-        if self.readers + self.writers == 0 {
+        if self.readers == 0 && self.writers == 0 {
             w.push(BadValue::new("readers", "must be at least 1 where there are no writers"));
         }
         for (key, value, least) in [
@@ -369,11 +392,9 @@ impl LsmConfig {
             ),
             // WriteController: kMinWriteRate.
             ("delayed_write_rate", self.delayed_write_rate, 16 << 10),
-            ("compaction_threads", self.compaction_threads.into(), 1),
             ("block_size", self.block_size.into(), 256),
             ("readahead", self.readahead, SECTOR),
             ("write_bytes", self.write_bytes, SECTOR),
-            ("depth", self.depth.into(), 1),
         ] {
             at_least(w, key, value, least);
         }
@@ -419,20 +440,24 @@ impl BtreeConfig {
                 self.index_entry_bytes.max(4096).into(),
             ),
             ("fanout", self.fanout.into(), 2),
-            ("clients", self.clients.into(), 1),
             ("cache", self.cache, 64 * u64::from(self.leaf_bytes)),
             ("eviction_target", self.eviction_target.into(), 1),
             ("eviction_trigger", self.eviction_trigger.into(), self.eviction_target.into()),
             ("dirty_target", self.dirty_target.into(), 1),
             ("dirty_trigger", self.dirty_trigger.into(), self.dirty_target.into()),
-            ("eviction_threads", self.eviction_threads.into(), 1),
             ("checkpoint", self.checkpoint.0, 1_000_000),
             ("journal_commit", self.journal_commit.0, 100_000),
             ("journal_bytes", self.journal_bytes, 1 << 20),
             ("write_bytes", self.write_bytes, SECTOR),
-            ("depth", self.depth.into(), 1),
         ] {
             at_least(w, key, value, least);
+        }
+        for (key, threads) in [
+            ("clients", self.clients),
+            ("eviction_threads", self.eviction_threads),
+            ("depth", self.depth),
+        ] {
+            from(w, key, threads, 1, MOST_THREADS);
         }
         if !(0.01..0.9999).contains(&self.theta) {
             w.push(BadValue::new("theta", "must be from 0.01 to 0.9999"));

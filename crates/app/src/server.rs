@@ -72,6 +72,8 @@ type FileId = u32;
 
 /// More files or records have no number.
 const MOST_OBJECTS: u64 = 1 << 31;
+/// Each has its place in the simulator's memory.
+const MOST_FILES: u32 = 1 << 26;
 
 fn load(wrong: &mut Vec<BadValue>, load: f64, threads: u32) {
     if !(1e-3..=1e9).contains(&load) {
@@ -95,8 +97,8 @@ impl WebConfig {
         load(&mut wrong, self.load, self.threads);
         zipf(&mut wrong, self.theta);
         let mut bad = |key, why: String| wrong.push(BadValue::new(key, why));
-        if self.files == 0 || u64::from(self.files) > MOST_OBJECTS {
-            bad("files", format!("must be from 1 to {MOST_OBJECTS}, not {}", self.files));
+        if !(1..=MOST_FILES).contains(&self.files) {
+            bad("files", format!("must be from 1 to {MOST_FILES}, not {}", self.files));
         }
         for (key, bytes) in [
             ("file_bytes_min", self.file_bytes_min),

@@ -101,7 +101,14 @@ impl Sort {
             0 => (sectors * 3 / 10).min(MOST_BYTES / SECTOR),
             bytes => bytes.div_ceil(SECTOR),
         };
-        if input < c.threads.into() || input.saturating_mul(3) > sectors {
+        if input < c.threads.into() {
+            let why = format!(
+                "is {input} sectors of {SECTOR} bytes for {} threads: each needs one at least (app.sort.threads)",
+                c.threads
+            );
+            return Err(BadValue::new("sort.input_bytes", why));
+        }
+        if input.saturating_mul(3) > sectors {
             let gb = |sectors: u64| sectors as f64 * SECTOR as f64 / 1e9;
             let why = format!(
                 "leaves {:.3} GB, which do not hold {:.3} GB of input, as much of runs and as much of \

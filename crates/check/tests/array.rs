@@ -420,6 +420,23 @@ fn a_rebuild_that_has_not_ended_tells_how_far_it_is() {
     assert!(flat.contains(&words), "{flat}");
 }
 
+/// A spare takes the place of a lost drive once the reads are back that it had out: these are counted and compared as all
+/// others.
+#[test]
+fn reads_that_a_drive_had_out_when_it_was_lost_are_compared() {
+    let job = "[r]\nrw=randread\nbs=4k\niodepth=64\nruntime=8ms\ntime_based\nnorandommap\n";
+    let more = "spare = \"nvme3n1\"\nfail = { member = \"nvme1n1\", at = \"3ms\" }\nsize = 41943040\n\
+                sync_speed_max = 4096";
+    let topology = drives("z-ssd-small", 4) + &array("raid5", 3, more);
+    let set = SMALL.iter().map(ToString::to_string).collect();
+    let result = run(system(&topology, &Common { set, ..common("linux-libaio") }).unwrap(), job);
+    let array = &result.machine.arrays[0];
+    assert_eq!(array.wrong, 0, "{:?}", array.counters);
+    let reads = result.threads[0].dirs[0].total_ios;
+    assert_eq!(of_array(&result, "pages_read"), reads);
+    assert!(of_array(&result, "degraded_reads") > 100, "{:?}", array.counters);
+}
+
 /// The lost member, its spare and the journal may be bridges like the others.
 #[test]
 fn bridges_are_lost_and_take_the_place_of_others() {

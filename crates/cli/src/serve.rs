@@ -136,7 +136,7 @@ fn make(args: &ServeArgs) -> Result<bool, Failure> {
         }
         return Ok(false);
     }
-    let Some(size) = size else {
+    let Some(size) = size.filter(|_| !args.salvage) else {
         let remedy = if args.salvage { "check the path" } else { "give --size to make one" };
         return Err(WordError::NoImage { image: path.into(), remedy }.into());
     };

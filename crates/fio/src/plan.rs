@@ -351,9 +351,15 @@ impl Builder {
                 generates && !random && job.distribution != Distribution::Random,
                 "its rw is sequential",
             );
-            let syncs = job.fsync > 0 || job.fdatasync > 0 || job.sync_file_range > 0;
-            add("fsync", generates && syncs && !job.rw.writes(), "it writes nothing");
-            add("fsync", syncs && job.rw.is_trimwrite(), "fio 3.33 drops syncs in a trimwrite job");
+            for (option, given) in [
+                ("fsync", job.fsync > 0),
+                ("fdatasync", job.fdatasync > 0),
+                ("sync_file_range", job.sync_file_range > 0),
+            ] {
+                add(option, given && generates && !job.rw.writes(), "it writes nothing");
+                let dropped = given && job.rw.is_trimwrite();
+                add(option, dropped, "fio 3.33 drops syncs in a trimwrite job");
+            }
             // What names no engine runs with the stack's, which is not known here.
             let mut options = self.plan.globals.iter().chain(&job.options);
             let named = options.any(|(option, _)| option == "ioengine");

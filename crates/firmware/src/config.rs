@@ -228,10 +228,9 @@ impl Plan {
     ) -> Result<Plan, BadValue> {
         let unit = g.sectors_per_unit;
         let gc_lag = c.gc_lag.unwrap_or(g.luns);
-        let least = [("gc_lag", gc_lag, 1), ("gc_erases", c.gc_erases, 1)];
-        for (key, value, min) in least {
-            if value < min {
-                return Err(bad(key, format!("is {value}, must be at least {min}")));
+        for (key, value) in [("gc_lag", gc_lag), ("gc_erases", c.gc_erases)] {
+            if !(1..=1 << 20).contains(&value) {
+                return Err(bad(key, format!("is {value}, must be from 1 to {}", 1 << 20)));
             }
         }
         if !(0.0..=100.0).contains(&c.hot_share) {

@@ -205,8 +205,8 @@ impl FsConfig {
         if e.bytes_per_inode < 4096 {
             return bad("ext4.bytes_per_inode", "must be at least 4096");
         }
-        if !e.flex_groups.is_power_of_two() {
-            return bad("ext4.flex_groups", "must be a power of two");
+        if !e.flex_groups.is_power_of_two() || e.flex_groups > 1 << 16 {
+            return bad("ext4.flex_groups", "must be a power of two up to 65536");
         }
         if e.group_prealloc > e.blocks_per_group / 4 {
             return bad("ext4.group_prealloc", "must be at most a quarter of a group");

@@ -139,10 +139,11 @@ impl Plan {
         if c.append_points == 0 || !g.channels.is_multiple_of(c.append_points) {
             return bad("append_points", format!("must divide the {} channels", g.channels));
         }
-        if c.gc_units < 2 {
+        if !(2..=1 << 20).contains(&c.gc_units) {
             let why = format!(
-                "is {}, must be at least 2: one fills while another is programmed",
-                c.gc_units
+                "is {}, must be from 2 to {}: one fills while another is programmed",
+                c.gc_units,
+                1 << 20
             );
             return bad("gc_units", why);
         }

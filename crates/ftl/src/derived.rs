@@ -47,6 +47,16 @@ impl Buffer {
                 return Err(BadValue::new(key, format!("is {value}, must be at least {min}")));
             }
         }
+        // Each has its memory, used or not.
+        let most = [
+            ("gc_lines", c.gc_lines),
+            ("gc_readers", c.gc_readers),
+            ("gc_queue", c.gc_queue),
+            ("meta_lines", c.meta_lines),
+        ];
+        if let Some((key, value)) = most.into_iter().find(|(_, value)| *value > 1 << 16) {
+            return Err(BadValue::new(key, format!("is {value}, must be at most {}", 1 << 16)));
+        }
         if c.gc_request_sectors > 64 {
             return Err(BadValue::new("gc_request_sectors", "must be at most 64"));
         }

@@ -364,7 +364,9 @@ fn device(config: &Config, found: &mut Found) {
                 found.range("device.cache.partition.latency_ways", ways, 1, most);
             }
         }
-        found.range("device.cache.epoch.ios", cache.epoch.ios, 1, u64::MAX);
+        if cache.epoch.ios == 0 {
+            found.add("device.cache.epoch.ios", "must be at least 1");
+        }
         if cache.epoch.time == Span::ZERO {
             found.add("device.cache.epoch.time", "must be above 0");
         }

@@ -330,7 +330,7 @@ fn overrides_are_named_as_given() {
     for (text, message) in [
         ("cache.partition.latency_ways=8", "'latency_ways' must be from 1 to 7, not 8"),
         ("cache.partition.by=name", "unknown value 'name': use one of 'attribute', 'queue'"),
-        ("cache.epoch.ios=0", "'ios' must be from 1 to "),
+        ("cache.epoch.ios=0", "'ios' must be at least 1"),
         ("cache.epoch.time=0us", "'time' must be above 0"),
         ("cache.read_ahead.ratio=-1.0", "'ratio' must be from 0 to 1024 write units, not -1"),
         ("cache.read_ahead.ghosts.degrees=[]", "'degrees' must be one to sixteen degrees of 0 to "),

@@ -439,7 +439,7 @@ pub fn group_of<'g>(groups: &'g [Group], job: &Job) -> &'g Group {
 
 /// Whole seconds since the machine was switched on, rounded up, as fio counts them.
 pub fn elapsed_seconds(result: &RunResult) -> u64 {
-    let end = result.threads.iter().map(|t| t.finished.0).max().unwrap_or(0);
+    let end = result.threads.iter().map(|t| t.finished.max(t.over).0).max().unwrap_or(0);
     millis_up(end).div_ceil(1_000)
 }
 

@@ -422,15 +422,28 @@ pub(crate) fn written(result: &RunResult) -> Vec<Cause> {
 /// The number of the layout of the object `wordline`: another one is read by another version only.
 pub const RESULT_FORMAT: u64 = 2;
 
+/// Totals of a machine, of a drive, and of drives behind a bridge.
+fn named_totals(of: &mut Value) {
+    for key in ["reads_blocked", "link_bytes", "energy_j", "energy_by_state_j", "counters"] {
+        of.get_mut(key).into_iter().for_each(named_pairs);
+    }
+    if of["strides"].is_object() {
+        named_pairs(&mut of["strides"]["waits"]);
+    }
+    rows(of, "members").for_each(named_totals);
+}
+
+/// The rows of a list, if it is there.
+fn rows<'v>(of: &'v mut Value, list: &str) -> impl Iterator<Item = &'v mut Value> {
+    of.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
 /// What fio has no keys for.
 fn wordline(result: &RunResult, jobs: &[Job], plus: bool) -> Value {
     let mut machine = to_value(&result.machine);
-    for key in ["reads_blocked", "link_bytes", "energy_j", "energy_by_state_j", "counters"] {
-        named_pairs(&mut machine[key]);
-    }
-    if machine["strides"].is_object() {
-        named_pairs(&mut machine["strides"]["waits"]);
-    }
+    named_totals(&mut machine);
+    rows(&mut machine, "drives").for_each(named_totals);
+    rows(&mut machine, "arrays").for_each(|array| named_pairs(&mut array["counters"]));
     let causes = written(result);
     let over_time = &mut machine["write_amplification"]["over_time"];
     for numbers in over_time.as_array_mut().into_iter().flatten().map(|row| &mut row[1]) {

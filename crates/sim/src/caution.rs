@@ -585,8 +585,8 @@ pub(crate) fn lost_in_run(array: &ArrayResult, drive: &str, at: Span) -> String 
         (_, false) => "is not rebuilt".into(),
     };
     format!(
-        "{}: {drive} was lost after {at} and {then}: the numbers are of times with it and without. --over-time tells \
-         them apart",
+        "{}: {drive} was lost after {at} and {then}: the numbers are of times with it and without. --report, and \
+         wordline.machine.intervals in the JSON, tell them apart",
         array.name
     )
 }
@@ -638,7 +638,8 @@ pub(crate) fn short_trims(array: &ArrayResult, row: u64) -> Option<String> {
 }
 
 /// Programs and erasures, or reads as well, that waited for power in so many nanoseconds; and a drive that was too hot.
-pub(crate) fn throttled(power: PowerStats, ns: u64) -> Vec<String> {
+/// `limited`: there is a limit without heat.
+pub(crate) fn throttled(power: PowerStats, limited: bool, ns: u64) -> Vec<String> {
     let mut all = Vec::new();
     let share = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
     if power.throttled_ns > 0 {
@@ -650,9 +651,10 @@ pub(crate) fn throttled(power: PowerStats, ns: u64) -> Vec<String> {
         ));
     }
     if power.held > 0 {
-        let limit = match power.throttled_ns {
-            0 => "power.flash_limit_mw",
-            _ => "power.flash_limit_mw, power.thermal.throttle_mw",
+        let limit = match (limited, power.throttled_ns) {
+            (_, 0) => "power.flash_limit_mw",
+            (true, _) => "power.flash_limit_mw, power.thermal.throttle_mw",
+            (false, _) => "power.thermal.throttle_mw",
         };
         all.push(format!(
             "{:.0}% of the {} flash operations that a limit of power is for waited for it ({limit}), {:.0} us in the \

@@ -250,10 +250,21 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
             && !ftl_on_host
             && wanted != scheduler.name()
         {
-            say(format!(
-                "ioscheduler={wanted}: the scheduler is the stack's: --set {}scheduler={wanted}",
-                if stack.nbd.is_some() { "stack.nbd." } else { "stack." }
-            ));
+            let key = if stack.nbd.is_some() { "stack.nbd.scheduler" } else { "stack.scheduler" };
+            let known = Scheduler::ALL.map(Scheduler::name);
+            say(match known.contains(&wanted.as_str()) {
+                true => {
+                    format!(
+                        "ioscheduler={wanted}: the scheduler is the stack's: --set {key}={wanted}"
+                    )
+                }
+                false => format!(
+                    "ioscheduler={wanted}: the scheduler is the stack's, {key}={}. There is none of that name: \
+                     {} are there",
+                    scheduler.name(),
+                    known.join(", ")
+                ),
+            });
         }
         for option in OF_FILES {
             if given(plan, job, option) && stack.fs.is_none() {

@@ -287,6 +287,7 @@ impl DriveSeat {
         }
         let mut write_amplification = WriteAmplification {
             host_bytes,
+            by_third: self.by_third(),
             ageing: self.ageing.clone(),
             ageing_unsteady: self.unsteady,
             ..WriteAmplification::between(b, c)

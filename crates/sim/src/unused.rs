@@ -2,12 +2,13 @@
 
 use wordline_base::{Span, Workload};
 use wordline_device::DeviceConfig;
-use wordline_device::config::Arbitration;
+use wordline_device::config::{Arbitration, Split};
 use wordline_fs::FsKind;
 use wordline_ftl::{FtlConfig, Placement, Side, VictimPolicy};
 use wordline_host::config::{Governor, NbdServer, Transport};
 use wordline_host::{Engine, Scheduler, StackConfig, ThreadSpec};
 use wordline_md::Level;
+use wordline_nand::NandConfig;
 
 /// What a run's settings are for.
 pub struct InUse<'a> {
@@ -15,7 +16,7 @@ pub struct InUse<'a> {
     pub stack: &'a StackConfig,
     /// Those of the only drive. `None` where there are several drives, of which one may have a use for what another has none
     /// for, and where the FTL is the caller's own.
-    pub drive: Option<(&'a DeviceConfig, &'a FtlConfig)>,
+    pub drive: Option<(&'a DeviceConfig, &'a FtlConfig, &'a NandConfig)>,
     /// Of each array.
     pub levels: &'a [Level],
     /// The host's threads.
@@ -32,10 +33,13 @@ pub fn unused(set: &[String], of: &InUse) -> Vec<String> {
         let host = host.or_else(|| short.then_some(path));
         let why = match (host, of.drive) {
             (Some(key), _) => of_host(key, of)?,
-            (None, Some((device, ftl))) => match path.strip_prefix("ftl.") {
-                Some(key) => of_ftl(key, ftl)?,
-                None => of_device(path.strip_prefix("device.").unwrap_or(path), device, ftl)?,
-            },
+            (None, Some((device, ftl, nand))) => {
+                match (path.strip_prefix("ftl."), path.strip_prefix("nand.")) {
+                    (Some(key), _) => of_ftl(key, ftl, nand)?,
+                    (_, Some(key)) => of_nand(key, nand)?,
+                    _ => of_device(path.strip_prefix("device.").unwrap_or(path), device, ftl)?,
+                }
+            }
             (None, None) => return None,
         };
         Some(format!("{path} has no effect here: {why}"))
@@ -54,6 +58,39 @@ fn of_device(key: &str, device: &DeviceConfig, ftl: &FtlConfig) -> Option<&'stat
         "staging_bytes" if ftl.fssd.as_ref().is_none_or(|fssd| fssd.volatile) => {
             Some("only FSSD stages data in the drive, where ftl.fssd.volatile is false")
         }
+        "cache.epoch.ios" | "cache.epoch.time" if !has_epochs(device) => Some(
+            "nothing is chosen at the end of an epoch: neither cache.partition.split nor \
+             cache.read_ahead.ghosts adapts",
+        ),
+        _ => None,
+    }
+}
+
+/// The cache has a split, or a read-ahead, that it chooses anew now and then.
+fn has_epochs(device: &DeviceConfig) -> bool {
+    let Some(cache) = &device.cache else { return false };
+    let splits = cache.partition.as_ref().is_some_and(|part| part.split != Split::Fixed);
+    splits || cache.read_ahead.as_ref().is_some_and(|ahead| ahead.ghosts.is_some())
+}
+
+fn of_nand(key: &str, nand: &NandConfig) -> Option<&'static str> {
+    let suspend = &nand.suspend;
+    match key {
+        "variation.layers" if nand.variation.layer_program == 0 => {
+            Some("all layers program alike (nand.variation.layer_program)")
+        }
+        "suspend.t_program" if !suspend.program => {
+            Some("programs are not suspended (nand.suspend.program)")
+        }
+        "suspend.t_erase" if !suspend.erase => {
+            Some("erasures are not suspended (nand.suspend.erase)")
+        }
+        "suspend.t_dma" if !suspend.dma => Some("transfers are not suspended (nand.suspend.dma)"),
+        "suspend.t_resume" | "suspend.interval" | "suspend.most"
+            if !suspend.program && !suspend.erase =>
+        {
+            Some("nothing is suspended (nand.suspend.program, nand.suspend.erase)")
+        }
         _ => None,
     }
 }
@@ -70,13 +107,26 @@ fn orders_on_host(ftl: &FtlConfig) -> bool {
     ftl.placement == Placement::Device && scheduler == Some(Side::Host)
 }
 
+/// FSSD's victims are chosen on the host, and its map is in the drive.
+fn orders_collection(ftl: &FtlConfig) -> bool {
+    let victims = ftl.fssd.as_ref().map(|fssd| fssd.victims);
+    ftl.placement == Placement::Device && victims == Some(Side::Host)
+}
+
 const NO_STRIDES: &str = "the FTL has no strides (ftl.stride), and rebuilds nothing";
 
 fn has_strides(ftl: &FtlConfig) -> bool {
     ftl.stride > 0 && ftl.fssd.is_none() && ftl.firmware.is_none()
 }
 
-fn of_ftl(key: &str, ftl: &FtlConfig) -> Option<&'static str> {
+fn of_ftl(key: &str, ftl: &FtlConfig, nand: &NandConfig) -> Option<&'static str> {
+    let whole = ["over_provisioning", "placement", "firmware", "fssd"];
+    if nand.in_place && !whole.contains(&key) && !key.contains('.') {
+        return Some(
+            "the medium is written in place (nand.in_place), where each sector has its own: no lines, no buffer and \
+             no collection",
+        );
+    }
     let of_strides = matches!(
         key,
         "parities"
@@ -102,6 +152,9 @@ fn of_ftl(key: &str, ftl: &FtlConfig) -> Option<&'static str> {
         _ if of_parts && !ftl.hot_cold => Some("hot and cold data are not apart (ftl.hot_cold)"),
         "cost.place" if !orders_on_host(ftl) => Some(
             "no part on the host looks up places in a map that is in the drive (ftl.fssd.scheduler)",
+        ),
+        "cost.gc_count" if !orders_collection(ftl) => Some(
+            "no collector on the host counts what segments of the drive hold (ftl.fssd.victims)",
         ),
         "d_choices" if ftl.victim != VictimPolicy::DChoices => Some("ftl.victim is not d-choices"),
         "victim_window" if ftl.victim != VictimPolicy::WindowedGreedy => {
@@ -138,6 +191,9 @@ fn of_fs(key: &str, stack: &StackConfig) -> Option<&'static str> {
         "xfs" if kind != FsKind::Xfs => Some("the file system is not xfs (--fs)"),
         "atime" if kind == FsKind::Bdev => {
             Some("the block device's page cache has no inodes that reads change")
+        }
+        "time_granularity" if kind == FsKind::Bdev => {
+            Some("the block device's page cache writes no times")
         }
         _ => None,
     }
@@ -187,8 +243,10 @@ fn of_host(key: &str, of: &InUse) -> Option<&'static str> {
     let kernel_has_the_drive =
         threads.iter().any(|t| !matches!(t.engine, Engine::Spdk | Engine::Null));
     let (section, _) = key.split_once('.').unwrap_or((key, ""));
-    let ftl_on_host = of.drive.is_none_or(|(_, ftl)| ftl.placement == Placement::Host);
-    let has_map = of.drive.is_none_or(|(_, ftl)| ftl.cost.map.is_some());
+    let ftl_on_host = of.drive.is_none_or(|(_, ftl, _)| ftl.placement == Placement::Host);
+    let is_sata = of.drive.map(|(device, ..)| device.sata.is_some());
+    let of_nvme = matches!(key, "cost.doorbell" | "cost.interrupt" | "cost.completion");
+    let has_map = of.drive.is_none_or(|(_, ftl, _)| ftl.cost.map.is_some());
     // The largest request bounds those of drivers in user space too.
     let is_of_kernel = matches!(
         section,
@@ -237,11 +295,17 @@ fn of_host(key: &str, of: &InUse) -> Option<&'static str> {
         "sq_thread_idle" if !threads.iter().any(submits) => {
             Some("no job has a thread of io_uring that submits for it (sqthread_poll)")
         }
-        "ftl_core" if of.drive.is_some_and(|(_, ftl)| !has_host_part(ftl)) => {
+        "ftl_core" if of.drive.is_some_and(|(_, ftl, _)| !has_host_part(ftl)) => {
             Some("no part of the FTL runs on the host (ftl.placement)")
         }
         "rwsem_spin" if !ftl_on_host || !has_map => {
             Some("the host has no map with a lock (ftl.placement, ftl.cost.map)")
+        }
+        "cost" if key.starts_with("cost.sata.") && is_sata == Some(false) => {
+            Some("the drive is no SATA drive (device.sata)")
+        }
+        "cost" if is_sata == Some(true) && of_nvme => {
+            Some("the drive is a SATA drive, whose driver has testbed.cost.sata")
         }
         "cost" if key.starts_with("cost.uring.") && !any(Engine::IoUring) => {
             Some("no job has the engine io_uring")

@@ -44,6 +44,7 @@ static PRESETS: &[Preset] = presets! {
     "ull/five-nines"
     "ull/bandwidth-by-depth"
     "ull/bandwidth-by-depth-2018"
+    "ull/sata"
     "ull/interference"
     "ull/interference-2018"
     "ull/power"

@@ -70,7 +70,7 @@ impl Run {
                 let levels: Vec<_> = system.nodes.arrays.iter().map(|a| a.level).collect();
                 let in_use = InUse {
                     stack: &config.stack,
-                    drive: (one && !own).then_some((&config.device, &config.ftl)),
+                    drive: (one && !own).then_some((&config.device, &config.ftl, &config.nand)),
                     levels: &levels,
                     threads: &specs,
                 };

@@ -51,6 +51,10 @@ fn text_that_is_no_job_file_is_refused_with_its_line() {
     place.file("job.fio", [0u8, 159, 146, 150].repeat(1000));
     place.run("run job.fio").fails(2, &["job.fio", "not a text file"]);
     place.run("run /dev/zero").fails(2, &["/dev/zero", "MiB"]);
+    // What salvages a damaged image makes none of a mistyped name.
+    let new = "--image none.img --size 64M --device cnex-small --nbd unix:none.sock";
+    place.run(&format!("serve --salvage {new}")).fails(2, &["none.img", "check the path"]);
+    assert!(!place.path("none.img").exists());
     place.run("run none.fio").fails(2, &["none.fio", "check the path"]);
     place.run("run .").fails(2, &["name a file in it"]);
     let strict = place.run(&format!("{JOB} --strict --mem=malloc"));

@@ -176,6 +176,73 @@ fn a_time_without_a_unit_is_refused() {
     assert_eq!(int(&result, "/wordline/machine/simulated_ns") / 1_000_000_000, 1);
 }
 
+/// Numbers of which a run would take all memory or all time, or that do not fit.
+#[test]
+fn numbers_beyond_what_a_run_can_have_are_refused() {
+    let place = Place::new();
+    let job = "--name=a --rw=randrw --number_ios=40 --norandommap";
+    let lsm = "--app rocksdb-readwhilewriting --device z-ssd-small --set app.lsm.keys=50000";
+    let btree = "--app mongodb-ycsb-a --device z-ssd-small --set app.btree.records=50000";
+    for (words, set) in [
+        (format!("{job} --device z-ssd-small"), "ftl.firmware.gc_lag=2147483648"),
+        (format!("{job} --device fssd-small"), "ftl.fssd.gc_units=4294967295"),
+        (format!("{job} --device z-ssd-small --fs ext4"), "fs.ext4.flex_groups=2147483648"),
+        (format!("{job} --device cnex-small"), "ftl.gc_lines=2147483648"),
+        (format!("{job} --device cnex-small"), "ftl.meta_lines=4294967295"),
+        (format!("{job} --device cnex-small"), "ftl.gc_queue=2147483648"),
+        (lsm.into(), "app.lsm.readers=4294967295"),
+        (lsm.into(), "app.lsm.compaction_threads=5000"),
+        (lsm.into(), "app.lsm.value_bytes=4294967295"),
+        (btree.into(), "app.btree.clients=2147483648"),
+        (btree.into(), "app.btree.eviction_threads=5000"),
+        ("--app web-server --device z-ssd-small".into(), "app.web.files=2147483648"),
+        ("--app sort --device z-ssd-small".into(), "app.sort.input_bytes=4096"),
+    ] {
+        let (path, _) = set.split_once('=').expect("a setting");
+        let key = path.rsplit('.').next().expect("a key");
+        place.run(&format!("run {words} --set {set}")).fails(2, &[key]);
+    }
+    // A cache as large as many trees is as warm as one of a tree.
+    place
+        .run(&format!(
+            "run {btree} --set app.runtime=2ms --set app.btree.cache=1099511627776 --quiet"
+        ))
+        .ok();
+}
+
+/// A drive of several has its figures in the form that the machine has them in.
+#[test]
+fn figures_of_each_drive_have_the_form_of_the_machine_s() {
+    let place = Place::new();
+    let result = place.json(
+        "--name=a --rw=randwrite --number_ios=3000 --norandommap --iodepth=8 --array raid0 --drives 2 \
+         --device z-ssd-small --set nand.blocks=64 --precondition steady",
+    );
+    let machine = &result["wordline"]["machine"];
+    for key in ["counters", "energy_j", "energy_by_state_j", "reads_blocked", "link_bytes"] {
+        assert!(machine[key].is_object(), "{key}");
+        assert!(machine["drives"][1][key].is_object(), "{key} of a drive");
+    }
+    assert!(machine["arrays"][0]["counters"].is_object());
+    assert_eq!(
+        machine["drives"][0]["write_amplification"]["ageing"].as_array().map(Vec::is_empty),
+        Some(false)
+    );
+    let written = |of: &Value| int(of, "/counters/device.bytes_written");
+    let sum: u64 = (0..2).map(|d| written(&machine["drives"][d])).sum();
+    assert_eq!(sum, written(machine));
+}
+
+/// fio's elapsed has a job's last pause in it, as its runtime has.
+#[test]
+fn the_last_pause_is_a_part_of_the_time() {
+    let place = Place::new();
+    let result =
+        place.json("--name=a --rw=randread --number_ios=3 --thinktime=10s --device z-ssd-small");
+    assert_eq!(int(&result, "/jobs/0/job_runtime"), 30_000);
+    assert_eq!(int(&result, "/jobs/0/elapsed"), 31);
+}
+
 /// A setting that is said to have no effect has none, and nothing is said where it has one.
 #[test]
 fn settings_without_effect_are_told() {
@@ -298,9 +365,35 @@ fn settings_without_effect_are_told() {
         &["queues.weights=[9,3,2]", "device.queues.weights=[9,3,2]"],
         "queues.arbitration is not weighted-urgent",
     );
-    same(PBLK, &["stack.md.chunk=65536"], "there is no array");
-    same(PBLK, &["stack.rwsem_spin=false"], "the host has no map with a lock");
     let linux = format!("{READER} linux-libaio");
+    same(PBLK, &["stack.md.chunk=65536"], "there is no array");
+    let in_place = format!("{READER} none --media optane --ftl pblk --set cache=none");
+    same(
+        &in_place,
+        &["ftl.victim=fifo", "ftl.gc_lines=2", "ftl.buffer_sectors=256", "ftl.pad_idle=true"],
+        "the medium is written in place (nand.in_place)",
+    );
+    same(&linux, &["cache.epoch.ios=7", "cache.epoch.time=1us"], "nothing is chosen at the end of");
+    same(PBLK, &["nand.variation.layers=64"], "all layers program alike");
+    same(
+        PBLK,
+        &["nand.suspend.t_program=9us"],
+        "programs are not suspended (nand.suspend.program)",
+    );
+    same(PBLK, &["nand.suspend.interval=9us"], "nothing is suspended");
+    same(AGED, &["ftl.cost.gc_count=9us"], "no collector on the host counts");
+    same(
+        &format!("{READER} linux-libaio --fs bdev --size=64m"),
+        &["fs.time_granularity=1ms"],
+        "the block device's page cache writes no times",
+    );
+    same(&linux, &["testbed.cost.sata.queue=9us"], "the drive is no SATA drive");
+    same(
+        "--rw=randread --device d3-s4610-small",
+        &["testbed.cost.doorbell=9us", "testbed.cost.completion=9us"],
+        "the drive is a SATA drive",
+    );
+    same(PBLK, &["stack.rwsem_spin=false"], "the host has no map with a lock");
     for (system, set) in [
         (
             linux.as_str(),
@@ -326,6 +419,12 @@ fn settings_without_effect_are_told() {
             "--set ftl.fssd.hold=1us --set ftl.cost.place=9us",
         ),
         (FSSD, "--set staging_bytes=1048576"),
+        (
+            "--rw=randread --device z-ssd-flashshare-small",
+            "--set cache.partition.latency_ways=4 --set cache.epoch.ios=7",
+        ),
+        ("--rw=randread --device d3-s4610-small", "--set testbed.cost.sata.queue=9us"),
+        ("--rw=randread --device z-ssd-small", "--set nand.suspend.interval=9us"),
     ] {
         let notes = texts(&run(&format!("{system} {set}")), "notes");
         assert!(!notes.iter().any(|note| note.contains("no effect")), "{set}: {notes:?}");

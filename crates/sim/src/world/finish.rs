@@ -166,7 +166,8 @@ impl World {
     fn throttled(&self, drive: &DriveSeat) -> Vec<String> {
         let now = self.ctx.now;
         let Some(power) = drive.controller.stats(now).power else { return Vec::new() };
-        caution::throttled(power, now.0)
+        let limited = drive.controller.config().power.flash_limit_mw > 0;
+        caution::throttled(power, limited, now.0)
     }
 
     /// What jobs wrote into files and their hosts did not write to the drive. A ramp's writes are in the second

@@ -86,6 +86,8 @@ struct Parity {
     retries: VecDeque<PageOf>,
     /// A lost member whose place the spare takes once nothing is out to it.
     lost: Option<u32>,
+    /// Reads out to each member that pass by the stripes (nr_pending, of raid5_read_one_chunk).
+    direct: IdVec<MemberId, u32>,
     /// Rows on their way to be rebuilt.
     rows_out: u32,
     /// Requests of the array when the window was begun.
@@ -155,6 +157,7 @@ impl Array {
                 sleepers: VecDeque::new(),
                 retries: VecDeque::new(),
                 lost: None,
+                direct: IdVec::filled(0, layout.members),
                 rows_out: 0,
                 seen: 0,
                 rows_begun: 0,
@@ -427,9 +430,12 @@ impl<S: Source> Host<S> {
 
     /// A part of a bio, for a member.
     fn md_part(&mut self, t: u32, part: u32, piece: Piece) {
-        let d = self.block.nodes[part].disk;
-        let Some(array) = &self.block.disks[d].paths.array else { return };
+        let (d, ddir) = (self.block.nodes[part].disk, self.block.nodes[part].ddir);
+        let Some(array) = &mut self.block.disks[d].paths.array else { return };
         let disk = array.members[piece.member];
+        if let Some(p) = array.parity.as_mut().filter(|_| ddir == Ddir::Read) {
+            p.direct[piece.member] += 1;
+        }
         let child = self.child(part, piece.offset, piece.len as u32);
         self.block.nodes[child].disk = disk;
         self.threads[t].md.parts.push_back(child);
@@ -534,8 +540,13 @@ impl<S: Source> Host<S> {
         }
         let Some(member) = array.members.iter().position(|&d| d == c.disk) else { return false };
         let (member, len) = (member as u32, u64::from(c.len));
+        p.direct[member] -= 1;
+        let leaves = p.lost == Some(member) && p.direct[member] == 0;
         if c.ok {
             p.raid.direct_read(member, c.offset, len);
+            if leaves {
+                self.wake_md(ctx, parent.disk, on);
+            }
             return false;
         }
         let Some(byte) = array.layout.byte(member, c.offset) else { return false };

@@ -58,6 +58,7 @@ impl<S: Source> Host<S> {
         }
         if let Some(member) = p.lost
             && p.raid.is_quiet(member)
+            && p.direct[member] == 0
         {
             p.lost = None;
             self.take_spare(ctx, d, member, core);
