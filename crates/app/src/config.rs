@@ -254,7 +254,7 @@ fn at_least(wrong: &mut Vec<BadValue>, key: &'static str, value: u64, least: u64
     }
 }
 
-fn from(wrong: &mut Vec<BadValue>, key: &'static str, value: u32, least: u32, most: u32) {
+fn within(wrong: &mut Vec<BadValue>, key: &'static str, value: u32, least: u32, most: u32) {
     if !(least..=most).contains(&value) {
         wrong.push(BadValue::new(key, format!("must be from {least} to {most}, not {value}")));
     }
@@ -360,7 +360,7 @@ impl LsmConfig {
         for (key, bytes, least) in
             [("key_bytes", self.key_bytes, 1), ("value_bytes", self.value_bytes, 0)]
         {
-            from(w, key, bytes, least, MOST_BYTES);
+            within(w, key, bytes, least, MOST_BYTES);
         }
         for (key, threads, least) in [
             ("readers", self.readers, 0),
@@ -368,7 +368,7 @@ impl LsmConfig {
             ("compaction_threads", self.compaction_threads, 1),
             ("depth", self.depth, 1),
         ] {
-            from(w, key, threads, least, MOST_THREADS);
+            within(w, key, threads, least, MOST_THREADS);
         }
         percent(w, "updates", self.updates, 1000.0);
         if self.readers == 0 && self.writers == 0 {
@@ -457,7 +457,7 @@ impl BtreeConfig {
             ("eviction_threads", self.eviction_threads),
             ("depth", self.depth),
         ] {
-            from(w, key, threads, 1, MOST_THREADS);
+            within(w, key, threads, 1, MOST_THREADS);
         }
         if !(0.01..0.9999).contains(&self.theta) {
             w.push(BadValue::new("theta", "must be from 0.01 to 0.9999"));

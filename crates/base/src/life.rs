@@ -135,6 +135,8 @@ pub enum Why {
     LinkBusy,
     /// The drive works on as many commands as it can.
     SlotsFull,
+    /// A flush or trim of a SATA drive waits for all commands before it, and those behind it for it.
+    Unqueued,
     /// The drive's limit of IOPS or bytes a second of reads.
     ReadLimit,
     /// The drive's limit of IOPS or bytes a second of writes.
@@ -246,6 +248,7 @@ impl Why {
             Why::EngineBusy => "engine busy",
             Why::LinkBusy => "link busy",
             Why::SlotsFull => "command slots taken",
+            Why::Unqueued => "command that is not queued",
             Why::ReadLimit => "read limit",
             Why::WriteLimit => "write limit",
             Why::ProgramLimit => "program limit",

@@ -109,13 +109,25 @@ fn what_needs_an_nvme_drive_is_refused() {
     assert!(text.contains("'bypass' changes the NVMe driver"), "{text}");
 }
 
-/// An array, a file system and a server have such drives as they have others.
+/// An array, a file system and a server have such drives as they have others, and their flushes come to the drive.
 #[test]
 fn what_stands_on_block_devices_stands_on_sata_drives() {
     let job = "[a]\nrw=randwrite\nbs=4k\nsize=8m\nfsync=10\nnumber_ios=300\nverify=crc32c\n";
-    case(job).fs("ext4").stack("linux-pvsync2").run().unwrap();
-    case(job).stack("nbd-kernel").run().unwrap();
+    let commands = |case: Case<'_>| {
+        let result = case.run().unwrap().result;
+        counter(&result.machine.totals.counters, "device.commands_in")
+    };
+    // Written, and read to be verified.
+    let data = 300 + 300;
+    let of_one = commands(case(job));
+    assert!(of_one > data + 25, "{of_one}");
+    let of_files = commands(case(job).fs("ext4").stack("linux-pvsync2"));
+    assert!(of_files > of_one, "{of_files}");
+    let nbd = |flush: &str| commands(case(job).stack("nbd-kernel").set(flush));
+    let (with, without) = (nbd("stack.nbd.flush=true"), nbd("stack.nbd.flush=false"));
+    assert!(with > without + 25, "{with} and {without}");
     let mut array = case(job);
     array.array = Some((wordline::Level::Raid5, 3));
-    array.run().unwrap();
+    let of_array = commands(array);
+    assert!(of_array > data + 3 * 25, "{of_array}");
 }

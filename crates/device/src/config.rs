@@ -1,6 +1,7 @@
 //! The device sections of a profile: `[device]`, `[link]`, `[queues]`, `[firmware]`, `[cache]`,
 //! `[limits]`.
 
+use crate::sata::SataConfig;
 use serde::{Deserialize, Serialize};
 use wordline_base::{BadValue, Span};
 use wordline_ftl::FtlConfig;
@@ -115,94 +116,6 @@ impl SasConfig {
     }
 }
 
-/// The link of a SATA drive.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SataConfig {
-    /// 1 to 3: 1.5, 3 or 6 Gb/s before line coding, one direction at a time.
-    pub generation: u32,
-    /// The most data of a Data FIS: a multiple of 512 up to 8192.
-    pub fis_bytes: u32,
-    /// From the end of a primitive at one end to its answer there, half of it: in Dwords of the link's rate.
-    pub way_dwords: u32,
-}
-
-/// For how long commands hold a SATA link, and what they wait for before.
-#[derive(Clone, Copy, Debug)]
-pub struct SataTimes {
-    /// The adapter reads a command's header and table.
-    pub tables: Span,
-    /// The command.
-    pub command: Span,
-    /// The drive's answer, which says that it has it.
-    pub taken: Span,
-    /// The drive says whose data come next.
-    pub setup: Span,
-    /// The same of a write, and the adapter reads its data.
-    pub ready: Span,
-    /// The drive asks for the next frame of a write's data.
-    pub more: Span,
-    /// The drive says that a command is over.
-    pub over: Span,
-}
-
-impl SataConfig {
-    /// Bytes a second after 8b/10b.
-    pub fn rate(&self) -> u64 {
-        150_000_000 << (self.generation.clamp(1, 3) - 1)
-    }
-    /// What a frame of so many bytes takes of the link: what is around it, and the ways of the primitives that ask for
-    /// it and acknowledge it.
-    pub fn frame(&self, bytes: u32) -> u32 {
-        bytes + crate::link::fis::FRAME + crate::link::fis::WAYS * 4 * self.way_dwords
-    }
-    /// So many bytes of a command's data, in frames.
-    pub fn data(&self, bytes: u64) -> Span {
-        let more = u64::from(self.frame(crate::link::fis::DATA_HEADER));
-        Span::of_bytes(bytes + bytes.div_ceil(self.fis_bytes.into()) * more, self.rate())
-    }
-    /// Behind an adapter with this link to the host.
-    pub fn times(&self, link: &LinkConfig) -> SataTimes {
-        use crate::link::fis;
-        let frame = |bytes: u32| Span::of_bytes(self.frame(bytes).into(), self.rate());
-        SataTimes {
-            tables: Span(link.t_round_trip.0 * fis::TABLES),
-            command: frame(fis::REGISTER),
-            taken: frame(fis::REGISTER),
-            setup: frame(fis::DMA_SETUP),
-            ready: frame(fis::DMA_SETUP) + link.t_round_trip,
-            more: frame(fis::DMA_ACTIVATE),
-            over: frame(fis::SET_DEVICE_BITS),
-        }
-    }
-    /// For how long the link is held by a whole read or write.
-    pub fn held(&self, link: &LinkConfig, write: bool, bytes: u64) -> Span {
-        let times = self.times(link);
-        let frames = bytes.div_ceil(self.fis_bytes.into());
-        let before = match write {
-            true => times.ready + times.more * frames.saturating_sub(1),
-            false => times.setup,
-        };
-        times.command + times.taken + before + self.data(bytes) + times.over
-    }
-    /// Keys are its own.
-    pub fn check(&self) -> Result<(), BadValue> {
-        if !(1..=3).contains(&self.generation) {
-            let message = format!("is {}: must be 1 to 3", self.generation);
-            return Err(BadValue::new("sata.generation", message));
-        }
-        if !(512..=8192).contains(&self.fis_bytes) || !self.fis_bytes.is_multiple_of(512) {
-            let message = format!("is {}: must be a multiple of 512 up to 8192", self.fis_bytes);
-            return Err(BadValue::new("sata.fis_bytes", message));
-        }
-        if self.way_dwords > 1000 {
-            let message = format!("is {}: must be at most 1000", self.way_dwords);
-            return Err(BadValue::new("sata.way_dwords", message));
-        }
-        Ok(())
-    }
-}
-
 impl DeviceConfig {
     /// What a SATA drive cannot have. Keys are those below `device`.
     pub fn check_sata(&self) -> Result<(), BadValue> {
@@ -221,6 +134,9 @@ impl DeviceConfig {
                 "queues.depth",
                 "must be at most 33: 32 commands of NCQ, and one slot stays empty",
             );
+        }
+        if queues.in_flight > 32 {
+            return bad("queues.in_flight", "must be at most 32: NCQ has no more commands");
         }
         if queues.arbitration != Arbitration::RoundRobin || queues.weighted_urgent {
             let why = "must be false, and arbitration round-robin: a SATA drive has one queue";

@@ -19,14 +19,13 @@ mod power;
 pub mod queue;
 mod readahead;
 mod recency;
+mod sata;
 pub mod stats;
 mod stripes;
 
 pub use bridge::{Bridge, BridgeStats, Member, Sent};
 pub use cache::CacheStats;
-pub use config::{
-    BridgeConfig, DeviceConfig, DriveConfig, SasConfig, SataConfig, SataTimes, SwitchConfig,
-};
+pub use config::{BridgeConfig, DeviceConfig, DriveConfig, SasConfig, SwitchConfig};
 pub use controller::Controller;
 pub use front::Starved;
 pub use guard::GuardStats;
@@ -34,5 +33,6 @@ pub use link::Switch;
 pub use partition::PARTITION_NAMES;
 pub use power::PowerStats;
 pub use queue::{Posted, QueueFull};
+pub use sata::{SataConfig, SataTimes};
 pub use stats::{CachePartition, CachedClass, DeviceStats, ENERGY_STATES, Energy, OPCODES, Waits};
 pub use stripes::{Piece, Stripes};

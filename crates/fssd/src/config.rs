@@ -141,7 +141,7 @@ impl Plan {
         }
         if !(2..=1 << 20).contains(&c.gc_units) {
             let why = format!(
-                "is {}, must be from 2 to {}: one fills while another is programmed",
+                "is {}, must be at least 2, and at most {}: one fills while another is programmed",
                 c.gc_units,
                 1 << 20
             );

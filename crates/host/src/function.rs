@@ -262,7 +262,7 @@ impl Warm {
         Warm { saves, displaced, inverse }
     }
 
-    #[inline]
+    #[inline(always)]
     fn after(&self, f: usize, other: u64) -> u64 {
         let most = self.saves[f];
         let lost = most * other.min(self.displaced);

@@ -7,7 +7,7 @@ use crate::block::{BlockLayer, NONE};
 use crate::config::StackConfig;
 use crate::disk::{Disk, DriveInfo};
 use crate::driver::poll::{PollStats, WINDOW};
-use crate::function::Costs;
+use crate::function::{Costs, spend};
 use crate::paths::Paths;
 use crate::paths::admit::Bios;
 use crate::paths::collector::Collector;
@@ -449,7 +449,10 @@ impl<S: Source> Host<S> {
         if hctx.cqes.post(cqe) {
             let core = hctx.core();
             let stats = self.sampled([cqe].iter());
-            let span = Span(self.entries_work(core, cq, 1, stats));
+            let span = Span(match self.block.hctxs[cq].is_sata() {
+                true => self.sata_entry(core),
+                false => spend!(self, core, Completion, StatAdd * stats),
+            });
             let c = &mut self.cores[core];
             c.prolong(span);
             return;

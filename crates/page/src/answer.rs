@@ -109,7 +109,7 @@ fn layer(name: &str) -> String {
         "queue wait" => "waiting in a queue of the drive".into(),
         "ftl" => "the FTL and its write buffer".into(),
         "transfer" => "the flash channel".into(),
-        "link" => "the PCIe link".into(),
+        "link" => "the link to the host".into(),
         "application" => "the application".into(),
         "device limit" => "the drive's own limit".into(),
         other => format!("the {other}"),

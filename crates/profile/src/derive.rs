@@ -3,8 +3,8 @@
 
 use crate::config::Config;
 use wordline_base::{SECTOR, SectorSize, Span};
-use wordline_device::SataTimes;
-use wordline_device::config::{BridgeConfig, SasConfig, SataConfig};
+use wordline_device::config::{BridgeConfig, SasConfig};
+use wordline_device::{SataConfig, SataTimes};
 use wordline_ftl::{
     LineRoom, Placement, Throttle, collector_marks, held_in_use, log_in_use, slc_buffer,
 };
@@ -648,14 +648,15 @@ impl Rates<'_> {
         match &self.config.device.sata {
             None => self.link_rate,
             Some(sata) => {
-                bytes as f64 / sata.held(&self.config.device.link, write, bytes).as_secs_f64()
+                bytes as f64
+                    / sata.held(self.config.device.link.t_round_trip, write, bytes).as_secs_f64()
             }
         }
     }
     /// The SATA link, if it has one.
     fn sata(&self) -> Option<(&SataConfig, SataTimes)> {
         let device = &self.config.device;
-        device.sata.as_ref().map(|sata| (sata, sata.times(&device.link)))
+        device.sata.as_ref().map(|sata| (sata, sata.times(device.link.t_round_trip)))
     }
     fn link(&self, bytes: u64) -> Span {
         match self.sas {

@@ -496,8 +496,9 @@ fn of_drive(d: &wordline_sim::DriveResult) -> Vec<String> {
     items.push(format!("{waited:.1}% of {} flash reads waited", d.totals.user_flash_reads));
     items.push(format!("LUNs {} busy", share_text(busy)));
     let link = &d.totals.link;
+    let either = link.either.map_or(String::new(), |all| format!(", together {}", share_text(all)));
     items.push(format!(
-        "link to device {} and to host {}",
+        "link to device {} and to host {}{either}",
         share_text(link.to_device),
         share_text(link.to_host)
     ));
@@ -516,7 +517,11 @@ fn links(m: &Machine) -> Vec<String> {
         section(&format!("switch {}", switch.name), &items)
     });
     if m.drives.len() < 2 {
-        let items = ways.map(|(way, of)| format!("{way} {}", share_text(of(&m.totals.link))));
+        let link = &m.totals.link;
+        let mut items = ways.map(|(way, of)| format!("{way} {}", share_text(of(link)))).to_vec();
+        items.extend(
+            link.either.map(|all| format!("one way at a time, together {}", share_text(all))),
+        );
         return section("link", &items).into_iter().chain(switches).collect();
     }
     let items = ways.into_iter().flat_map(|(way, of)| {

@@ -120,8 +120,9 @@ impl SystemConfig {
                 None => {
                     let of = &self.drives[unit].config;
                     match &of.device.cache {
-                        // A SATA drive says that its cache is on, with capacitors or without.
-                        Some(cache) => !cache.capacitor || of.device.sata.is_some(),
+                        // A SATA drive says that its cache is on, whatever it keeps.
+                        _ if of.device.sata.is_some() => true,
+                        Some(cache) => !cache.capacitor,
                         // pblk says that it has one, whatever its drive keeps.
                         None => of.ftl.placement == Placement::Host || !of.ftl.keeps_buffer(),
                     }

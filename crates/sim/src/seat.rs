@@ -319,6 +319,9 @@ impl DriveSeat {
                 link: LinkUse {
                     to_device: share(device.link_to_device_busy_ns),
                     to_host: share(device.link_to_host_busy_ns),
+                    either: self.controller.config().sata.as_ref().map(|_| {
+                        share(device.link_to_device_busy_ns + device.link_to_host_busy_ns)
+                    }),
                 },
                 firmware: device.firmware_core_busy_ns.iter().map(|&ns| share(ns)).collect(),
                 cache: device.cache.as_ref().map(|c| cache_use(c, &device.cache_partitions)),
@@ -422,6 +425,7 @@ impl BridgeSeat {
         totals.link = LinkUse {
             to_device: share(stats.link_to_device_busy_ns),
             to_host: share(stats.link_to_host_busy_ns),
+            either: None,
         };
         totals.firmware.splice(..0, stats.engine_busy_ns.iter().map(|&ns| share(ns)));
         totals.integrity.wrong += wrong;

@@ -58,6 +58,9 @@ fn of_device(key: &str, device: &DeviceConfig, ftl: &FtlConfig) -> Option<&'stat
         "staging_bytes" if ftl.fssd.as_ref().is_none_or(|fssd| fssd.volatile) => {
             Some("only FSSD stages data in the drive, where ftl.fssd.volatile is false")
         }
+        "link.generation" | "link.lanes" | "link.efficiency" if device.sata.is_some() => Some(
+            "the data of a SATA drive cross its own link (device.sata), and the host adapter's adds its latencies alone",
+        ),
         "cache.epoch.ios" | "cache.epoch.time" if !has_epochs(device) => Some(
             "nothing is chosen at the end of an epoch: neither cache.partition.split nor \
              cache.read_ahead.ghosts adapts",
@@ -86,9 +89,7 @@ fn of_nand(key: &str, nand: &NandConfig) -> Option<&'static str> {
             Some("erasures are not suspended (nand.suspend.erase)")
         }
         "suspend.t_dma" if !suspend.dma => Some("transfers are not suspended (nand.suspend.dma)"),
-        "suspend.t_resume" | "suspend.interval" | "suspend.most"
-            if !suspend.program && !suspend.erase =>
-        {
+        "suspend.t_resume" | "suspend.interval" if !suspend.program && !suspend.erase => {
             Some("nothing is suspended (nand.suspend.program, nand.suspend.erase)")
         }
         _ => None,

@@ -393,6 +393,11 @@ fn settings_without_effect_are_told() {
         &["testbed.cost.doorbell=9us", "testbed.cost.completion=9us"],
         "the drive is a SATA drive",
     );
+    same(
+        "--rw=randread --device d3-s4610-small",
+        &["link.lanes=1", "link.generation=1", "link.efficiency=10.0"],
+        "the data of a SATA drive cross its own link",
+    );
     same(PBLK, &["stack.rwsem_spin=false"], "the host has no map with a lock");
     for (system, set) in [
         (
@@ -425,6 +430,8 @@ fn settings_without_effect_are_told() {
         ),
         ("--rw=randread --device d3-s4610-small", "--set testbed.cost.sata.queue=9us"),
         ("--rw=randread --device z-ssd-small", "--set nand.suspend.interval=9us"),
+        ("--rw=randread --device d3-s4610-small", "--set link.t_post=9us"),
+        (PBLK, "--set nand.suspend.dma=true --set nand.suspend.most=1"),
     ] {
         let notes = texts(&run(&format!("{system} {set}")), "notes");
         assert!(!notes.iter().any(|note| note.contains("no effect")), "{set}: {notes:?}");

@@ -626,6 +626,13 @@ impl Controller {
         follows
     }
 
+    /// What a command that is taken now was left in its queue for.
+    #[inline]
+    fn why_queued(&self) -> Why {
+        let room = || self.commands.len() + 1 < self.config.queues.in_flight as usize;
+        if self.unqueued.is_some() && room() { Why::Unqueued } else { Why::SlotsFull }
+    }
+
     #[allow(clippy::too_many_arguments)] // The stages of a fetch, each once.
     fn mark_fetch(
         &self,
@@ -646,7 +653,7 @@ impl Controller {
                 life.mark(link, Why::Fetch, TO_DEVICE, arrived);
             }
             life.mark(link, Why::Doorbell, TO_DEVICE, arrived);
-            life.mark(Layer::QueueWait, Why::SlotsFull, queue, now);
+            life.mark(Layer::QueueWait, self.why_queued(), queue, now);
             life.mark(link, Why::LinkBusy, TO_DEVICE, fetch.start);
             life.mark(link, Why::Fetch, TO_DEVICE, fetch.arrival);
             life.mark(Layer::Ftl, Why::FirmwareBusy, grant.core, grant.start);

@@ -30,6 +30,7 @@ use crate::block::sched::{Ask, Dir, Elevator, Luns};
 use crate::config::StackConfig;
 use crate::disk::{DISK_SHIFT, Disk, DiskShape};
 use crate::driver::completions::Completions;
+use crate::driver::ncq::Ncq;
 use crate::{CoreId, DiskId, HctxId};
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Span, Time};
@@ -216,7 +217,7 @@ pub(crate) struct Hctx {
     /// Requests that a kblockd worker is to take (blk_mq_ctx).
     software: VecDeque<u32>,
     /// Of a SATA drive.
-    sata: bool,
+    ncq: Option<Box<Ncq>>,
     /// Its completion queue's vector may be masked.
     maskable: bool,
     /// The vector is masked.
@@ -245,7 +246,7 @@ impl Hctx {
             cqes: Completions::new(interrupts),
             cq: 0,
             software: VecDeque::new(),
-            sata: false,
+            ncq: None,
             maskable: false,
             masked: false,
             reaped: 0,
@@ -254,13 +255,18 @@ impl Hctx {
     }
     /// libata's driver has it.
     pub fn of_sata(mut self, sata: bool) -> Hctx {
-        self.sata = sata;
+        self.ncq = sata.then(Default::default);
         self
     }
     /// libata's driver has it.
     #[inline]
     pub fn is_sata(&self) -> bool {
-        self.sata
+        self.ncq.is_some()
+    }
+    /// What may go to a SATA drive.
+    #[inline]
+    pub fn ncq(&mut self) -> Option<&mut Ncq> {
+        self.ncq.as_deref_mut()
     }
     /// Its commands complete in the completion queue of this hardware queue.
     pub fn complete_in(&mut self, cq: HctxId) {

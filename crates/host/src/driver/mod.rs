@@ -3,14 +3,18 @@
 //! completion entries it sees.
 //!
 //! A submission queue cannot fill: there are fewer tags than slots. Handlers of one core run one
-//! after the other. A SATA drive has libata's AHCI driver in its place (drivers/ata/libahci.c): one queue, whose
-//! handler reads the host adapter's registers to learn what is over. Left out: the second, empty interrupt of an entry that the handler picked up
+//! after the other. Left out: the second, empty interrupt of an entry that the handler picked up
 //! while it was running; command timeouts and aborts.
+//!
+//! A SATA drive has libata's AHCI driver in its place (drivers/ata/libahci.c): one queue, whose handler reads
+//! registers of the host adapter to learn what is over, and commands that are not queued (module `ncq`).
 
 pub(crate) mod completions;
+pub(crate) mod ncq;
 pub(crate) mod poll;
 
 use crate::block::{NONE, Purpose};
+use crate::driver::ncq::Ncq;
 use crate::function::spend;
 use crate::host::{Host, Output};
 use crate::source::Source;
@@ -76,7 +80,11 @@ impl<S: Source> Host<S> {
             panic!("{:#?} overtakes {:#?}, which waits", of(rq), of(older));
         }
         let r = &mut self.block.requests[rq];
-        let sata = self.block.hctxs[r.hctx].is_sata();
+        let ncq = self.block.hctxs[r.hctx].ncq();
+        let sata = ncq.is_some();
+        if ncq.is_some_and(|ncq| !ncq.send(rq, r.opcode)) {
+            return;
+        }
         (r.issued, r.sampled) = (ctx.now, self.poll_stats.samples() && !sata);
         let io = if r.first == NONE { IoId::NONE } else { self.block.nodes[r.first].life };
         let disk = self.block.hctxs[r.hctx].disk();
@@ -105,22 +113,30 @@ impl<S: Source> Host<S> {
         self.submit(h, sqe);
     }
 
-    /// What the handler does for `n` entries, `stats` of them of requests that hybrid polling counts.
-    #[inline(always)]
-    pub(crate) fn entries_work(&mut self, core: u32, cq: u16, n: u64, stats: u64) -> u64 {
-        match self.block.hctxs[cq].is_sata() {
-            true => spend!(self, core, ScsiDone * n),
-            false => spend!(self, core, Completion * n, StatAdd * stats),
+    /// A command of a SATA drive is over: what was put off for it is tried again.
+    #[inline(never)]
+    fn sata_ended(&mut self, ctx: &mut Ctx, h: u16, core: u32) {
+        if let Some(ncq) = self.block.hctxs[h].ncq() {
+            ncq.ended();
+        }
+        while let Some(rq) = self.block.hctxs[h].ncq().and_then(Ncq::next) {
+            self.dispatch(ctx, core, rq);
         }
     }
-    /// The handler itself.
-    #[inline(always)]
-    pub(crate) fn handler_work(&mut self, core: u32, cq: u16) -> u64 {
-        match self.block.hctxs[cq].is_sata() {
-            // HOST_IRQ_STAT, PORT_IRQ_STAT and PORT_SCR_ACT.
-            true => spend!(self, core, AhciInterrupt, AhciRegister * 3),
-            false => spend!(self, core, Interrupt),
-        }
+    /// ahci_single_level_irq_intr with `n` commands that are over; `late`: its message came while the core worked.
+    #[inline(never)]
+    pub(crate) fn sata_irq(&mut self, core: u32, n: u64, late: bool) -> u64 {
+        let entry = match late {
+            true => spend!(self, core, LateEntry),
+            false => spend!(self, core, InterruptEntry),
+        };
+        // HOST_IRQ_STAT, PORT_IRQ_STAT and PORT_SCR_ACT.
+        entry + spend!(self, core, AhciInterrupt, AhciRegister * 3, ScsiDone * n)
+    }
+    /// What the handler does for one more command while it runs.
+    #[inline(never)]
+    pub(crate) fn sata_entry(&mut self, core: u32) -> u64 {
+        spend!(self, core, ScsiDone)
     }
 
     #[inline]
@@ -157,6 +173,9 @@ impl<S: Source> Host<S> {
         let drive = self.block.disks[hctx.disk()].drive();
         from_ledger(ctx, drive, hctx.at_ledger(cqe.cid), ok);
         self.counters.completions += 1;
+        if self.block.hctxs[h].is_sata() {
+            self.sata_ended(ctx, h, core);
+        }
         if self.polls_rings() && r.first != NONE && r.purpose == Purpose::Data {
             let thread = &self.threads[self.block.nodes[r.first].thread];
             if thread.is_polled_ring() && r.mergeable() {

@@ -260,11 +260,13 @@ impl<S: Source> Host<S> {
                 self.counters.empty_interrupts += u64::from(cqes.is_empty());
                 let n = cqes.visible().len() as u64;
                 let stats = self.sampled(cqes.visible().iter());
-                let entry = match late || works {
-                    true => spend!(self, core, LateEntry),
-                    false => spend!(self, core, InterruptEntry),
-                };
-                entry + self.handler_work(core, cq) + self.entries_work(core, cq, n, stats)
+                if self.block.hctxs[cq].is_sata() {
+                    self.sata_irq(core, n, late || works)
+                } else if late || works {
+                    spend!(self, core, LateEntry, Interrupt, Completion * n, StatAdd * stats)
+                } else {
+                    spend!(self, core, InterruptEntry, Interrupt, Completion * n, StatAdd * stats)
+                }
             }
             Irq::Ipi(_) => spend!(self, core, Ipi),
             Irq::Timer(_) => spend!(self, core, Timer),
@@ -317,7 +319,12 @@ impl<S: Source> Host<S> {
             Irq::Tick => {}
             Irq::Network(end) => self.network_irq_done(ctx, end, core),
             Irq::Dispatch(rq) => {
-                self.mark_request(ctx, rq, Layer::Block, Why::Plugged, core, begin);
+                let ncq = self.block.hctxs[self.block.requests[rq].hctx].ncq();
+                let why = match ncq.is_some_and(|ncq| ncq.tries_again(rq)) {
+                    true => Why::Unqueued,
+                    false => Why::Plugged,
+                };
+                self.mark_request(ctx, rq, Layer::Block, why, core, begin);
                 self.issue(ctx, rq, core);
             }
         }

@@ -39,8 +39,8 @@ fn a_pvsync2_read_costs_the_sum_of_its_stages() {
     assert_eq!(stats.counters.interrupts, 100);
 }
 
-/// libata's driver in the place of NVMe's: a command of a command on the way out, and three reads of registers for an
-/// interrupt, however many commands it ends.
+/// libata's driver in the place of NVMe's: SCSI and ATA commands are made on the way out, and an interrupt reads three
+/// registers, however many commands it ends.
 #[test]
 fn a_read_of_a_sata_drive_costs_the_sum_of_its_stages() {
     let mut config = stack(1);

@@ -386,3 +386,31 @@ fn a_sata_drive_is_sent_a_flush_behind_each_fua_write() {
     w.run();
     assert_eq!(counted(&w), (0, 0, 2));
 }
+
+/// A flush is sent once the handler of the last command is over, and what comes behind it once its own is
+/// (ata_std_qc_defer): the drive has nothing beside it, and is idle before and behind it for as long as that takes.
+#[test]
+fn a_sata_drive_has_a_flush_alone() {
+    let config = stack(2);
+    let reader = (spec(Engine::Libaio, 8), list(reads(300)));
+    let syncs: Vec<Next> =
+        (0..20).flat_map(|i| [io(Ddir::Write, i * 4096, 4096), io(Ddir::Sync, 0, 0)]).collect();
+    let writer = (spec(Engine::Libaio, 1), list(syncs));
+    let w = run_on(&config, sata(), vec![reader, writer], 20_000);
+    let flushes = counted(&w).1;
+    assert!(flushes >= 15, "{flushes}");
+    let log = &w.log;
+    let c = &config.cost;
+    let handled = (c.interrupt_entry + c.sata.interrupt + c.sata.complete).0;
+    for (i, (at, _)) in log.iter().enumerate().filter(|(_, (_, sqe))| sqe.opcode == Opcode::Flush) {
+        // All take as long at this drive.
+        if i > 0 {
+            let idle = at.since(log[i - 1].0 + Span(20_000)).0;
+            assert!(idle >= handled, "flush {i}: {idle} ns behind the last command");
+        }
+        if let Some((next, _)) = log.get(i + 1) {
+            let idle = next.since(*at + Span(20_000)).0;
+            assert!(*next >= *at + Span(20_000) && idle >= handled, "behind flush {i}: {idle} ns");
+        }
+    }
+}

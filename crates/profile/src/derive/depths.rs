@@ -95,7 +95,7 @@ impl Rates<'_> {
         let link = match self.sas {
             Some(_) => self.link(SECTOR) + self.entry(),
             None if let Some((sata, _)) = self.sata() => {
-                sata.held(&self.config.device.link, false, SECTOR)
+                sata.held(self.config.device.link.t_round_trip, false, SECTOR)
             }
             None => self.link(SECTOR + CQE_BYTES),
         };

@@ -415,7 +415,7 @@ impl Random {
                 channels: self.floats(),
                 decoders: if self.odds(2) { self.floats() } else { Vec::new() },
                 luns: self.floats(),
-                link: LinkUse { to_device: self.float(), to_host: self.float() },
+                link: LinkUse { to_device: self.float(), to_host: self.float(), either: None },
                 firmware: self.floats(),
                 cache: self.odds(2).then(|| CacheUse {
                     read_hits: self.any(),

@@ -150,6 +150,7 @@ impl DriveTotals {
         let mean = |x: f64, y: f64| (x * a + y * b) / (a + b).max(1.0);
         self.link.to_device = self.link.to_device.max(o.link.to_device);
         self.link.to_host = self.link.to_host.max(o.link.to_host);
+        self.link.either = [self.link.either, o.link.either].into_iter().flatten().reduce(f64::max);
         self.wear.erases_mean = mean(self.wear.erases_mean, o.wear.erases_mean);
         self.wear.erases_min = self.wear.erases_min.min(o.wear.erases_min);
         self.wear.erases_max = self.wear.erases_max.max(o.wear.erases_max);
@@ -301,6 +302,9 @@ pub struct LinkUse {
     pub to_device: f64,
     /// Share of the time that the link was in use towards the host.
     pub to_host: f64,
+    /// Share of the time that a link of one direction at a time was in use; none of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub either: Option<f64>,
 }
 
 /// What the upstream link of a switch carried, which all drives behind it share.

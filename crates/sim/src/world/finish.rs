@@ -117,9 +117,9 @@ impl World {
                         .filter(|cause| !matches!(cause, Cause::User | Cause::Parity));
                     others.map(|cause| (cause, cause.counted(&c) as f64 / user)).collect()
                 },
-                spells: match wa.by_third {
-                    Some(_) => WriteAmplification::spells(&wa.over_time),
-                    None => WriteAmplification::spells(&drive.rows()),
+                spells: match wa.by_third.is_some() && !wa.over_time.is_empty() {
+                    true => WriteAmplification::spells(&wa.over_time),
+                    false => WriteAmplification::spells(&drive.rows()),
                 },
                 collected: {
                     let c = c.since(b);
@@ -738,7 +738,11 @@ impl World {
                 .iter()
                 .map(|switch| {
                     let (to_device, to_host) = switch.busy(now);
-                    let link = LinkUse { to_device: share(to_device.0), to_host: share(to_host.0) };
+                    let link = LinkUse {
+                        to_device: share(to_device.0),
+                        to_host: share(to_host.0),
+                        either: None,
+                    };
                     SwitchUse { name: String::new(), link }
                 })
                 .collect(),

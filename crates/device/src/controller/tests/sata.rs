@@ -1,6 +1,7 @@
 //! A SATA drive: one link for both directions, commands that are not queued, and what it cannot have.
 
 use super::*;
+use crate::SataConfig;
 use wordline_base::{Layer, Why};
 
 fn sata_config() -> DeviceConfig {
@@ -40,7 +41,7 @@ fn a_read_takes_the_sum_of_its_stages() {
     let io = h.submit_io(0, Opcode::Read, 0, 4096);
     h.settle();
     let d = sata_config();
-    let times = d.sata.as_ref().unwrap().times(&d.link);
+    let times = d.sata.as_ref().unwrap().times(d.link.t_round_trip);
     let data = d.sata.as_ref().unwrap().data(4096);
     // The doorbell, the two reads of the adapter, and the command.
     let there = d.link.t_post + times.tables + times.command;
@@ -59,25 +60,52 @@ fn a_read_takes_the_sum_of_its_stages() {
     assert_eq!(of(Why::Fetch), times.tables + times.command);
 }
 
-/// Random reads with all that NCQ has at a time: the link has no time left, whichever way it carries.
+/// With all that NCQ has at a time the link has no time left, whichever way it carries, and reads take what they hold it for.
 #[test]
-fn the_link_is_what_bounds_many_reads() {
+fn the_link_is_what_bounds_many_commands() {
+    for opcodes in [[Opcode::Read; 2], [Opcode::Read, Opcode::Write]] {
+        let mut h = drive();
+        fill(&mut h);
+        let (begin, before) = (h.ctx.now, h.drive.stats(h.ctx.now));
+        let (mut sent, all) = (0, 3_000u64);
+        while sent < all || !h.drive.idle() {
+            while sent < all && h.drive.in_flight() + 4 < 32 {
+                let opcode = opcodes[sent as usize % 2];
+                if h.put(0, opcode, sent * 7 % 32 * 4096, 4096).is_err() {
+                    break;
+                }
+                h.drive.doorbell(&mut h.ctx, 0);
+                sent += 1;
+            }
+            h.step();
+        }
+        let d = sata_config();
+        let held = |opcode| {
+            d.sata.as_ref().unwrap().held(d.link.t_round_trip, opcode == Opcode::Write, 4096).0
+        };
+        let wanted = opcodes.map(held).iter().sum::<u64>() * all / 2;
+        let took = h.ctx.now.since(begin).0;
+        assert!((wanted..wanted * 102 / 100).contains(&took), "{took} ns, not {wanted}");
+        let now = h.drive.stats(h.ctx.now);
+        let busy = now.link_to_device_busy_ns + now.link_to_host_busy_ns
+            - before.link_to_device_busy_ns
+            - before.link_to_host_busy_ns;
+        assert!(busy <= took, "one direction at a time: {busy} of {took} ns");
+    }
+}
+
+/// On an idle link nothing waits for it.
+#[test]
+fn a_command_alone_does_not_wait_for_the_link() {
     let mut h = drive();
     fill(&mut h);
-    let begin = h.ctx.now;
-    for round in 0..40u64 {
-        for i in 0..32 {
-            h.submit(0, Opcode::Read, (i * 7 + round) % 32 * 4096, 4096);
-        }
+    let before = h.drive.stats(h.ctx.now).waits.link;
+    for opcode in [Opcode::Write, Opcode::Read, Opcode::Flush] {
+        let bytes = if opcode == Opcode::Flush { 0 } else { 32 * 4096 };
+        h.submit(0, opcode, 0, bytes);
         h.settle();
     }
-    let d = sata_config();
-    let held = d.sata.as_ref().unwrap().held(&d.link, false, 4096);
-    let stats = h.drive.stats(h.ctx.now);
-    let busy = stats.link_to_device_busy_ns + stats.link_to_host_busy_ns;
-    let took = h.ctx.now.since(begin);
-    assert!(took >= held * (40 * 32), "{took:?} for {:?} of the link", held * (40 * 32));
-    assert!(busy <= h.ctx.now.0, "one direction at a time");
+    assert_eq!(h.drive.stats(h.ctx.now).waits.link, before);
 }
 
 #[test]
@@ -122,6 +150,7 @@ fn what_a_sata_drive_cannot_have_is_refused() {
     };
     assert_eq!(refused(&|d| d.queues.count = 2), "queues.count");
     assert_eq!(refused(&|d| d.queues.depth = 34), "queues.depth");
+    assert_eq!(refused(&|d| d.queues.in_flight = 64), "queues.in_flight");
     assert_eq!(refused(&|d| d.queues.weighted_urgent = true), "queues.weighted_urgent");
     assert_eq!(refused(&|d| d.interrupt.threshold = 2), "interrupt.threshold");
     assert_eq!(refused(&|d| d.link.turn_bytes = Some(4096)), "link.turn_bytes");
