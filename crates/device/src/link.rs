@@ -321,7 +321,7 @@ impl Link {
     pub fn turn_in(&mut self, now: Time, before: u32, bytes: u32) -> Transfer {
         let span = self.part(before, bytes);
         if self.t_ready > Span::ZERO {
-            let [_, (asked, _)] = self.up(now, self.asks(before, bytes), 0);
+            let [_, (asked, _)] = self.up(now, self.asks(bytes), 0);
             if let Path::Half = self.path {
                 // What asks for the data and the data hold it one after the other.
                 let data = Transfer::new(self.down(now, span, u64::from(bytes)), self.t_ask);
@@ -330,14 +330,10 @@ impl Link {
         }
         Transfer::new(self.down(now, span, u64::from(bytes)), self.t_ask)
     }
-    /// What a drive with frames says before so many bytes of a write come, after others of the same write.
-    fn asks(&self, before: u32, bytes: u32) -> Span {
-        let frames = self.frame.map_or(1, |(data, _)| bytes.div_ceil(data).max(1));
-        let first = u32::from(before == 0 || self.t_more == Span::ZERO);
-        Span(
-            self.t_ready.0 * u64::from(first)
-                + self.t_more.0 * u64::from(frames - first.min(frames)),
-        )
+    /// What a drive with frames says before so many bytes of a write come, which all come at once.
+    fn asks(&self, bytes: u32) -> Span {
+        let frames = self.frame.map_or(1, |(data, _)| bytes.div_ceil(data));
+        self.t_ready + self.t_more * u64::from(frames.saturating_sub(1))
     }
     /// Read data (none for other commands) and the completion entry that follows them.
     #[inline(always)]

@@ -92,6 +92,9 @@ fn of_nand(key: &str, nand: &NandConfig) -> Option<&'static str> {
         "suspend.t_resume" | "suspend.interval" if !suspend.program && !suspend.erase => {
             Some("nothing is suspended (nand.suspend.program, nand.suspend.erase)")
         }
+        "suspend.most" if !suspend.any() => {
+            Some("reads go before nothing (nand.suspend.queue, program, dma, erase)")
+        }
         _ => None,
     }
 }
