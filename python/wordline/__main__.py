@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from typing import Any
 
@@ -64,16 +65,17 @@ def _tune(arguments: argparse.Namespace) -> int:
     try:
         with open(arguments.file, encoding="utf-8") as file:
             text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot read {arguments.file}: {why}: check the path") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{arguments.file}: is not a text file: check the path") from None
+    except OSError as error:
+        raise InputError(f"cannot read {arguments.file}: {error.strerror or error}: check the path") from None
     asked = from_toml(arguments.file, text)
     executor = None if arguments.dask is None else client(arguments.dask)
     tuned = tune(
         executor=executor,
         workers=arguments.jobs,
         out=arguments.out,
-        progress=False if arguments.quiet else None,
+        progress=False if arguments.quiet else "log",
         **asked,
     )
     if arguments.out is not None and (tuned.constraints or len(tuned.objectives) > 1) and tuned.rows:
@@ -118,6 +120,8 @@ def main(words: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
+    # A worker outlives a process that ends by a signal's default.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _study(arguments) if arguments.command == "study" else _tune(arguments)
     except KeyboardInterrupt:

@@ -6,7 +6,7 @@ import html
 import shutil
 import sys
 import time
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 
 class Progress(Protocol):
@@ -127,18 +127,28 @@ def watch(progress: bool | Progress | None) -> Progress:
     return progress or Nothing()
 
 
-class Line:
-    """A line about many runs: on a terminal, or below a notebook's cell. It goes away at the end."""
+# Between two lines of a log.
+_LOG_S = 20.0
 
-    def __init__(self, progress: bool | None) -> None:
+
+class Line:
+    """A line about many runs: on a terminal, or below a notebook's cell. It goes away at the end. With "log" one is
+    written now and then where there is no terminal."""
+
+    def __init__(self, progress: bool | Literal["log"] | None) -> None:
         self.notebook = in_notebook()
-        self.shown = (self.notebook or sys.stderr.isatty()) if progress is None else progress
+        here = self.notebook or sys.stderr.isatty()
+        self.log = progress == "log" and not here
+        self.shown = progress is True or here and progress is not False
         self.begun, self.drawn = time.monotonic(), 0.0
         self.handle: Any = None
 
     def draw(self, text: str) -> None:
         """Draws it, if it is time to."""
         now = time.monotonic()
+        if self.log and now - max(self.begun, self.drawn) >= _LOG_S:
+            self.drawn = now
+            print(f"wordline: {text}", file=sys.stderr, flush=True)
         if not self.shown or now - self.begun < _QUIET_S or now - self.drawn < 2 * _REDRAW_S:
             return
         self.drawn = now
@@ -160,6 +170,6 @@ class Line:
             from IPython.display import HTML
 
             self.handle.update(HTML(""))
-        elif self.drawn:
+        elif self.drawn and self.shown:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()

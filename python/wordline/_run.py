@@ -67,6 +67,9 @@ def _is_text(job: str) -> bool:
 
 def jobs_request(job: Jobs | None, options: Mapping[str, Option]) -> dict[str, Any]:
     """Jobs as text, as a file or as options, as the native module takes them."""
+    setting = next((key for key in options if "." in key), None)
+    if setting is not None:
+        raise InputError(f"{setting}: a setting of the machine, not an option of a job: give it in set={{'{setting}': ...}}")
     if job is None:
         return {"fio": _words(options, "job")} if options else {}
     if isinstance(job, Mapping):

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ._html import told
 from ._points import Row, cores
@@ -381,7 +381,7 @@ def tune(
     executor: Any = None,
     workers: int | None = None,
     out: str | os.PathLike[str] | None = None,
-    progress: bool | None = None,
+    progress: bool | Literal["log"] | None = None,
     **common: Any,
 ) -> Tuned:
     """Searches the space for the point that is best by its objective among those that keep all constraints.
@@ -396,7 +396,7 @@ def tune(
     is the first that keeps its constraints under all, of ``verify_most`` looked at. A job draws other I/O under
     another seed if it says ``randrepeat=0``. A run with too few I/Os for a percentile asked for counts as failed.
     With ``out`` every run is kept as by :func:`wordline.sweep`, and the same call goes on where an earlier one was
-    stopped.
+    stopped. ``progress="log"`` writes a line now and then where there is no terminal.
     """
     if not space:
         raise InputError("space: nothing to choose: give keys with their values")
@@ -429,8 +429,8 @@ def tune(
                 retry_failed=False,
                 flush_s=FLUSH_S,
                 progress=False,
-                # Points of a search that are refused are what it learns from.
-                refuse=False,
+                # Points that are refused are what a search learns from, but for what is wrong with all of them.
+                refuse=not known,
                 **common,
             )
             listed = list(new)
@@ -449,6 +449,7 @@ def tune(
     try:
         while asked < trials:
             count = min(width, trials - asked)
+            line.draw(f"{asked} of {trials} trials, {_many(len(tried), 'point')}; {count} run")
             batch = [search.ask() for _ in range(count)]
             asked += count
             for (trial, point), row in zip(batch, run([{**p, "seed": seed} for _, p in batch])):

@@ -63,12 +63,14 @@ pub enum Kind {
     /// A stage of a read ends where planes read on their own. Index: twice the operation, and one more if it is the
     /// channel's.
     NandPlane,
+    /// A job that waits may start. Index: unused.
+    JobStart,
 }
 
 impl Kind {
     /// By number; what no event has as its kind is the last one's.
     const ALL: [Kind; 32] = {
-        let mut all = [Kind::NandPlane; 32];
+        let mut all = [Kind::JobStart; 32];
         let mut i = 0;
         while i < Kind::NAMED.len() {
             all[i] = Kind::NAMED[i];
@@ -76,7 +78,7 @@ impl Kind {
         }
         all
     };
-    const NAMED: [Kind; 24] = [
+    const NAMED: [Kind; 25] = [
         Kind::AppWake,
         Kind::CoreDone,
         Kind::Interrupt,
@@ -101,6 +103,7 @@ impl Kind {
         Kind::NandDecoded,
         Kind::RampOver,
         Kind::NandPlane,
+        Kind::JobStart,
     ];
 
     /// A host's: the node of the event is a host, otherwise a drive or a network.
@@ -118,6 +121,7 @@ impl Kind {
                     | Kind::Network
                     | Kind::SteadyState
                     | Kind::RampOver
+                    | Kind::JobStart
             )
     }
 }

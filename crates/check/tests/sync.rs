@@ -49,6 +49,24 @@ fn a_synchronous_write_waits_for_its_program_where_nothing_is_protected() {
     }
 }
 
+/// The second of two comes to a line of the cache whose write-back waits for a firmware core.
+#[test]
+fn synchronous_writes_to_one_line_of_the_cache_are_each_on_flash_when_they_end() {
+    let job = "[global]\nrw=write\nsize=4k\nnumber_ios=1\n[plain]\n[first]\nsync=1\n[second]\nsync=1\noffset=4k\n";
+    for cost in ["100ns", "20us"] {
+        let o = case(job, "none", &VOLATILE)
+            .set("cache.line_bytes=16384")
+            .set(&format!("ftl.cost.write_command={cost}"))
+            .run()
+            .unwrap();
+        for thread in &o.result.threads[1..] {
+            let least = thread.dirs[1].lat.min();
+            assert!(least > PROGRAM, "{cost}: {} after {least} ns", thread.name);
+        }
+        assert!(counter(&o, "ftl.user_sectors") >= 2, "{cost}");
+    }
+}
+
 #[test]
 fn a_drive_that_keeps_what_it_has_is_sent_no_fua_and_no_flush() {
     for stack in ["linux-libaio", "linux-io_uring", "none"] {

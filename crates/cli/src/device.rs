@@ -21,7 +21,7 @@ pub fn device(command: DeviceCommand) -> Result<(), Failure> {
             });
             let drives = drives.collect::<Result<Vec<_>, _>>()?;
             machine.units(&drives.iter().collect::<Vec<_>>()).map_err(|e| system.misfit(e))?;
-            let differs = system.deviations();
+            let differs = system.deviations(true);
             differs.iter().for_each(|text| remark(&format!("warning: {text}")));
             output::print(&wordline_profile::explain(&system.config))
         }

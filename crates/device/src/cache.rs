@@ -1,4 +1,4 @@
-//! The DRAM cache: set-associative, least recently used, with state for each 4 KiB sector of a line.
+//! The DRAM cache: set-associative, least recently used, with state for each sector of a line.
 //! This module is the bookkeeping; what it costs and when it happens is the controller's business.
 //!
 //! A sector of a line is
@@ -698,15 +698,16 @@ impl Cache {
         if was_dirty == 0 || line.dirty != 0 {
             return None;
         }
-        line.again = false;
+        (line.again, line.fua) = (false, false);
         let position = std::mem::take(&mut line.position);
         self.dirty[usize::from(by)] -= 1;
         self.unlist(id);
         Some(position)
     }
 
-    /// Takes the dirty sectors of a line for a write-back; answers the position they will retire.
-    pub fn begin_write_back(&mut self, id: LineId) -> u64 {
+    /// Takes the dirty sectors of a line for a write-back; answers the position they will retire, and
+    /// whether they must be durable.
+    pub fn begin_write_back(&mut self, id: LineId) -> (u64, bool) {
         self.unlist(id);
         let by = usize::from(self.line(id).partition);
         self.dirty[by] -= 1;
@@ -715,9 +716,7 @@ impl Cache {
         line.writing_back = true;
         line.writing = line.dirty;
         line.dirty = 0;
-        let position = line.position;
-        line.position = 0;
-        position
+        (std::mem::take(&mut line.position), std::mem::take(&mut line.fua))
     }
 
     /// The line waiting longest for its write-back, with its position.
@@ -787,12 +786,12 @@ impl Cache {
         self.barriers.last().map_or(0, |b| b.before)
     }
     /// Counts a retired position; flushes that waited for it alone go to `ready`.
-    pub fn retire(&mut self, position: u64, ready: &mut Vec<u32>) {
+    pub fn retire(&mut self, position: u64, ready: &mut VecDeque<u32>) {
         self.open_positions -= 1;
         self.barriers.retain_mut(|b| {
             b.left -= u64::from(position < b.before);
             if b.left == 0 {
-                ready.push(b.cmd);
+                ready.push_back(b.cmd);
             }
             b.left > 0
         });

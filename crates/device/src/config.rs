@@ -103,6 +103,10 @@ impl SasConfig {
         if self.frame_bytes == 0 {
             return Err(BadValue::new("frame_bytes", "must be at least 1"));
         }
+        // Or the bits of a transfer's frames would not fit 64 (`Link::span`).
+        if u64::from(self.frame_overhead) > 3 * u64::from(self.frame_bytes) {
+            return Err(BadValue::new("frame_overhead", "must be at most three times frame_bytes"));
+        }
         let frames = [
             ("frame_overhead", self.frame_overhead),
             ("command_bytes", self.command_bytes),
@@ -303,7 +307,7 @@ pub struct CacheConfig {
     pub bytes: u64,
     /// Lines of a set.
     pub ways: u32,
-    /// Bytes of a cache line, a multiple of 4096.
+    /// Bytes of a cache line, one to 64 sectors of the medium.
     pub line_bytes: u32,
     /// Writes complete once in the cache; dirty lines go to flash by eviction, by the background
     /// write-back, or by a flush. Off: writes go through to the FTL's buffer.

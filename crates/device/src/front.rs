@@ -1,6 +1,6 @@
 //! What a host sees of a drive: submission and completion queues, doorbells, and which command is taken next.
 //!
-//! Left out: the admin queue, and completion queues shared by several submission queues.
+//! Left out: the admin queue.
 
 use crate::arbiter::Arbiter;
 use crate::config::{Arbitration, DeviceConfig, GuardCounts, InterruptConfig, QueueConfig};

@@ -290,7 +290,7 @@ impl Link {
     pub fn rate(&self) -> u64 {
         self.rate
     }
-    /// A transfer is at most 4 GiB, and frames make at most four times that of it, so the product fits 64 bits.
+    /// A transfer is at most 4 GiB, and its frames have at most four times as many bytes, so that the product fits 64 bits.
     #[inline]
     pub fn span(&self, bytes: u32) -> Span {
         let bytes = match self.frame {
@@ -456,6 +456,7 @@ mod tests {
         for (key, bad) in [
             ("rate", SasConfig { rate: 0, ..config.clone() }),
             ("frame_bytes", SasConfig { frame_bytes: 0, ..config.clone() }),
+            ("frame_overhead", SasConfig { frame_bytes: 11, ..config.clone() }),
         ] {
             assert_eq!(Link::sas(&bad).err().unwrap().key, key);
         }

@@ -31,6 +31,20 @@ pub struct PowerStats {
 }
 
 impl PowerStats {
+    /// The body has drawn so many nanojoules until `now`.
+    fn heated(&mut self, thermal: &mut Thermal, now: Time, nj: u64) {
+        if now == thermal.at {
+            return;
+        }
+        if thermal.hot {
+            self.throttled_ns += now.since(thermal.at).0;
+        }
+        thermal.go_on(now, nj);
+        self.note(thermal);
+    }
+    fn note(&mut self, thermal: &Thermal) {
+        self.hottest_mc = self.hottest_mc.max((thermal.celsius * 1e3).max(0.0) as u64);
+    }
     /// What is told in results, with its name.
     pub fn list(&self) -> [(&'static str, u64); 4] {
         [
@@ -156,11 +170,18 @@ impl PowerLimit {
             thermal,
             stats: PowerStats::default(),
         };
-        limit.note_hottest();
+        if let Some(thermal) = &limit.thermal {
+            limit.stats.note(thermal);
+        }
         Ok(Some(limit))
     }
-    pub fn stats(&self) -> PowerStats {
-        self.stats
+    /// What was, the drive having drawn so many nanojoules until `now`.
+    pub fn stats(&self, now: Time, nj: u64) -> PowerStats {
+        let mut stats = self.stats;
+        if let Some(mut thermal) = self.thermal.clone() {
+            stats.heated(&mut thermal, now, nj);
+        }
+        stats
     }
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
@@ -168,22 +189,11 @@ impl PowerLimit {
     pub fn has_thermal(&self) -> bool {
         self.thermal.is_some()
     }
-    fn note_hottest(&mut self) {
-        let mc = self.thermal.as_ref().map_or(0, |t| (t.celsius * 1e3).max(0.0) as u64);
-        self.stats.hottest_mc = self.stats.hottest_mc.max(mc);
-    }
     /// The drive has drawn so many nanojoules until `now`.
     pub fn heats(&mut self, now: Time, nj: u64) {
-        let Some(thermal) = &mut self.thermal else { return };
-        if now == thermal.at {
-            return;
+        if let Some(thermal) = &mut self.thermal {
+            self.stats.heated(thermal, now, nj);
         }
-        let (before, was_hot) = (thermal.at, thermal.hot);
-        thermal.go_on(now, nj);
-        if was_hot {
-            self.stats.throttled_ns += now.since(before).0;
-        }
-        self.note_hottest();
     }
     /// Reads wait for power, too.
     #[inline]

@@ -1,8 +1,8 @@
 //! Submission and completion queues: rings in host memory, as both sides know them.
 //!
 //! NVMe 1.4 section 4.1: a queue of N entries holds at most N - 1 commands, and the host learns how
-//! far the controller has fetched only from the head pointer in completion entries. Hosts take
-//! completions out at once, so the completion queue is never full and has no head doorbell here.
+//! far the controller has fetched only from the head pointer in completion entries. A host has a tag for each
+//! command, and fewer tags than entries: the completion queue is never full, and has no head doorbell here.
 
 use wordline_base::ledger::NONE;
 use wordline_base::{IdVec, IoClass, IoId, Time};

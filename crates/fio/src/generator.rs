@@ -63,8 +63,10 @@ const MISSES_MAX: u32 = 1 << 14;
 pub enum Step {
     /// Issue this now.
     Io(Io),
-    /// Wait until no I/O of the thread is in flight, then ask again.
+    /// Wait until no I/O of the thread is in flight, one at a time (io_u_quiesce), then ask again.
     Drain,
+    /// Wait for all that is in flight in one call, as fio does at the end of a pass, then ask again.
+    ReapAll,
     /// Ask again at this time.
     Wait(Time),
     /// The thread has issued its last I/O.
@@ -415,8 +417,8 @@ impl Generator {
     }
 
     /// The next I/O of a job without a rate. `in_flight` counts the thread's I/Os issued and not
-    /// completed, of which [`Generator::completed`] is told: where fio lets them drain the answer is
-    /// [`Step::Drain`].
+    /// completed, of which [`Generator::completed`] is told: at the end of a pass the answer is
+    /// [`Step::ReapAll`].
     #[inline]
     pub fn step(&mut self, in_flight: u32) -> Step {
         if let Some(io) = self.next_alike() {
@@ -427,7 +429,7 @@ impl Generator {
         match io {
             Ok(Some(io)) => Step::Io(io),
             Ok(None) => Step::Done,
-            Err(()) => Step::Drain,
+            Err(()) => Step::ReapAll,
         }
     }
 
@@ -442,11 +444,14 @@ impl Generator {
         }
         let mixed = self.job.rw.is_mixed().then_some(self.job.rwmix);
         let rounds = self.rounds;
-        let mut answer = Step::Drain;
+        let mut answer = Step::ReapAll;
         let io =
             self.produce(in_flight, &mut |ddir| match pacer.gate(now, in_flight, ddir, mixed) {
                 Gate::Pass(ddir) => Some(ddir),
-                Gate::Drain => None,
+                Gate::Drain => {
+                    answer = Step::Drain;
+                    None
+                }
                 Gate::Until(time) => {
                     answer = Step::Wait(time);
                     None

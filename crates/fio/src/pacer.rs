@@ -121,6 +121,8 @@ pub struct Pacer {
     completed: u64,
     /// Blocks at the last think time.
     thought_at_blocks: u64,
+    /// Blocks when a think time began to wait for what is in flight.
+    before_drain: Option<u64>,
     /// When the last think time ended.
     thought_at: Time,
     /// Microseconds of think time so far.
@@ -226,6 +228,7 @@ impl Pacer {
             issued: 0,
             completed: 0,
             thought_at_blocks: 0,
+            before_drain: None,
             thought_at: now,
             paused_us: 0,
             unchecked: None,
@@ -250,6 +253,7 @@ impl Pacer {
         (self.thought_at, self.paused_us) = (now, 0);
         let counted = self.counted();
         self.thought_at_blocks = self.thought_at_blocks.wrapping_sub(counted);
+        self.before_drain = self.before_drain.map(|before| before.wrapping_sub(counted));
         (self.issued, self.completed) = (0, 0);
         (self.done_bytes, self.done_ios) = ([0; 3], [0; 3]);
         self.checked = [None; 3];
@@ -428,12 +432,13 @@ impl Pacer {
             self.unchecked = None;
             return Think::Go;
         }
+        // fio remembers the count from before the queue drained.
+        let before = *self.before_drain.get_or_insert(blocks);
         if in_flight > 0 {
             return Think::Drain;
         }
-        self.unchecked = None;
-        // fio remembers the count from before the queue drained.
-        self.thought_at_blocks = blocks;
+        (self.unchecked, self.before_drain) = (None, None);
+        self.thought_at_blocks = before;
         // fio 3.33 does not cut it at the end of the runtime.
         let spin = self.spin_us;
         let total = spin.max(self.thinktime_us);
@@ -541,7 +546,7 @@ mod tests {
                     assert!(until > now);
                     now = until;
                 }
-                Step::Drain => panic!("nothing flies"),
+                Step::Drain | Step::ReapAll => panic!("nothing flies"),
                 Step::Done => break,
             }
         }

@@ -171,7 +171,7 @@ fn exercise(plan: &Plan) -> usize {
                     pacer.completed(&io);
                 }
                 Step::Wait(until) => now = until.max(now),
-                Step::Drain => panic!("nothing flies: {job:?}"),
+                Step::Drain | Step::ReapAll => panic!("nothing flies: {job:?}"),
                 Step::Done => break,
             }
             if let Some(target) = &mut target {

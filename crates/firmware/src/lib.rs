@@ -556,11 +556,11 @@ impl Translation for Firmware {
         let held = held.map(|(slot, _)| (Lpn(slot.lpn), slot.stamp));
         held.chain(self.waiting.stamped()).collect()
     }
-    fn free_lines(&self) -> (u32, f64, f64) {
+    fn free_lines(&self) -> Option<(u32, f64, f64)> {
         let groups = self.space.groups;
         let line = f64::from(self.g.units_per_line());
         let reserve = f64::from(self.plan.reserve) / f64::from(groups);
-        (self.space.free_count / groups, reserve, self.plan.start as f64 / line)
+        Some((self.space.free_count / groups, reserve, self.plan.start as f64 / line))
     }
     fn save(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
         self.save_state(to)

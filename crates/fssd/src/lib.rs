@@ -495,9 +495,9 @@ impl Translation for Fssd {
         });
         filled.chain(self.waiting.stamped()).collect()
     }
-    fn free_lines(&self) -> (u32, f64, f64) {
+    fn free_lines(&self) -> Option<(u32, f64, f64)> {
         let (free, reserve, start) = self.free_segments();
-        (free, reserve.into(), start.into())
+        Some((free, reserve.into(), start.into()))
     }
     fn save(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
         self.save_to(to)

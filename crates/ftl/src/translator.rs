@@ -207,6 +207,12 @@ macro_rules! hand_on {
                     Translator::Other(ftl) => ftl.fold(stamps),
                 }
             }
+            fn free_lines(&self) -> Option<(u32, f64, f64)> {
+                match self {
+                    Translator::Pblk(ftl) => Some(ftl.free_lines()),
+                    Translator::Other(ftl) => ftl.free_lines(),
+                }
+            }
             fn boxed(&self) -> Box<dyn Translation> {
                 Box::new(self.clone())
             }
@@ -258,7 +264,6 @@ hand_on! {
     fn newest_at(&, lpn: Lpn) -> Option<Ppa>;
     fn oob(&, ppa: Ppa) -> Option<(Lpn, u32)>;
     fn unwritten(&) -> Vec<(Lpn, u32)>;
-    fn free_lines(&) -> (u32, f64, f64);
     fn counters(&) -> &Counters;
     fn memory(&) -> Memory;
     fn host_memory(&) -> HostMemory;

@@ -383,6 +383,18 @@ impl<S: Source> Host<S> {
             ctx.at(ctx.now, Kind::AppWake, thread);
         }
     }
+    /// A thread that pauses is woken at this time at the latest.
+    pub fn shorten_pause(&mut self, ctx: &mut Ctx, thread: u32, at: Time) {
+        let sleeper = &mut self.threads[thread];
+        sleeper.engine.shorten_pause(at);
+        if (sleeper.asleep() == Asleep::Timer && at < sleeper.asked_for() || !self.stack.kernel)
+            && sleeper.set_timer(at)
+        {
+            sleeper.asks_for(at);
+            self.enter(ctx);
+            ctx.at(at, Kind::AppWake, thread);
+        }
+    }
     /// Where a thread's I/Os come from, to be changed.
     pub fn source_mut(&mut self, thread: u32) -> Option<&mut S> {
         self.threads.get_mut(thread).and_then(Thread::source_mut)

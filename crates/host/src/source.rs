@@ -51,6 +51,8 @@ pub enum Next {
     },
     /// Nothing until one of the job's I/Os is reaped.
     WhenReaped,
+    /// Nothing until all of the job's I/Os are, which one call waits for.
+    WhenAllReaped,
     /// With nothing in flight: burn the processor until `spin_until`, then sleep until `until`.
     Pause {
         /// Up to here the processor is busy.

@@ -359,10 +359,12 @@ impl Machine {
     pub fn spare_left(&self) -> String {
         let ftl = self.controller.ftl().expect("a served drive has its FTL");
         let bad = self.media().bad_blocks(ftl);
-        let (free, _, start) = ftl.free_lines();
-        format!(
-            "{bad} blocks are bad, {free} lines are free, and the collector begins at {start:.1}"
-        )
+        match ftl.free_lines() {
+            Some((free, _, start)) => format!(
+                "{bad} blocks are bad, {free} lines are free, and the collector begins at {start:.1}"
+            ),
+            None => format!("{bad} blocks are bad"),
+        }
     }
     /// The image cannot be written: since when, time stands still.
     pub fn stalled(&self) -> Option<Fault> {

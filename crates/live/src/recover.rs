@@ -73,7 +73,7 @@ impl Recovered {
     }
     /// Lines that are free to be written, of FTLs that have lines.
     pub fn free_lines(&self) -> u32 {
-        self.ftl.free_lines().0
+        self.ftl.free_lines().map_or(0, |lines| lines.0)
     }
     /// Writes the state of the drive, without data.
     pub fn save(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
@@ -760,7 +760,7 @@ impl<'a> Recovering<'a> {
         for (block, _) in (0..).zip(&self.blocks).filter(|(_, record)| record.bad) {
             bad.set(block);
         }
-        let free = ftl.free_lines().0;
+        let free = ftl.free_lines().map_or(0, |lines| lines.0);
         // With hot and cold sides a line number stands for two lines; other FTLs do not make their segments of lines.
         let text = match ftl.pblk() {
             Some(ftl) => format!("{free} of {} lines free", ftl.groups().iter().sum::<u32>()),

@@ -134,7 +134,7 @@ impl Stats {
         let [user, rest] = self.written(machine);
         let parity = c.parity_sectors - b.parity_sectors;
         let over = |n: u64| if user == 0 { 0.0 } else { (user + n) as f64 / user as f64 };
-        let (free, reserve, high) = ftl.free_lines();
+        let (free, reserve, high) = ftl.free_lines().unwrap_or_default();
         let reads = flash.ops[Class::UserRead] + flash.ops[Class::RebuildRead];
         let media = machine.media();
         let mut values = Vec::new();

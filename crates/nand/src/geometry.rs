@@ -102,8 +102,9 @@ impl Geometry {
                            dma and erase";
             return Err(BadValue::new("suspend.most", message));
         }
-        if c.channel_rate == 0 {
-            return Err(BadValue::new("channel_rate", "must be above 0 bytes a second"));
+        if c.channel_rate < 1_000_000 {
+            let message = "is bytes a second, a million at least: 800 MT/s of 8 pins are 800000000";
+            return Err(BadValue::new("channel_rate", message));
         }
         let unit_bytes = u64::from(c.page_bytes) * u64::from(c.planes) * u64::from(c.gang);
         let Some(sector) = c.sector() else {

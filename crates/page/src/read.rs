@@ -84,6 +84,11 @@ fn check(name: &str, run: &mut Value) -> Result<(), PageError> {
             return Err(PageError::Part { name: name.into(), part });
         }
     }
+    let jobs = run["jobs"].as_array().into_iter().flatten();
+    let rates = jobs.flat_map(|job| ["read", "write", "trim"].map(|ddir| &job[ddir]["iops"]));
+    if rates.into_iter().any(|iops| !iops.is_null() && !iops.is_number()) {
+        return Err(PageError::Part { name: name.into(), part: "jobs[].iops as a number" });
+    }
     without_bins(run);
     Ok(())
 }

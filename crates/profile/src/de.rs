@@ -261,7 +261,13 @@ impl<'de, 't> de::Deserializer<'de> for De<'t> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let Value::Table(table) = &self.node.value else { return self.deserialize_any(visitor) };
+        // A section that is always there is without keys then.
+        static WITHOUT_KEYS: Table = Table::new();
+        let table = match &self.node.value {
+            Value::Table(table) => table,
+            Value::Text(s) if s == "none" => &WITHOUT_KEYS,
+            _ => return self.deserialize_any(visitor),
+        };
         self.note_unknown(table, fields);
         visitor.visit_map(self.entries(table, Some(fields))).map_err(|fault| self.of_struct(fault))
     }

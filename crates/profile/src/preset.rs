@@ -72,6 +72,8 @@ static PRESETS: &[Preset] = presets! {
     Device "device" "z-ssd-flashshare-small"
     Device "device" "intel-750-400g"
     Device "device" "intel-750-small"
+    Device "device" "p3600-2t"
+    Device "device" "pm1725a-3200g"
     Device "device" "pm9a3-1920g"
     Device "device" "p41-plus-1tb"
     Device "device" "d3-s4610-480g"

@@ -265,7 +265,8 @@ fn overrides_are_named_as_given() {
         ("nand.channels.x=8", "'nand.channels' is a value, not a section"),
         ("nand.t_read=[1us", "[1us is not a TOML value"),
         ("nand.t_read=\"1us", "\"1us is not a TOML value"),
-        ("nand.power=none", "expected a table of keys, found \"none\""),
+        ("nand.power=off", "expected a table of keys, found \"off\""),
+        ("nand.channel_rate=1600", "'channel_rate' is bytes a second"),
         ("nand.gang=3", "'gang' must divide the number of channels, 8"),
         (
             "cache.bytes=1000000",
@@ -394,7 +395,7 @@ fn files_that_are_no_profiles_are_refused() {
         messages(Sources::presets("z-ssd", "none"), &[]),
         ["unknown device 'z-ssd', did you mean 'z-ssd-800g'? Presets: cnex-westlake, cnex-small, \
              z-ssd-800g, z-ssd-small, z-ssd-flashshare, z-ssd-flashshare-small, intel-750-400g, \
-             intel-750-small, pm9a3-1920g, p41-plus-1tb, d3-s4610-480g, d3-s4610-small, bssd-400g, bssd-controller, bssd-small, \
+             intel-750-small, p3600-2t, pm1725a-3200g, pm9a3-1920g, p41-plus-1tb, d3-s4610-480g, d3-s4610-small, bssd-400g, bssd-controller, bssd-small, \
              fssd-430g, fssd-small; or give a .toml file"]
     );
     let stack = show("linux-libaio").unwrap().replace("[stack]", "[stack]\ntestbed = \"i8-8700\"");

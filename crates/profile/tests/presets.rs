@@ -325,3 +325,19 @@ fn any_medium_goes_into_any_drive_and_leaves_its_capacity() {
     let c = assemble(Sources::presets("z-ssd-small", "none"), &both).unwrap();
     assert_eq!((c.nand.t_read.mean(), c.nand.t_erase), (Span::from_us(9), Span(3_500_000)));
 }
+
+#[test]
+fn none_takes_away_a_section_that_has_defaults() {
+    let set = |sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+        assemble(Sources::presets("pm9a3-1920g", "linux-libaio"), &sets).unwrap().nand
+    };
+    assert!(set(&[]).suspend.any());
+    assert!(!set(&["nand.suspend=none"]).suspend.any());
+    // A key behind it brings the section back, with that key alone.
+    let again =
+        set(&["nand.suspend=none", "nand.suspend.erase=true", "nand.suspend.most=4"]).suspend;
+    assert!(again.erase && !again.program && again.interval == wordline_base::Span::ZERO);
+    let power = set(&["nand.power=none"]).power;
+    assert_eq!((power.read_mw, power.program_mw), (0, 0));
+}

@@ -98,6 +98,8 @@ pub struct JobSource {
     iolog: Option<Vec<Request>>,
     /// Set by `exitall` of another job, and at the end of a run.
     stop: Rc<Cell<bool>>,
+    /// The pause that it was told to make last: from when, until when.
+    pause: Option<(Time, Time)>,
     ended: bool,
     /// Until then nothing but the generator's stretch decides what is next, unless the job has ended.
     easy_until: Time,
@@ -142,6 +144,7 @@ impl JobSource {
             served_pass: 0,
             iolog: job.write_iolog.as_ref().map(|_| Vec::new()),
             stop,
+            pause: None,
             ended: false,
             easy_until: Time::ZERO,
             class: job.prio.io_class().with_workload(job.workload()),
@@ -238,9 +241,14 @@ impl JobSource {
             job.rw.is_random() && job.sends_writes() && job.randrepeat && !job.randseed_given;
         (same && passes > 1).then(|| (job.name.as_str(), passes - 1))
     }
-    /// Set to end it as soon as nothing is in flight.
-    pub fn stop_flag(&self) -> &Rc<Cell<bool>> {
-        &self.stop
+    /// Ends it as soon as nothing is in flight. A job in a pause sees that when it wakes, at the time that this gives:
+    /// fio sleeps a second at a time (usec_sleep).
+    pub fn stop(&self, now: Time) -> Option<Time> {
+        const NAP: Span = Span::from_secs(1);
+        self.stop.set(true);
+        let (from, until) = self.pause.filter(|(_, until)| *until > now)?;
+        let naps = now.since(from).0.div_ceil(NAP.0).max(1);
+        Some(until.min(from + NAP * naps))
     }
 
     /// The file of `write_iolog` and what belongs in it.
@@ -546,6 +554,7 @@ impl JobSource {
                     None => continue,
                 },
                 Step::Drain => Next::NotBefore { at: now, quiesce: true },
+                Step::ReapAll => Next::WhenAllReaped,
                 // fio sleeps no longer than its runtime.
                 Step::Wait(at) => {
                     Next::NotBefore { at: at.min(self.issues_until()), quiesce: false }
@@ -573,6 +582,11 @@ impl Source for JobSource {
             };
         }
         let next = self.next_asked(now);
+        self.pause = match next {
+            Next::NotBefore { at, .. } if at > now => Some((now, at)),
+            Next::Pause { spin_until, until } => Some((spin_until.max(now), until)),
+            _ => None,
+        };
         if self.found_end.is_none() && (self.ending || next == Next::Done) {
             self.found_end = Some(now);
         }

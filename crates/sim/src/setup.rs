@@ -195,30 +195,23 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
     }
 }
 
-/// Which threads must have ended before this one starts.
+/// When a thread starts, and what it waits for.
 fn start_rule(plan: &Plan, threads: &[Thread], index: usize, entropy: u64) -> Start {
     let thread = &threads[index];
     let job = plan.job_of(thread);
-    let delay = thread.start_delay(job, entropy);
-    let of = |wanted: &dyn Fn(&Thread) -> bool| -> Vec<u32> {
-        (0..threads.len()).filter(|&i| wanted(&threads[i])).map(|i| i as u32).collect()
+    let not_before = Time::ZERO + thread.start_delay(job, entropy);
+    let is_wall = |j: u32| j > 0 && plan.jobs[j].stonewall;
+    let of = |name: &str| -> Vec<u32> {
+        let named = (0..).zip(threads).filter(|(_, t)| plan.job_of(t).name == name);
+        named.map(|(i, _)| i).collect()
     };
-    // A stonewall holds for its own job and for all that follow it.
-    let wall = (0..=thread.job).rev().find(|&j| plan.jobs[j].stonewall && j > 0);
-    let mut before = match wall {
-        Some(wall) => of(&|t| t.job < wall),
-        None => Vec::new(),
-    };
-    if let Some(name) = &job.wait_for {
-        before.extend(of(&|t| plan.job_of(t).name == *name));
+    let after = job.wait_for.as_deref().map_or_else(Vec::new, of);
+    if after.is_empty() && !(0..=thread.job).any(is_wall) {
+        return Start::At(not_before);
     }
-    before.sort_unstable();
-    before.dedup();
-    if before.is_empty() {
-        Start::At(Time::ZERO + delay)
-    } else {
-        Start::After { threads: before, delay }
-    }
+    // fio takes it from a job's copies.
+    let first = index == 0 || threads[index - 1].job != thread.job;
+    Start::Waits { not_before, alone: first && is_wall(thread.job), after }
 }
 
 fn exit_rule(plan: &Plan, threads: &[Thread], index: usize) -> ExitRule {

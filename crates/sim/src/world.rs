@@ -87,13 +87,25 @@ impl Source for AnySource {
 pub enum Start {
     /// At this time of the run.
     At(Time),
-    /// This long after the last of these threads ended (`stonewall`, `wait_for`).
-    After {
-        /// The threads that it waits for.
-        threads: Vec<u32>,
-        /// How long after them.
-        delay: Span,
+    /// Once fio's run_threads would take it.
+    Waits {
+        /// Not before this time of the run (`startdelay`).
+        not_before: Time,
+        /// Not while a thread that was started runs, and until then those behind it do not start either (`stonewall`).
+        alone: bool,
+        /// Not before all of these threads have ended (`wait_for`).
+        after: Vec<u32>,
     },
+}
+
+impl Start {
+    /// When it may start at the earliest, if not at once.
+    fn later(&self) -> Option<Time> {
+        match self {
+            Start::Waits { not_before, .. } if *not_before > Time::ZERO => Some(*not_before),
+            _ => None,
+        }
+    }
 }
 
 /// What ends others when this thread ends (`exitall`).
@@ -296,6 +308,13 @@ impl World {
         for seat in self.hosts.iter_mut().rev() {
             seat.host.start(&mut self.ctx);
         }
+        let mut times: Vec<Time> = self.starts.iter().filter_map(Start::later).collect();
+        times.sort_unstable();
+        times.dedup();
+        for at in times {
+            self.ctx.at(at, Kind::JobStart, 0);
+        }
+        self.start_waiting();
         self.pump();
     }
 
@@ -349,6 +368,7 @@ impl World {
             Kind::Network => self.arrived(node, event.index()),
             Kind::SteadyState => self.look_for_steady(),
             Kind::RampOver => self.ramp_over(event.index()),
+            Kind::JobStart => self.start_waiting(),
             Kind::Sample => self.sample(),
             Kind::Limit => self.stop(),
             kind => {
@@ -743,7 +763,7 @@ impl World {
             for other in exit.stops {
                 let (h, t) = self.places[other];
                 match self.source(other) {
-                    Some(AnySource::Job(job)) => job.stop_flag().set(true),
+                    Some(AnySource::Job(_)) => self.stop_job(other),
                     Some(AnySource::Cpu(cpu)) => cpu.stop_flag().set(true),
                     Some(AnySource::Trace(trace)) => {
                         trace.stop();
@@ -762,6 +782,15 @@ impl World {
         self.end_with_io();
         self.end_beside();
         self.start_waiting();
+    }
+
+    /// A job is to end, and wakes for that from a pause.
+    fn stop_job(&mut self, thread: ThreadId) {
+        let Some(AnySource::Job(job)) = self.source(thread) else { return };
+        if let Some(at) = job.stop(self.ctx.now) {
+            let (h, t) = self.places[thread];
+            self.hosts[h].host.shorten_pause(&mut self.ctx, t, at);
+        }
     }
 
     /// The clocks of a thread's directions stop: it has ended, or the run has before it.
@@ -811,16 +840,30 @@ impl World {
         }
     }
 
-    /// Starts the threads whose predecessors have all ended.
+    /// Starts the threads that may start now, in fio's order: one behind a `startdelay` is passed over, and one behind
+    /// a `stonewall` holds up all that follow.
     fn start_waiting(&mut self) {
+        let now = self.ctx.now;
         for i in 0..self.starts.count() {
-            let Start::After { threads, delay } = &self.starts[i] else { continue };
+            let Start::Waits { not_before, alone, after } = &self.starts[i] else { continue };
             // After the end of a run (--limit) none starts.
-            if self.ended[i] || threads.iter().any(|&t| !self.ended[t]) {
+            if self.ended[i] || now < *not_before {
                 continue;
             }
-            self.begin(i, self.ctx.now + *delay);
+            if *alone && self.runs_a_job(now) {
+                return;
+            }
+            if after.iter().all(|&t| self.ended[t]) {
+                self.begin(i, now);
+            }
         }
+    }
+    /// A thread of a job was started and has not ended.
+    fn runs_a_job(&self, now: Time) -> bool {
+        let begun = |start: &Start| matches!(start, Start::At(at) if *at <= now);
+        (0..).zip(&self.starts).any(|(i, start)| {
+            !self.ended[i] && begun(start) && !matches!(self.source(i), Some(AnySource::App(_)))
+        })
     }
     fn begin(&mut self, thread: ThreadId, at: Time) {
         self.starts[thread] = Start::At(at);
@@ -837,7 +880,7 @@ impl World {
             seat.host.stop(&mut self.ctx);
         }
         for i in 0..self.starts.count() {
-            if matches!(self.starts[i], Start::After { .. }) && !self.ended[i] {
+            if matches!(self.starts[i], Start::Waits { .. }) && !self.ended[i] {
                 self.ended[i] = true;
                 self.running -= 1;
             }

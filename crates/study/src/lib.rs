@@ -61,7 +61,9 @@ pub fn tabulate<'a>(
     let metrics = metric::extract(study, &plan.points, &results)?;
     let comparisons = compare::compare(study, plan, &metrics);
     let failed = failed.iter().map(|f| (f.point, f.why.clone())).collect();
-    let warnings = results.iter().map(|r| r.as_ref().map_or(Vec::new(), warnings_of)).collect();
+    let told =
+        |result: &serde_json::Value| [metric::too_few(study, result), warnings_of(result)].concat();
+    let warnings = results.iter().map(|r| r.as_ref().map_or(Vec::new(), told)).collect();
     Ok(Table { study, plan, metrics, comparisons, failed, warnings })
 }
 

@@ -30,6 +30,11 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
             return Ok(Found::NoneThere);
         }
         if let Some(percent) = percent {
+            let n = value["N"].as_u64().unwrap_or(u64::MAX);
+            let least = least_for(percent);
+            if n < least {
+                return Ok(Found::TooFew { percent, n, least });
+            }
             return percentile(value, percent).map(Found::Number).ok_or_else(|| {
                 match value.get("N") {
                     Some(_) => PathError::NoPercentiles { path: path.into() },
@@ -96,8 +101,32 @@ pub enum Found<'v> {
     Number(f64),
     /// A latency of I/Os that there were none of.
     NoneThere,
+    /// A percentile beyond which not one of `n` I/Os lies, of which there have to be `least`.
+    TooFew {
+        percent: f64,
+        n: u64,
+        least: u64,
+    },
     /// An array without such an element, or counters without such a name; what an error would say.
     Absent(PathError),
+}
+
+/// So many I/Os a percentile needs: one beyond it. The slowest of fewer is no percentile.
+fn least_for(percent: f64) -> u64 {
+    // 100 - 99.9 is a bit more than 0.1; 100 % is the slowest by its name.
+    if percent >= 100.0 { 1 } else { (100.0 / (100.0 - percent) - 1e-6).ceil() as u64 }
+}
+
+/// The percentiles of a result for which there were too few I/Os, in words.
+pub fn too_few(study: &Study, result: &Value) -> Vec<String> {
+    let metrics = study.spec.metric.iter().filter_map(|m| Some((&m.name, m.path.as_ref()?)));
+    let few = metrics.filter_map(|(name, path)| match value_at(result, path) {
+        Ok(Found::TooFew { percent, n, least }) => Some(format!(
+            "{name} has no value: {percent} % needs {least} I/Os, and {n} were counted"
+        )),
+        _ => None,
+    });
+    few.collect()
 }
 
 /// One number of a list of numbers that has one at least.
@@ -209,7 +238,7 @@ fn of_point(
     let value = match (&metric.path, &metric.formula) {
         (Some(path), _) => match value_at(result, path)? {
             Found::Number(x) => Some(x),
-            Found::Value(Value::Null) => None,
+            Found::Value(Value::Null) | Found::TooFew { .. } => None,
             Found::NoneThere => metric.absent,
             Found::Value(value) => {
                 let none = || PathError::NoNumber { path: path.clone() };
@@ -248,7 +277,7 @@ mod tests {
     #[test]
     fn paths_lead_to_numbers() {
         let result = json!({
-            "jobs": [{"jobname": "r", "read": {"iops": 5.5, "lat_ns": {
+            "jobs": [{"jobname": "r", "read": {"iops": 5.5, "lat_ns": {"N": 100,
                 "percentile": {"99.000000": 70}, "bins": {"100": 1, "9": 98, "70": 1}}},
                 "write": {"clat_ns": {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}}}],
             "wordline": {"layers": [{"ddir": "read", "count": 3}], "wa": null,
@@ -261,6 +290,7 @@ mod tests {
             Found::Value(v) => v.as_f64().ok_or(PathError::NoNumber { path: path.into() }),
             Found::Absent(message) => Err(message),
             Found::NoneThere => Ok(-1.0),
+            Found::TooFew { least, .. } => Ok(-(least as f64)),
         };
         for (path, wanted) in [
             ("jobs.r.read.iops", 5.5),
@@ -270,7 +300,8 @@ mod tests {
             ("jobs.r.write.clat_ns.N", 0.0),
             ("jobs.r.read.lat_ns.p99", 70.0),
             ("jobs.r.read.lat_ns.p98", 9.0),
-            ("jobs.r.read.lat_ns.p99.9", 100.0),
+            ("jobs.r.read.lat_ns.p99.9", -1_000.0),
+            ("jobs.r.read.lat_ns.p99.99", -10_000.0),
             ("wordline.layers.read.count", 3.0),
             ("wordline.functions.nvme_poll.ns", 7.0),
             ("wordline.counters.device.bytes_read", 4.0),

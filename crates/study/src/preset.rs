@@ -39,6 +39,7 @@ static PRESETS: &[Preset] = presets! {
     "rail/mongodb"
     "rail/scans"
     "rail/cold-luns"
+    "rail/other-drives"
     "ull/latency-by-depth"
     "ull/latency-by-depth-2018"
     "ull/five-nines"

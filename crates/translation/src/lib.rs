@@ -524,9 +524,9 @@ pub trait Translation: Send {
     fn unwritten(&self) -> Vec<(Lpn, u32)> {
         Vec::new()
     }
-    /// Free lines, and the numbers of them at which users wait and collecting starts.
-    fn free_lines(&self) -> (u32, f64, f64) {
-        (0, 0.0, 0.0)
+    /// Free lines, and the numbers of them at which users wait and collecting starts. None where places are written over.
+    fn free_lines(&self) -> Option<(u32, f64, f64)> {
+        None
     }
 
     /// Everything that happened since it was made.

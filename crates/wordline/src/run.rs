@@ -194,7 +194,10 @@ impl Run {
         for (of, node) in result.machine.switches.iter_mut().zip(&system.nodes.switches) {
             of.name.clone_from(&node.name);
         }
-        result.warnings.splice(0..0, system.deviations().into_iter().chain(self.not_polled));
+        let written = &result.machine.totals.write_amplification;
+        let writes = written.host_bytes + written.user_sectors + written.gc_sectors > 0;
+        let deviations = system.deviations(writes);
+        result.warnings.splice(0..0, deviations.into_iter().chain(self.not_polled));
         notes.extend(self.why);
         if self.by_user {
             if result.ended == Ended::Failed

@@ -5,6 +5,8 @@
 mod deviates;
 mod spare;
 
+pub use deviates::Deviation;
+
 pub(crate) use spare::without_room;
 
 use serde::{Deserialize, Serialize};
@@ -96,7 +98,7 @@ pub struct Scaled {
     /// What was cut, in a line.
     pub said: String,
     /// In what the part is not as the whole, and by how much.
-    pub deviates: Vec<String>,
+    pub deviates: Vec<Deviation>,
 }
 
 impl Scaled {
@@ -543,7 +545,8 @@ mod tests {
         let told = |device: &str, of| {
             let (whole, part, cut) = part(device, of, &[]);
             let scaled = Scaled::of(Scale { part: 1, of }, &cut, &whole, &part);
-            (whole.nand.t_erase, part.nand.t_erase, scaled.deviates)
+            let said: Vec<String> = scaled.deviates.into_iter().map(|d| d.said).collect();
+            (whole.nand.t_erase, part.nand.t_erase, said)
         };
         let (whole, part, told_of) = told("cnex-westlake", 16);
         assert_eq!(whole, part);
@@ -596,7 +599,7 @@ mod tests {
         let set: Vec<String> = set.iter().map(ToString::to_string).collect();
         let sources = Sources::presets(device, "linux-libaio");
         let part = System::assemble_scaled(sources, Scale { part: 1, of }, &[], &set);
-        part.map(|part| part.deviations()).map_err(|e| e.to_string())
+        part.map(|part| part.deviations(true)).map_err(|e| e.to_string())
     }
 
     /// What the user set stays, and a warning names it. It is not taken for what the drive was cut to.

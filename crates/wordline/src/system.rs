@@ -1,6 +1,7 @@
 //! The system under test: profiles put together.
 
 use crate::nodes::{Nodes, Written, arrayed, drive_of};
+use crate::scale::Deviation;
 use crate::{Error, Scale, Scaled, StateError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,7 +97,8 @@ impl System {
         let failed = match (part(scale), unfit) {
             (Ok(mut part), unfit) => {
                 if let (Some(scaled), Some(why)) = (&mut part.scale, unfit) {
-                    scaled.deviates.insert(0, format!("the whole drive cannot be so: {why}"));
+                    let said = format!("the whole drive cannot be so: {why}");
+                    scaled.deviates.insert(0, Deviation { said, of_writes: false });
                 }
                 return Ok(System { overrides: all, ..part });
             }
@@ -122,16 +124,18 @@ impl System {
         all
     }
 
-    /// In what drives that were cut are not as the whole ones, each once.
-    pub fn deviations(&self) -> Vec<String> {
+    /// In what drives that were cut are not as the whole ones, each once. With `writes` also what only a run that
+    /// writes has of it.
+    pub fn deviations(&self, writes: bool) -> Vec<String> {
         let more = self.nodes.drives.iter().filter_map(|node| node.scale.as_ref());
-        let mut all: Vec<String> = Vec::new();
-        for told in self.scale.iter().chain(more).flat_map(|scaled| &scaled.deviates) {
-            if !all.contains(told) {
-                all.push(told.clone());
+        let all = self.scale.iter().chain(more).flat_map(|scaled| &scaled.deviates);
+        let mut told: Vec<String> = Vec::new();
+        for deviation in all.filter(|deviation| writes || !deviation.of_writes) {
+            if !told.contains(&deviation.said) {
+                told.push(deviation.said.clone());
             }
         }
-        all
+        told
     }
 
     /// A configuration that was assembled before.

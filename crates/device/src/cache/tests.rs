@@ -55,8 +55,8 @@ fn positions_are_retired_once_and_barriers_count_them() {
     c.write(&mut Stamps::off(), 0, b, 1, 1, IoClass::NONE);
     c.add_barrier(7);
     c.write(&mut Stamps::off(), 0, a, 3, 1, IoClass::NONE);
-    let mut ready = Vec::new();
-    let first = c.begin_write_back(a);
+    let mut ready = VecDeque::new();
+    let (first, _) = c.begin_write_back(a);
     c.write(&mut Stamps::off(), 0, a, 0, 1, IoClass::NONE);
     assert_eq!(c.line(a).dirty, 1, "a write during write-back keeps the sector dirty");
     assert!(c.line(a).position > first);
@@ -78,15 +78,15 @@ fn a_flush_does_not_count_the_position_after_it() {
     c.write(&mut Stamps::off(), 0, a, 0, 1, IoClass::NONE);
     c.add_barrier(7);
     c.write(&mut Stamps::off(), 0, b, 0, 1, IoClass::NONE);
-    let mut ready = Vec::new();
-    let later = c.begin_write_back(b);
+    let mut ready = VecDeque::new();
+    let (later, _) = c.begin_write_back(b);
     c.end_write_back(b);
     c.retire(later, &mut ready);
     assert!(ready.is_empty(), "the flush waits for line a");
-    let first = c.begin_write_back(a);
+    let (first, _) = c.begin_write_back(a);
     c.end_write_back(a);
     c.retire(first, &mut ready);
-    assert_eq!((ready, later), (vec![7], first + 1));
+    assert_eq!((ready, later), (VecDeque::from([7]), first + 1));
 }
 
 /// A line is written again while it is written back: who waits for the newer data waits for the
@@ -96,7 +96,7 @@ fn a_waiter_for_the_next_position_stays_until_that_one() {
     let mut c = cache(4, 4, 1);
     let a = c.allocate(0, 0).unwrap();
     c.write(&mut Stamps::off(), 0, a, 0, 1, IoClass::NONE);
-    let first = c.begin_write_back(a);
+    let (first, _) = c.begin_write_back(a);
     c.write(&mut Stamps::off(), 0, a, 0, 1, IoClass::NONE);
     let next = c.line(a).position;
     assert!(next > first);
@@ -112,11 +112,11 @@ fn a_waiter_for_the_next_position_stays_until_that_one() {
     assert_eq!(cmds(&mut c, first - 1), [2], "a change that retires nothing of the line");
     c.wait(a, 5, Wait::Change);
     c.end_write_back(a);
-    c.retire(first, &mut Vec::new());
+    c.retire(first, &mut VecDeque::new());
     assert_eq!(cmds(&mut c, first), [3, 5]);
-    assert_eq!(c.begin_write_back(a), next);
+    assert_eq!(c.begin_write_back(a).0, next);
     c.end_write_back(a);
-    c.retire(next, &mut Vec::new());
+    c.retire(next, &mut VecDeque::new());
     assert_eq!(cmds(&mut c, next), [1, 4]);
     c.assert_consistent();
 }

@@ -66,6 +66,8 @@ pub(crate) struct WriteBack {
     position: u64,
     /// Runs the FTL has not accepted yet.
     runs: u32,
+    /// It must be durable.
+    fua: bool,
     lost: bool,
 }
 
@@ -110,7 +112,7 @@ impl Controller {
             } else if self.admits() {
                 let cmd = self.admission.pop_front().expect("one waits");
                 self.retry(ctx, Woken { cmd, wait: Wait::Change, number: 0 });
-            } else if let Some(cmd) = self.flushable.pop() {
+            } else if let Some(cmd) = self.flushable.pop_front() {
                 self.written_back(ctx, cmd);
             } else if let Some(cmd) = self.turns.ready() {
                 self.turn_came(ctx, cmd);
@@ -273,10 +275,10 @@ impl Controller {
         if cache.line(id).writing_back {
             return cache.defer(id);
         }
-        let position = cache.begin_write_back(id);
+        let (position, fua) = cache.begin_write_back(id);
         let sectors = cache.line(id).writing.count_ones();
         let cost = self.cost.write_command + self.cost.write_sector * u64::from(sectors);
-        let write_back = WriteBack { line: id, position, runs: 0, lost: false };
+        let write_back = WriteBack { line: id, position, runs: 0, fua, lost: false };
         let key = self.write_backs.insert(write_back);
         self.enqueue_job(ctx, cost, Job::WriteBack(key));
     }
@@ -299,11 +301,11 @@ impl Controller {
 
     /// The FTL gets the line's sectors, with their stamps.
     pub(super) fn hand_over(&mut self, ctx: &mut Ctx, key: u32) {
-        let WriteBack { line: id, .. } = self.write_backs[key];
+        let WriteBack { line: id, fua, .. } = self.write_backs[key];
         let cache = self.cache.as_mut().expect("a line belongs to a cache");
         let ftl = self.ftl.as_mut().expect("a cache stands before an FTL");
         let line = cache.line_mut(id);
-        let (mask, fua) = (line.writing, std::mem::take(&mut line.fua));
+        let mask = line.writing;
         line.handed = true;
         if mask == 0 {
             return self.end_write_back(ctx, key);

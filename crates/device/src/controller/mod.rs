@@ -16,8 +16,7 @@
 //! this: the core that builds the completion entry is booked when the data begin to leave, not when
 //! they have left, and the entry's 16 bytes travel with the data.
 //!
-//! Left out: the admin queue, PRP lists and metadata, completion queues shared by several submission
-//! queues, and command aborts.
+//! Left out: the admin queue, PRP lists and metadata, and command aborts.
 
 mod background;
 mod execute;
@@ -194,7 +193,7 @@ pub struct Controller {
     /// Commands whose wait at a cache line is over.
     woken: VecDeque<Woken>,
     /// Flushes whose write-backs are over.
-    flushable: Vec<u32>,
+    flushable: VecDeque<u32>,
     /// Scratch space, kept for its memory.
     pieces: Vec<Piece>,
     misses: Vec<(u32, u32, Fill)>,
@@ -357,7 +356,7 @@ impl Controller {
             power: power.map(Box::new),
             dram: Dram::new(device.cache.as_ref().and_then(|cache| cache.refresh.as_ref())),
             woken: VecDeque::new(),
-            flushable: Vec::new(),
+            flushable: VecDeque::new(),
             programmed: None,
             pieces: Vec::with_capacity(64),
             misses: Vec::with_capacity(64),
@@ -1020,7 +1019,10 @@ impl Controller {
             rmw_waits: c.rmw_waits,
             fetched: self.front.fetched(),
             guard: self.front.guard_stats(),
-            power: self.power.as_ref().map(|limit| limit.stats()),
+            power: self
+                .power
+                .as_ref()
+                .map(|limit| limit.stats(now, self.energy_by_state(now).iter().sum())),
             waits: c.waits,
             link_rate: self.link.rate(),
             link_to_device_busy_ns: to_device.0,

@@ -293,7 +293,7 @@ mod tests {
                 match a {
                     Step::Io(_) if paced => in_flight += 1,
                     Step::Io(_) => {}
-                    Step::Drain => in_flight = 0,
+                    Step::Drain | Step::ReapAll => in_flight = 0,
                     Step::Wait(_) | Step::Done => break,
                 }
                 if rng.below(8) < 5 {

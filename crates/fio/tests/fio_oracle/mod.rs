@@ -455,7 +455,7 @@ fn entries(generator: &mut Generator, job: &Job, most: usize, iolog: bool) -> Ve
     while out.len() < most {
         let io = match generator.step(engine.in_flight() as u32) {
             Step::Io(io) => io,
-            Step::Drain => {
+            Step::Drain | Step::ReapAll => {
                 engine.reap(generator);
                 continue;
             }

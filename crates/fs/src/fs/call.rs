@@ -534,7 +534,6 @@ impl Fs {
         let (first, last) = span(offset, length);
         match phase {
             0 => {
-                self.work(t, self.config.cost.call);
                 if length == 0 {
                     return self.leave(t);
                 }

@@ -187,7 +187,15 @@ impl Machine {
                     }
                     self.done.push((task, op, ok));
                     match self.todo[task].front() {
-                        Some(&op) => self.call_of(task, op),
+                        Some(&op) => {
+                            self.call_of(task, op);
+                            // The way into direct I/O is the host's cost.
+                            if let Op::Read { direct: true, .. } | Op::Write { direct: true, .. } =
+                                op
+                            {
+                                return self.at(self.now + Span(500), Event::Run(task));
+                            }
+                        }
                         None => return,
                     }
                 }

@@ -69,8 +69,8 @@ impl<S: Source> Host<S> {
                     }
                     thread.engine.quiesce = Some(at);
                 }
-                Next::WhenReaped if thread.engine.cur_depth > 0 => return,
-                Next::WhenReaped => {
+                Next::WhenReaped | Next::WhenAllReaped if thread.engine.cur_depth > 0 => return,
+                Next::WhenReaped | Next::WhenAllReaped => {
                     self.direct_wake(ctx, t, ctx.now + Span(1));
                     return;
                 }

@@ -58,6 +58,11 @@ impl<S: Source> Thread<S> {
             self.commit_nulls();
         }
     }
+    /// io_u_mark_depth, of what was queued since the last commit.
+    fn mark_depth(&mut self) {
+        let n = std::mem::take(&mut self.engine.queued);
+        self.stats.iodepth_level[level_bucket(self.engine.cur_depth)] += u64::from(n);
+    }
     /// What is queued of the null engine is done.
     pub(crate) fn commit_nulls(&mut self) {
         let n = std::mem::take(&mut self.engine.nulls);
@@ -87,9 +92,7 @@ impl<S: Source> Host<S> {
         if stopping || thread.engine.exhausted || thread.engine.failed {
             thread.engine.requeued = None;
             if thread.engine.cur_depth > 0 {
-                thread.engine.reaping =
-                    Reaping { min: thread.engine.cur_depth, drain: true, ..REAP_ONE };
-                return self.go(t, Step::Getevents);
+                return self.reap_all(t);
             }
             if thread.driver.awaited() > 0 {
                 self.leave_to_interrupt(t);
@@ -103,6 +106,7 @@ impl<S: Source> Host<S> {
         let thread = &mut self.threads[t];
         if let Some(at) = thread.engine.quiesce {
             if thread.engine.cur_depth > 0 {
+                thread.mark_depth();
                 thread.engine.reaping = REAP_ONE;
                 return self.go(t, Step::Getevents);
             }
@@ -163,6 +167,7 @@ impl<S: Source> Host<S> {
                         thread.engine.reaping = REAP_ONE;
                         return self.go(t, Step::Getevents);
                     }
+                    Next::WhenAllReaped => return self.reap_all(t),
                     Next::Pause { spin_until, until } => {
                         let spin = spin_until.since(ctx.now).0;
                         thread.pend.user += spin;
@@ -184,12 +189,13 @@ impl<S: Source> Host<S> {
         match thread.spec().engine {
             Engine::Libaio | Engine::IoUring if thread.spec().is_entry(ddir) => {
                 thread.engine.cur_depth += 1;
-                let batch = thread.spec().iodepth_batch as usize;
+                let batch = thread.spec().iodepth_batch;
                 let node = self.new_node(t, ddir, self.block.place(offset), len);
                 self.block.nodes[node].prepared = prepared;
                 let thread = &mut self.threads[t];
                 thread.engine.iocbs.push(node);
-                if thread.engine.iocbs.len() >= batch {
+                thread.engine.queued += 1;
+                if thread.engine.queued >= batch {
                     return self.commit(ctx, t, Step::Queued { busy: false });
                 }
                 self.go(t, Step::Queued { busy: false })
@@ -330,15 +336,27 @@ impl<S: Source> Host<S> {
         self.go(t, Step::NextIo)
     }
 
-    /// td_io_commit: one io_submit.
+    /// One call waits for all that is in flight.
+    fn reap_all(&mut self, t: u32) -> Flow {
+        let thread = &mut self.threads[t];
+        thread.engine.reaping = Reaping { min: thread.engine.cur_depth, drain: true, ..REAP_ONE };
+        self.go(t, Step::Getevents)
+    }
+
+    /// td_io_commit.
     fn commit(&mut self, ctx: &mut Ctx, t: u32, after: Step) -> Flow {
+        self.threads[t].mark_depth();
+        self.submit_queued(ctx, t, after)
+    }
+
+    /// The engine's commit: one io_submit. Called by td_io_getevents, it leaves fio's count of what is queued as it is.
+    fn submit_queued(&mut self, ctx: &mut Ctx, t: u32, after: Step) -> Flow {
         let thread = &mut self.threads[t];
         if thread.engine.submitter != NONE {
             return self.hand_over(ctx, t, after);
         }
         thread.go_by(thread.driver.queue());
         let n = thread.engine.iocbs.len() as u32;
-        thread.stats.iodepth_level[level_bucket(thread.engine.cur_depth)] += u64::from(n);
         thread.stats.iodepth_submit[call_bucket(n)] += 1;
         thread.stats.submit_calls += 1;
         let core = thread.core();
@@ -408,7 +426,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn getevents(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
         if !thread.engine.iocbs.is_empty() {
-            return self.commit(ctx, t, Step::Getevents);
+            return self.submit_queued(ctx, t, Step::Getevents);
         }
         if thread.engine.partner != NONE {
             return self.leave_to_reaper(ctx, t);

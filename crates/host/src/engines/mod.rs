@@ -21,6 +21,8 @@ pub(crate) struct InEngine {
     cur_depth: u32,
     /// I/Os prepared for the next call.
     iocbs: Vec<u32>,
+    /// I/Os queued since the last td_io_commit (io_u_queued). td_io_getevents sends them, too, and counts none off.
+    queued: u32,
     /// An I/O that waits for what is prepared to be sent.
     requeued: Option<(Ddir, u64, u32)>,
     /// Completed and not reaped (aio_ring). For io_uring's submission thread: entries to be submitted.
@@ -67,6 +69,7 @@ impl InEngine {
             cur_depth: 0,
             nulls: 0,
             iocbs: Vec::with_capacity(spec.iodepth_batch as usize),
+            queued: 0,
             requeued: None,
             ring: VecDeque::with_capacity(spec.iodepth as usize),
             reaping: Reaping::default(),
@@ -87,6 +90,10 @@ impl InEngine {
             works_for: NONE,
             at_work: NONE,
         }
+    }
+    /// It pauses until this time at the most.
+    pub fn shorten_pause(&mut self, at: Time) {
+        self.quiesce = self.quiesce.map(|until| until.min(at));
     }
     /// A thread reaps for a job: each knows the other.
     pub fn shares_reaping(&mut self, partner: u32) {

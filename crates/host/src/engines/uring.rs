@@ -11,7 +11,7 @@
 //!   entries.
 //!
 //! As with libaio, trim is a synchronous call here, and fsync one or a work item (`work`). Left out: registered
-//! buffers and files, linked entries, io-wq.
+//! buffers and files, linked entries, and all of io-wq but that item.
 
 use crate::block::NONE;
 use crate::block::call::Plug;
@@ -19,7 +19,7 @@ use crate::driver::poll::Loop;
 use crate::function::spend;
 use crate::host::Host;
 use crate::source::Source;
-use crate::stats::{call_bucket, level_bucket};
+use crate::stats::call_bucket;
 use crate::tasks::thread::{Asleep, Flow, Step};
 use wordline_base::{Ctx, Time};
 
@@ -43,7 +43,6 @@ impl<S: Source> Host<S> {
     pub(crate) fn hand_over(&mut self, ctx: &mut Ctx, t: u32, after: Step) -> Flow {
         let thread = &mut self.threads[t];
         let n = thread.engine.iocbs.len() as u32;
-        thread.stats.iodepth_level[level_bucket(thread.engine.cur_depth)] += u64::from(n);
         thread.stats.iodepth_submit[call_bucket(n)] += 1;
         thread.stats.submit_calls += 1;
         let core = thread.core();

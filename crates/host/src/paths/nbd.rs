@@ -464,14 +464,11 @@ impl<S: Source> Host<S> {
 
     fn nbd_serve(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let core = self.threads[t].core();
-        let asleep = |&(&w, _): &(&u32, _)| self.threads[w].asleep() == Asleep::Socket;
-        let pool = &self.paths.ends[self.threads[t].nbd.end].pool;
-        let idle = pool.iter().find(asleep).map(|(&w, _)| w);
         if let Some((message, _)) = self.end(t).at.take() {
             let own = self.stack.cost.nbd.serve.0 + self.stack.cost.nbd.pool.0;
             self.mark_received(ctx, t, message.io, Why::WakeUp, own);
             self.end(t).queue.push_back(message);
-            if let Some(worker) = idle {
+            if let Some(worker) = self.idle_in_pool(t) {
                 self.wake(ctx, worker, Some(core));
             }
         }
@@ -480,13 +477,20 @@ impl<S: Source> Host<S> {
         };
         let calls = 1 + u64::from(message.is_write());
         // One more, futex, for a thread that sleeps.
+        let futex = u64::from(self.idle_in_pool(t).is_some());
         let system = self.socket_receive(t, &message, calls)
-            + spend!(self, core, Crossing * (calls + u64::from(idle.is_some())));
+            + spend!(self, core, Crossing * (calls + futex));
         let thread = &mut self.threads[t];
         thread.pend.entry += system;
         thread.pend.library += spend!(self, core, NbdServe, NbdPool);
         self.end(t).at = Some((message, Stage::Taken));
         self.segment(ctx, t, Step::Nbd(At::Serve))
+    }
+
+    /// A thread of the pool that sleeps.
+    fn idle_in_pool(&self, t: u32) -> Option<u32> {
+        let pool = &self.paths.ends[self.threads[t].nbd.end].pool;
+        pool.keys().copied().find(|&w| self.threads[w].asleep() == Asleep::Socket)
     }
 
     fn nbd_pool(&mut self, ctx: &mut Ctx, t: u32) -> Flow {

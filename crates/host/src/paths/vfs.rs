@@ -96,11 +96,20 @@ pub(crate) struct InVfs {
     submits: bool,
     /// It will wait for the bio.
     waits: bool,
+    /// It waits for direct I/O, whose end is its own to see to.
+    direct: bool,
 }
 
 impl Default for InVfs {
     fn default() -> Self {
-        InVfs { task: NONE, gated: false, behind: None, submits: false, waits: false }
+        InVfs {
+            task: NONE,
+            gated: false,
+            behind: None,
+            submits: false,
+            waits: false,
+            direct: false,
+        }
     }
 }
 
@@ -287,7 +296,12 @@ impl<S: Source> Host<S> {
             *queued = aio;
         }
         thread.pend.entry += spend!(self, core, Crossing);
+        if direct {
+            // The way of any direct I/O; the file system adds how it finds the blocks.
+            thread.pend.entry += spend!(self, core, Syscall);
+        }
         let thread = &mut self.threads[t];
+        thread.vfs.direct = direct && !aio;
         if aio {
             if uring {
                 thread.pend.library += spend!(self, core, UringPrepare);
@@ -458,6 +472,10 @@ impl<S: Source> Host<S> {
         if self.threads[t].driver.awaited() > 0 {
             // It has what it called for; what it read ahead comes by interrupt.
             self.leave_to_interrupt(t);
+        }
+        if std::mem::take(&mut self.threads[t].vfs.direct) {
+            let end = spend!(self, self.threads[t].core(), Finish);
+            self.threads[t].pend.entry += end;
         }
         if self.threads[t].pend.total() > 0 {
             let slot = &mut self.paths.vfs.as_mut().expect("a call on a file").slots[task];

@@ -5,7 +5,8 @@
 //!
 //! Threads wait for their core in the order of CFS, least processor time first. A thread keeps the core until
 //! it sleeps. It loses the core at the end of a segment, if its time slice is used up or a thread was woken
-//! that has had far less. Left out: migration between cores, priorities, hyper-threads, frequency.
+//! that has had far less. A woken thread may go to an idle core (`stack.migrate`). Left out: balancing between
+//! cores that are busy, priorities, hyper-threads, frequency.
 
 use crate::function::{Calls, Costs, Function, Use};
 use crate::stats::CoreStats;

@@ -218,7 +218,7 @@ impl World {
             });
             setup.spec.start = match &setup.start {
                 Start::At(at) => *at,
-                Start::After { .. } => Time::NEVER,
+                Start::Waits { .. } => Time::NEVER,
             };
             places.push((setup.host, jobs[setup.host].len() as u32));
             jobs[setup.host].push((setup.spec, setup.source));

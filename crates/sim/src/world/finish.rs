@@ -591,7 +591,7 @@ impl World {
         }));
         notes.extend(self.drives.iter().enumerate().filter_map(|(number, d)| {
             let (ftl, least) = (self.ftl_of(number), d.above_reserve?);
-            let (_, reserve, start) = ftl.free_lines();
+            let (_, reserve, start) = ftl.free_lines()?;
             let collected = ftl.counters().lines_freed > d.before.lines_freed;
             let least = reserve + f64::from(least);
             (collected && start < least).then(|| {

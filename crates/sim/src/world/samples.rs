@@ -1,12 +1,13 @@
 //! What is looked at as time goes on: rows of intervals, and whether the run is steady.
 
-use super::{AnySource, SERIES_ROWS, ThreadId, World};
+use super::{SERIES_ROWS, ThreadId, World};
 use crate::interval::Flash;
 use crate::result::CAUSES;
 use crate::seat::Totals;
 use crate::steady;
 use std::collections::BTreeMap;
 use wordline_base::{Kind, Time};
+use wordline_ftl::Translation;
 use wordline_nand::Class;
 
 impl World {
@@ -72,10 +73,8 @@ impl World {
 
     pub(super) fn sample_interval(&mut self) {
         let mut flash = Flash::default();
-        let drives = (0..self.drives.len()).map(|d| {
-            let lines = self.ftl_of(d).pblk().map(|ftl| ftl.free_lines());
-            (self.drives[d].controller.nand().counters(), lines)
-        });
+        let drives = (0..self.drives.len())
+            .map(|d| (self.drives[d].controller.nand().counters(), self.ftl_of(d).free_lines()));
         for (d, (counters, lines)) in drives.enumerate() {
             flash.reads += counters.ops[Class::UserRead] + counters.ops[Class::RebuildRead];
             flash.waited += counters.reads_waited;
@@ -128,9 +127,7 @@ impl World {
                 if let Some(steady) = &mut self.steady[t] {
                     steady.set_attained();
                 }
-                if let Some(AnySource::Job(job)) = self.source(t) {
-                    job.stop_flag().set(true);
-                }
+                self.stop_job(t);
             }
         }
         self.look_again(now + steady::INTERVAL, Kind::SteadyState);

@@ -16,12 +16,29 @@ fn percent(part: f64, whole: f64) -> String {
     format!("{:+.0} %", 100.0 * (part / whole - 1.0))
 }
 
+/// In what a part is not as the whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Deviation {
+    /// In words.
+    pub said: String,
+    /// A run that writes nothing has nothing of it.
+    pub of_writes: bool,
+}
+
 /// `kept`: keys that would have been cut.
-pub(super) fn found(scale: Scale, kept: &[String], whole: &Config, part: &Config) -> Vec<String> {
+pub(super) fn found(
+    scale: Scale,
+    kept: &[String],
+    whole: &Config,
+    part: &Config,
+) -> Vec<Deviation> {
     let (before, after) = (derive(whole), derive(part));
     let mut found = Vec::new();
-    let mut add =
-        |told: Option<String>| found.extend(told.map(|told| format!("at scale {scale} {told}")));
+    let mut tell = |told: Option<String>, of_writes| {
+        let said = |told: String| Deviation { said: format!("at scale {scale} {told}"), of_writes };
+        found.extend(told.map(said));
+    };
+    let mut add = |told| tell(told, true);
     add(amplification(&before, &after));
     rates(&before, &after).into_iter().for_each(&mut add);
     add(erasures("an erasure", &whole.nand, &part.nand, |nand| Some(nand.t_erase)));
@@ -29,6 +46,7 @@ pub(super) fn found(scale: Scale, kept: &[String], whole: &Config, part: &Config
     add(erasures("an erasure of a block with a bit a cell", &whole.nand, &part.nand, slc));
     add(buffer(scale, &before, &after));
     let of_cache = |key: &String| key.ends_with("cache.bytes");
+    let mut add = |told| tell(told, false);
     add(cache(scale, whole, part).filter(|_| !kept.iter().any(of_cache)));
     add((!kept.is_empty()).then(|| {
         let (stays, would) = if kept.len() == 1 { ("stays", "that") } else { ("stay", "those") };
@@ -88,10 +106,20 @@ fn erasures(
         true => format!(
             "{what} comes {times:.0} times as often, as blocks are shorter: as many more reads wait for one"
         ),
-        false => format!(
-            "{what} takes {after} in place of {before} and comes {times:.0} times as often, as blocks are \
-             shorter: the rate stays, and a read that waits for one waits less"
-        ),
+        false => {
+            let mut told = format!(
+                "{what} takes {after} in place of {before} and comes {times:.0} times as often, as blocks are \
+                 shorter: the rate stays, and a read that waits for one waits less"
+            );
+            if part.suspend.erase {
+                let most = part.suspend.most;
+                told += &format!(
+                    ", or not at all, since nand.suspend.most={most} reads go ahead of one however long it takes. \
+                     Beyond 99 % reads hang on the scale: look at them at a larger one"
+                );
+            }
+            told
+        }
     })
 }
 
