@@ -310,3 +310,19 @@ def test_an_interrupt_keeps_what_had_run(monkeypatch):
     tuned = wl.tune({"iodepth": [1, 2, 4, 8]}, "minimize iodepth", trials=8, **{**COMMON, "executor": None}, workers=8)
     assert tuned.interrupted and len(tuned.rows) == 2 <= tuned.trials < 8
     assert "no answer: interrupted before" in tuned.report() and "binds" not in tuned.report()
+
+
+def test_what_is_wrong_with_every_point_ends_the_search():
+    with pytest.raises(wl.InputError, match="did you mean 'most'"):
+        wl.tune({"nand.suspend.mots": [4, 8, 16]}, "minimize read_mean_ns", trials=6, **COMMON)
+
+
+def test_a_setting_among_options_of_a_job_is_named():
+    with pytest.raises(wl.InputError, match="a setting of the machine"):
+        wl.run("[a]\nrw=read\n", **{"ftl.over_provisioning": 20})
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path, capsys):
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe\x00")
+    assert main(["tune", str(tmp_path / "bad.toml")]) == 2
+    assert "is not a text file" in capsys.readouterr().err

@@ -11,7 +11,6 @@ use crate::time::{Span, Time};
 pub struct Timeline {
     free_at: Time,
     busy: Span,
-    grants: u64,
 }
 
 impl Timeline {
@@ -21,7 +20,6 @@ impl Timeline {
         let start = now.max(self.free_at);
         self.free_at = start + span;
         self.busy += span;
-        self.grants += 1;
         (start, self.free_at)
     }
     /// When all that was granted so far is over.
@@ -35,10 +33,6 @@ impl Timeline {
     /// Time in use up to `now`.
     pub fn busy_until(&self, now: Time) -> Span {
         self.busy.saturating_sub(self.free_at.since(now))
-    }
-    /// How often it was granted.
-    pub fn grants(&self) -> u64 {
-        self.grants
     }
 }
 

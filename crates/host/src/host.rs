@@ -15,7 +15,7 @@ use crate::paths::md::turns::MD;
 use crate::paths::nbd::Message;
 use crate::paths::pblk::Pblk;
 use crate::source::Source;
-use crate::stats::{Counters, GcStats, HostStats, MEMORY_OWNERS, PblkStats};
+use crate::stats::{Counters, GcStats, HostStats, MEMORY_OWNERS, PblkStats, ThreadStats};
 use crate::tasks::Cfs;
 use crate::tasks::background::{TICK, WORK};
 use crate::tasks::core::{Core, Irq};
@@ -570,6 +570,20 @@ impl<S: Source> Host<S> {
     }
     /// Counts up to `now`.
     pub fn stats(&self, now: Time) -> HostStats {
+        HostStats {
+            cores: self.cores.iter().map(|c| c.stats_at(now)).collect(),
+            functions: (0..self.cores.len() as u32).map(|core| self.uses(core, now)).collect(),
+            threads: std::mem::take(&mut *self.threads_at(now)),
+            idle_states: self.cores.iter().filter_map(|c| c.idle_states(now)).collect(),
+            counters: self.counters,
+            memory: self.memory(),
+            pblk: self.disks_stats(|d| d.paths.pblk().map(Pblk::stats)),
+            gc: self.disks_stats(|d| d.paths.collector().map(Collector::stats)),
+            bios: self.disks_stats(|d| d.paths.bios().map(Bios::stats)),
+        }
+    }
+    /// What was counted of each thread so far.
+    pub fn threads_at(&self, now: Time) -> IdVec<ThreadId, ThreadStats> {
         let mut threads: IdVec<ThreadId, _> =
             self.threads.iter().map(|t| t.stats.clone()).collect();
         for (stats, thread) in threads.iter_mut().zip(&self.threads) {
@@ -592,17 +606,7 @@ impl<S: Source> Host<S> {
                 job.involuntary_switches += reaper.involuntary_switches;
             }
         }
-        HostStats {
-            cores: self.cores.iter().map(|c| c.stats_at(now)).collect(),
-            functions: (0..self.cores.len() as u32).map(|core| self.uses(core, now)).collect(),
-            threads: std::mem::take(&mut *threads),
-            idle_states: self.cores.iter().filter_map(|c| c.idle_states(now)).collect(),
-            counters: self.counters,
-            memory: self.memory(),
-            pblk: self.disks_stats(|d| d.paths.pblk().map(Pblk::stats)),
-            gc: self.disks_stats(|d| d.paths.collector().map(Collector::stats)),
-            bios: self.disks_stats(|d| d.paths.bios().map(Bios::stats)),
-        }
+        threads
     }
 
     /// Bytes by `MEMORY_OWNERS`.

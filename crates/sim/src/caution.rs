@@ -114,6 +114,19 @@ pub(crate) fn trace_ended(trace: &TraceSource) -> Option<String> {
     ))
 }
 
+/// Much of a trace was put elsewhere than it says: what is written over, read again and in a row is then no longer
+/// the trace's.
+pub(crate) fn wrapped(trace: &TraceSource) -> Option<String> {
+    let (wrapped, all) = (trace.wrapped(), trace.issued().max(1));
+    (wrapped * 10 > all).then(|| {
+        format!(
+            "{}: {wrapped} of {all} requests lay beyond the drive and were wrapped: what the trace has far apart shares \
+             places here. A larger drive holds it",
+            trace.reader().name()
+        )
+    })
+}
+
 /// Requests of a trace that were left out: they end beyond the drive, or have a length that no I/O has.
 pub(crate) fn left_out(trace: &TraceSource) -> impl Iterator<Item = String> {
     let (name, unit) = (trace.reader().name(), trace.reader().format().unit());

@@ -944,7 +944,7 @@ impl World {
 
 /// What a host has counted of a thread so far.
 fn counts_of(host: &Host<AnySource>, thread: u32, now: Time) -> ThreadCounts {
-    host.stats(now).threads.swap_remove(thread as usize)
+    host.threads_at(now)[thread].clone()
 }
 
 const _: () = assert!(LAYERS == wordline_base::Layer::ALL.len());

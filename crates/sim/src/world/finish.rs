@@ -464,6 +464,7 @@ impl World {
         let machine = self.machine(now, &host, generated);
         let mut warnings: Vec<String> = self.traces().flat_map(caution::trace_ended).collect();
         warnings.extend(self.traces().flat_map(caution::left_out));
+        warnings.extend(self.traces().filter_map(caution::wrapped));
         warnings.extend(self.traces().filter_map(pace::out_of_order));
         warnings.extend(self.threads.iter().flat_map(|t| pace::replayed(&t.result)));
         warnings.extend(failures.into_values().chain(unjudged.into_values()));
