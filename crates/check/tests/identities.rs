@@ -611,3 +611,15 @@ fn logs_of_rates_without_averages_are_of_each_io() {
     assert_eq!((read.bw_kib.n, read.iops.n), (300, 300));
     assert_eq!((read.iops.min, read.iops.max), (1.0, 1.0));
 }
+
+/// Whoever has lines says how many are free as the run goes on.
+#[test]
+fn free_lines_are_told_of_every_ftl() {
+    let job = "[w]\nrw=randwrite\nnorandommap\nnumber_ios=2000\niodepth=8\n";
+    for device in ["cnex-small", "z-ssd-small", "intel-750-small", "fssd-small"] {
+        let case = Case::new(device, job).age(Age::Filled);
+        let lines = case.run().unwrap().result.machine.intervals.free_lines;
+        let told = lines.map(|lines| (lines.lines.len(), lines.collecting_below));
+        assert!(told.is_some_and(|(rows, below)| rows > 0 && below > 0.0), "{device}: {told:?}");
+    }
+}

@@ -231,3 +231,28 @@ fn a_drive_that_is_too_hot_writes_at_the_rate_that_is_derived() {
         assert_eq!(bound == Some(true), share > 0.98, "{share}");
     }
 }
+
+/// A run of reads alone asks for no power, and heats the drive, or lets it cool, all the same.
+#[test]
+fn heat_goes_on_where_no_operation_asks_for_power() {
+    let job = "[r]\nrw=randread\nnorandommap\nruntime=200ms\ntime_based\n";
+    let of = |start: &str| {
+        let case = Case::new("z-ssd-small", job).age(Age::Filled).set(start);
+        let common =
+            ["ambient=20.0", "resistance=5.0", "capacity=0.5", "throttle=60.0", "throttle_mw=600"];
+        let sets = common.iter().map(|set| format!("power.thermal.{set}"));
+        let o = sets.fold(case, |case, set| case.set(&set)).run().unwrap();
+        let counters = &o.result.machine.totals.counters;
+        let value = |wanted: &str| counters.iter().find(|(name, _)| *name == wanted).unwrap().1;
+        (value("device.power_throttled_ns"), value("device.power_hottest_millidegrees"))
+    };
+    // It cools from 90 degrees, and is too hot to the end of the run.
+    let (throttled, hottest) = of("power.thermal.start=90.0");
+    assert!(
+        throttled.abs_diff(200_000_000) < 1_000_000 && hottest == 90_000,
+        "{throttled} {hottest}"
+    );
+    // Of two degrees a second for each watt a part is left when it is as warm as it gets.
+    let (throttled, hottest) = of("power.thermal.start=20.0");
+    assert!(throttled == 0 && hottest > 20_500, "{throttled} {hottest}");
+}
