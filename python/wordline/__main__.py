@@ -120,8 +120,6 @@ def main(words: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    # A worker outlives a process that ends by a signal's default.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _study(arguments) if arguments.command == "study" else _tune(arguments)
     except KeyboardInterrupt:
@@ -136,4 +134,6 @@ def main(words: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # A worker outlives a process that ends by a signal's default.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -458,11 +459,16 @@ def _refuse_all(points: Sequence[Point], executor: Any) -> None:
             return
         except _wordline.InputError as error:
             found = str(native(error))
-            if reason not in (None, found):
+            if reason is not None and _unset(found) != _unset(reason):
                 return
-            reason = found
+            reason = reason or found
     if reason is not None:
         raise InputError(f"each of the {len(points)} points: {reason}")
+
+
+def _unset(reason: str) -> str:
+    """A reason without the value of the setting that it is about, which is a point's own."""
+    return re.sub(r"^set=\{('[^']*'): '[^']*'\}", r"\1", reason)
 
 
 def _names_files(request: Any) -> bool:

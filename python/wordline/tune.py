@@ -448,7 +448,8 @@ def tune(
     asked = 0
     try:
         while asked < trials:
-            count = min(width, trials - asked)
+            # The first are several, to see whether something is wrong with all.
+            count = min(width if tried else max(width, 4), trials - asked)
             line.draw(f"{asked} of {trials} trials, {_many(len(tried), 'point')}; {count} run")
             batch = [search.ask() for _ in range(count)]
             asked += count

@@ -29,6 +29,21 @@ fn a_pause_comes_once_an_io_at_any_depth() {
     }
 }
 
+/// The end of a ramp sets the counts to zero, wherever in a pause it comes.
+#[test]
+fn pauses_go_on_after_a_ramp() {
+    for ramp in ["700ms", "705ms", "711ms", "719ms"] {
+        for stack in STACKS {
+            let job = format!(
+                "rw=randread\nnorandommap\niodepth=32\nthinktime=20ms\nthinktime_blocks=4\ntime_based\nruntime=2\n\
+                 ramp_time={ramp}"
+            );
+            let ios = run(stack, &job).result.threads[0].dirs[0].total_ios;
+            assert!((1_000..3_000).contains(&ios), "{stack}: {ramp}: {ios}");
+        }
+    }
+}
+
 /// One call waits for what is in flight at the end of a pass.
 #[test]
 fn the_last_of_a_pass_are_reaped_together() {
@@ -53,7 +68,7 @@ fn what_is_sent_before_a_wait_counts_for_the_next_batch() {
             "iodepth=8\niodepth_batch=5\niodepth_batch_complete_min=4\niodepth_batch_complete_max=4",
             [75, 25, 0],
         ),
-        ("iodepth=16\niodepth_batch=6\niodepth_low=3", [32, 60, 0]),
+        ("iodepth=16\niodepth_batch=6\niodepth_low=3", [32, 60, 7]),
     ] {
         let o = run(
             "linux-libaio",
@@ -87,7 +102,7 @@ fn direct_io_on_files_is_not_quicker_than_past_them() {
             for fs in ["bdev", "ext4", "xfs"] {
                 let found = mean(Some(fs));
                 assert!(
-                    found >= raw - 20.0 && found < raw + 5_000.0,
+                    found >= raw - 20.0 && found < raw + 600.0,
                     "{stack}, {rw}: {fs} {found}, raw {raw} ns"
                 );
             }

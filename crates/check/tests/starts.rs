@@ -25,32 +25,33 @@ fn walls_and_delays_are_those_of_fio() {
             ("[a]\nstartdelay=2\n[b]\nstonewall\n[c]\nwait_for=a\n", vec![20, 0, 30]),
             ("[a]\n[b]\nstonewall\nstartdelay=3\n[c]\nstonewall\n", vec![0, 30, 10]),
             ("[a]\n[b]\nstonewall\nnumjobs=2\n[c]\n[d]\nstonewall\n", vec![0, 10, 10, 10, 20]),
+            ("stonewall\n[a]\nstartdelay=1\n[b]\nruntime=2\n", vec![20, 0]),
         ] {
             assert_eq!(began(&run(stack, jobs)), wanted, "{stack}: {jobs}");
         }
     }
 }
 
-/// A pause is slept through a second at a time.
+/// fio sleeps through a pause in naps of a second and a part of one, and sees between them that it is to end.
 #[test]
 fn a_job_that_pauses_ends_with_the_others() {
     let ended = |stack: &str, jobs: &str| run(stack, jobs).result.machine.simulated_ns as f64 / 1e9;
     for stack in ["none", "linux-pvsync2", "linux-libaio", "spdk"] {
-        for (pause, seconds) in [
-            ("thinktime=800ms", 1.6),
-            ("thinktime=8s", 2.0),
-            ("thinktime=100s", 2.0),
-            ("thinktime=100s\nthinktime_spin=1500ms", 2.5),
-            ("rate_iops=0\nrate=400", 2.0),
+        for (runtime, pause, seconds) in [
+            ("2500ms", "thinktime=8s", 4.0),
+            ("1", "thinktime=100s\nthinktime_spin=1500ms", 3.0),
+            ("1", "thinktime=8500ms", 1.5),
+            ("1500ms", "thinktime=8300ms", 3.3),
+            ("1500ms", "thinktime=1300ms", 2.6),
+            ("1", "rate_iops=0\nrate=400", 1.24),
         ] {
-            let jobs = format!("[a]\nruntime=1\nexitall\n[b]\n{pause}\nruntime=50\n");
+            let jobs = format!("[a]\nruntime={runtime}\nexitall\n[b]\n{pause}\nruntime=50\n");
             let end = ended(stack, &jobs);
-            assert!((end - seconds).abs() < 0.01 || end < 1.01, "{stack}: {pause}: {end} s");
+            assert!((end - seconds).abs() < 0.01, "{stack}: {pause}: {end} s, not {seconds}");
         }
         // A state that is steady ends the jobs of its group.
-        let steady = "[a]\nnumjobs=1\ngroup_reporting\nsteadystate=iops:50%\nsteadystate_duration=2\n\
-                      rate_iops=2000\nruntime=60\n[b]\ngroup_reporting\nsteadystate=iops:50%\n\
-                      steadystate_duration=2\nrate_iops=0\nrate=40\nruntime=60\n";
+        let steady = "[global]\ngroup_reporting\nsteadystate=iops:50%\nsteadystate_duration=2\nruntime=60\n\
+                      [a]\nrate_iops=2000\n[b]\nrate_iops=0\nrate=40\n";
         let end = ended(stack, steady);
         assert!(end < 8.0, "{stack}: {end} s");
     }

@@ -67,6 +67,17 @@ fn synchronous_writes_to_one_line_of_the_cache_are_each_on_flash_when_they_end()
     }
 }
 
+/// A second write of the line waits for the first one's write-back, and is trimmed meanwhile.
+#[test]
+fn a_trim_ends_no_synchronous_write_of_another_sector() {
+    let job = "[global]\nsize=4k\nnumber_ios=1\n[first]\nrw=write\nsync=1\n\
+               [second]\nrw=write\nsync=1\noffset=4k\nstartdelay=20us\n\
+               [trim]\nrw=trim\noffset=4k\nstartdelay=50us\n";
+    let o = case(job, "none", &VOLATILE).set("cache.line_bytes=16384").run().unwrap();
+    let least = o.result.threads[0].dirs[1].lat.min();
+    assert!(least > PROGRAM, "{least} ns");
+}
+
 #[test]
 fn a_drive_that_keeps_what_it_has_is_sent_no_fua_and_no_flush() {
     for stack in ["linux-libaio", "linux-io_uring", "none"] {

@@ -26,7 +26,7 @@ use crate::partition::{LATENCY, PARTITIONS, Partitions};
 use crate::recency::{self, Used};
 use serde::Serialize;
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use wordline_base::{Array, BadValue, IoClass, Lpn, SectorSize, Slab, Stamps, prefetch};
 
 /// A line's place: `set * ways + way`.
@@ -632,7 +632,7 @@ impl Cache {
             line.ahead &= !arrived;
         }
         if line.waiters != NONE {
-            self.wake_some(id, 0, woken);
+            self.wake_some(id, 0..=0, woken);
         }
     }
 
@@ -831,16 +831,23 @@ impl Cache {
     #[inline]
     pub fn wake(&mut self, id: LineId, retired: u64, woken: &mut VecDeque<Woken>) {
         if self.line(id).waiters != NONE {
-            self.wake_some(id, retired, woken);
+            self.wake_some(id, 0..=retired, woken);
         }
     }
-    fn wake_some(&mut self, id: LineId, retired: u64, woken: &mut VecDeque<Woken>) {
+    /// The same for a position that a trim took back: those before it may be under way.
+    pub fn wake_trimmed(&mut self, id: LineId, position: u64, woken: &mut VecDeque<Woken>) {
+        if self.line(id).waiters != NONE {
+            self.wake_some(id, position..=position, woken);
+        }
+    }
+    fn wake_some(&mut self, id: LineId, retired: RangeInclusive<u64>, woken: &mut VecDeque<Woken>) {
         let last = self.line(id).waiters;
         let number = self.first_sector(id) / self.line_sectors;
         let (mut at, mut kept) = (self.nodes[last].next, NONE);
         loop {
             let node = self.nodes[at];
-            let stays = matches!(node.wait, Wait::Retired(position) if position > retired);
+            let stays =
+                matches!(node.wait, Wait::Retired(position) if !retired.contains(&position));
             if stays {
                 kept = self.behind(kept, at);
             } else {

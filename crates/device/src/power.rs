@@ -36,10 +36,7 @@ impl PowerStats {
         if now == thermal.at {
             return;
         }
-        if thermal.hot {
-            self.throttled_ns += now.since(thermal.at).0;
-        }
-        thermal.go_on(now, nj);
+        self.throttled_ns += thermal.go_on(now, nj);
         self.note(thermal);
     }
     fn note(&mut self, thermal: &Thermal) {
@@ -67,25 +64,29 @@ struct Thermal {
 }
 
 impl Thermal {
-    /// Goes on to `now`, when the drive has drawn so much since it was switched on.
-    fn go_on(&mut self, now: Time, nj: u64) {
+    /// Goes on to `now`, when the drive has drawn so much since it was switched on. For how long it was too hot meanwhile.
+    fn go_on(&mut self, now: Time, nj: u64) -> u64 {
         let c = &self.config;
         let mut left = now.since(self.at).0 as f64 * 1e-9;
         let watts = nj.saturating_sub(self.nj) as f64 * 1e-9 / left.max(1e-12);
         // Steps that are short against the body's own time, after 64 of which (chosen) it is as warm as it gets.
         let own = c.resistance * c.capacity;
         let step = own / 64.0;
-        if left > 64.0 * own {
-            (self.celsius, left) = (c.ambient + watts * c.resistance, 0.0);
-        }
+        let (warmest, mut hot_s) = (c.ambient + watts * c.resistance, 0.0);
         while left > 0.0 {
-            let dt = left.min(step);
-            self.celsius += dt * (watts - (self.celsius - c.ambient) / c.resistance) / c.capacity;
-            left -= step;
+            let settled = left > 64.0 * own;
+            let dt = if settled { left } else { left.min(step) };
+            hot_s += if self.hot { dt } else { 0.0 };
+            match settled {
+                true => self.celsius = warmest,
+                false => self.celsius += dt * (warmest - self.celsius) / own,
+            }
+            left -= dt;
+            let from = if self.hot { c.throttle - c.hysteresis } else { c.throttle };
+            self.hot = self.celsius >= from;
         }
         (self.at, self.nj) = (now, nj);
-        let from = if self.hot { c.throttle - c.hysteresis } else { c.throttle };
-        self.hot = self.celsius >= from;
+        (hot_s * 1e9).round() as u64
     }
 }
 

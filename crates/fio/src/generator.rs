@@ -65,7 +65,7 @@ pub enum Step {
     Io(Io),
     /// Wait until no I/O of the thread is in flight, one at a time (io_u_quiesce), then ask again.
     Drain,
-    /// Wait for all that is in flight in one call, as fio does at the end of a pass, then ask again.
+    /// Wait for all that is in flight in one call, as fio does where a pass has no more to issue, then ask again.
     ReapAll,
     /// Ask again at this time.
     Wait(Time),

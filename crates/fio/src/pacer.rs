@@ -426,8 +426,9 @@ impl Pacer {
         let by_time = self.think_iotime_us > 0
             && now.since(self.thought_at).0 / 1_000 >= self.think_iotime_us;
         let blocks = self.counted();
-        let by_blocks = self.think_by_blocks
-            && blocks >= self.thought_at_blocks.wrapping_add(self.think_blocks);
+        // What was remembered may lie before a ramp whose end set the count to zero.
+        let since = blocks.wrapping_sub(self.thought_at_blocks) as i64;
+        let by_blocks = self.think_by_blocks && since >= self.think_blocks as i64;
         if !by_time && !by_blocks {
             self.unchecked = None;
             return Think::Go;

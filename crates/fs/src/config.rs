@@ -133,7 +133,7 @@ pub struct XfsConfig {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FsCost {
-    /// VFS part of a call beyond the system call, but of direct reads and writes, which cost `cost.syscall`.
+    /// VFS part of a call beyond the system call. Not for direct reads and writes: they cost `cost.syscall`.
     pub call: Span,
     /// Look-up of one page in the cache.
     pub page: Span,

@@ -387,12 +387,12 @@ impl<S: Source> Host<S> {
     pub fn shorten_pause(&mut self, ctx: &mut Ctx, thread: u32, at: Time) {
         let sleeper = &mut self.threads[thread];
         sleeper.engine.shorten_pause(at);
-        if (sleeper.asleep() == Asleep::Timer && at < sleeper.asked_for() || !self.stack.kernel)
-            && sleeper.set_timer(at)
-        {
+        if sleeper.asleep() == Asleep::Timer && at < sleeper.asked_for() || !self.stack.kernel {
             sleeper.asks_for(at);
-            self.enter(ctx);
-            ctx.at(at, Kind::AppWake, thread);
+            if sleeper.set_timer(at) {
+                self.enter(ctx);
+                ctx.at(at, Kind::AppWake, thread);
+            }
         }
     }
     /// Where a thread's I/Os come from, to be changed.

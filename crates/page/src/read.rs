@@ -87,7 +87,7 @@ fn check(name: &str, run: &mut Value) -> Result<(), PageError> {
     let jobs = run["jobs"].as_array().into_iter().flatten();
     let rates = jobs.flat_map(|job| ["read", "write", "trim"].map(|ddir| &job[ddir]["iops"]));
     if rates.into_iter().any(|iops| !iops.is_null() && !iops.is_number()) {
-        return Err(PageError::Part { name: name.into(), part: "jobs[].iops as a number" });
+        return Err(PageError::Part { name: name.into(), part: "jobs[].read.iops as a number" });
     }
     without_bins(run);
     Ok(())

@@ -5,7 +5,6 @@ use crate::files::{self, Files};
 use crate::result::ErrorOf;
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::rc::Rc;
 use wordline_base::{Ddir, IoClass, Span, Time};
 use wordline_fio::job::ContinueOnError;
 use wordline_fio::{Generator, HeldUp, Io, Job, LatencyTarget, Pacer, Step, Think, Verdict};
@@ -97,7 +96,7 @@ pub struct JobSource {
     /// Every I/O issued, for `write_iolog`.
     iolog: Option<Vec<Request>>,
     /// Set by `exitall` of another job, and at the end of a run.
-    stop: Rc<Cell<bool>>,
+    stop: Cell<bool>,
     /// The pause that it was told to make last: from when, until when.
     pause: Option<(Time, Time)>,
     ended: bool,
@@ -113,9 +112,21 @@ pub struct JobSource {
     restart_stats: bool,
 }
 
+/// When a thread that sleeps from `from` until `until` looks next whether it is to end, at `now` or later. fio's
+/// usec_sleep sleeps one second at most and the fraction of a second that is left beside it.
+fn end_of_nap(from: Time, until: Time, now: Time) -> Time {
+    const SECOND: u64 = 1_000_000_000;
+    let left = until.since(from).0;
+    let fraction = (left - 1) % SECOND + 1;
+    let first = from + Span(left.min(SECOND + fraction));
+    // Whole seconds are left then: one, and one more as the fraction.
+    let naps = now.since(first).0.div_ceil(2 * SECOND);
+    until.min(first + Span(2 * SECOND) * naps)
+}
+
 impl JobSource {
-    /// `stop` is set to end it.
-    pub fn new(generator: Generator, job: &Job, stop: Rc<Cell<bool>>) -> JobSource {
+    /// The I/Os of a generator, as the job has them come.
+    pub fn new(generator: Generator, job: &Job) -> JobSource {
         let paced = job.is_rated() || job.thinktime > Span::ZERO;
         JobSource {
             pacer: Pacer::new(job, generator.seeds(), Time::ZERO),
@@ -143,7 +154,7 @@ impl JobSource {
             rounded: Rounded::default(),
             served_pass: 0,
             iolog: job.write_iolog.as_ref().map(|_| Vec::new()),
-            stop,
+            stop: Cell::new(false),
             pause: None,
             ended: false,
             easy_until: Time::ZERO,
@@ -241,14 +252,11 @@ impl JobSource {
             job.rw.is_random() && job.sends_writes() && job.randrepeat && !job.randseed_given;
         (same && passes > 1).then(|| (job.name.as_str(), passes - 1))
     }
-    /// Ends it as soon as nothing is in flight. A job in a pause sees that when it wakes, at the time that this gives:
-    /// fio sleeps a second at a time (usec_sleep).
+    /// Ends it as soon as nothing is in flight. A job in a pause sees that when it wakes, at the time that this gives.
     pub fn stop(&self, now: Time) -> Option<Time> {
-        const NAP: Span = Span::from_secs(1);
         self.stop.set(true);
         let (from, until) = self.pause.filter(|(_, until)| *until > now)?;
-        let naps = now.since(from).0.div_ceil(NAP.0).max(1);
-        Some(until.min(from + NAP * naps))
+        Some(end_of_nap(from, until, now))
     }
 
     /// The file of `write_iolog` and what belongs in it.

@@ -12,7 +12,7 @@ use crate::result::LogKind;
 use crate::thread::ThreadPlan;
 use crate::topology::SystemConfig;
 use crate::world::{AnySource, ExitRule, Start, ThreadSetup};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use wordline_app::{App, AppConfig, ThreadShape};
 use wordline_base::{IoClass, Priority, QueuePriority, Seed, Span, Time, Workload};
@@ -200,7 +200,11 @@ fn start_rule(plan: &Plan, threads: &[Thread], index: usize, entropy: u64) -> St
     let thread = &threads[index];
     let job = plan.job_of(thread);
     let not_before = Time::ZERO + thread.start_delay(job, entropy);
-    let is_wall = |j: u32| j > 0 && plan.jobs[j].stonewall;
+    // Before the first nothing runs, unless it is passed over.
+    let is_wall = |j: u32| {
+        let job = &plan.jobs[j];
+        job.stonewall && (j > 0 || job.startdelay.1 > Span::ZERO)
+    };
     let of = |name: &str| -> Vec<u32> {
         let named = (0..).zip(threads).filter(|(_, t)| plan.job_of(t).name == name);
         named.map(|(i, _)| i).collect()
@@ -209,7 +213,7 @@ fn start_rule(plan: &Plan, threads: &[Thread], index: usize, entropy: u64) -> St
     if after.is_empty() && !(0..=thread.job).any(is_wall) {
         return Start::At(not_before);
     }
-    // fio takes it from a job's copies.
+    // A job's copies have no wall in fio.
     let first = index == 0 || threads[index - 1].job != thread.job;
     Start::Waits { not_before, alone: first && is_wall(thread.job), after }
 }
@@ -303,7 +307,6 @@ pub fn threads<E: From<JobError>>(
         }
         let source = match Generator::with_cache(job, thread, &placed.space(), entropy, cache) {
             Ok(generator) => {
-                let stop = Rc::new(Cell::new(false));
                 let files = match &stack.fs {
                     // fio's null opens no file (FIO_DISKLESSIO).
                     _ if job.ioengine == job::Engine::Null => None,
@@ -313,7 +316,7 @@ pub fn threads<E: From<JobError>>(
                     }
                     None => None,
                 };
-                let mut source = JobSource::new(generator, job, stop);
+                let mut source = JobSource::new(generator, job);
                 if let Some(files) = files {
                     source = source.on_files(files);
                 }

@@ -249,7 +249,8 @@ impl Run {
             let summary = trace.reader().summary().to_string();
             notes.extend(summary.lines().map(str::to_owned));
             let wrapped = trace.wrapped();
-            if wrapped > 0 {
+            // Of more there is a warning.
+            if wrapped > 0 && wrapped * 10 <= trace.issued().max(1) {
                 notes.push(format!("{wrapped} requests lay beyond the drive: wrapped"));
             }
         }

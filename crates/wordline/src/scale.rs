@@ -555,7 +555,10 @@ mod tests {
         assert_eq!(whole.0 / 8, part.0);
         let words = |words: &str| told_of.iter().any(|told| told.contains(words));
         assert!(words("takes 1.25ms in place of 10ms"), "{told_of:?}");
-        assert!(words("Beyond 99 % reads hang on the scale"), "it suspends erasures: {told_of:?}");
+        assert!(
+            words("read percentiles above 99 % depend on the scale"),
+            "it suspends erasures: {told_of:?}"
+        );
         assert!(!told_of.iter().any(|told| told.contains("write amplification")), "{told_of:?}");
         let (.., told_of) = told("intel-750-400g", 64);
         assert!(told_of.iter().any(|told| told.contains("cache has 5.5 MiB")), "{told_of:?}");

@@ -149,7 +149,7 @@ impl TuneArgs {
 
 #[derive(Args)]
 pub struct ReportArgs {
-    /// What --output-format json or json+ wrote, to files of the layout of this version (wordline.result_format); - is standard input
+    /// Files of --output-format json or json+ in the layout of this version (wordline.result_format); - is standard input
     #[arg(value_name = "RESULT", required = true)]
     pub results: Vec<PathBuf>,
     /// Where to write the page; it appears when it is complete

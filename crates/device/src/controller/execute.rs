@@ -337,7 +337,7 @@ impl Controller {
         for &(id, first, n) in touched.iter() {
             if let Some(position) = cache.drop_sectors(id, first, n) {
                 cache.retire(position, &mut self.flushable);
-                cache.wake(id, position, &mut self.woken);
+                cache.wake_trimmed(id, position, &mut self.woken);
             }
         }
         true

@@ -23,7 +23,7 @@ pub(crate) struct Reaping {
     full: bool,
     /// Look again in any case: io_getevents(0) or io_uring_enter(0) in a loop.
     spin: bool,
-    /// The job is over: all that is in flight at once.
+    /// The job or its pass is over: all that is in flight at once.
     drain: bool,
 }
 

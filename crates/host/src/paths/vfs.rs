@@ -296,12 +296,14 @@ impl<S: Source> Host<S> {
             *queued = aio;
         }
         thread.pend.entry += spend!(self, core, Crossing);
-        if direct {
+        // With data=journal it is the cache's all the same, at its cost.
+        let past = direct && self.paths.vfs.as_ref().is_some_and(|v| !v.fs.journals_data());
+        if past {
             // The way of any direct I/O; the file system adds how it finds the blocks.
             thread.pend.entry += spend!(self, core, Syscall);
         }
         let thread = &mut self.threads[t];
-        thread.vfs.direct = direct && !aio;
+        thread.vfs.direct = past && !aio;
         if aio {
             if uring {
                 thread.pend.library += spend!(self, core, UringPrepare);

@@ -224,7 +224,7 @@ fn calls_of(w: &World<List>, name: &str) -> u64 {
 #[test]
 fn what_io_uring_merges_hangs_on_the_entries_of_a_call() {
     let merges = |engine, batch, sqthread_poll| {
-        // Whole batches: fio sends the rest of one before it waits, and begins no new one for it.
+        // Whole batches: what is sent before a wait does not count off its batch.
         let mut s = ThreadSpec { sqthread_poll, ..spec(engine, 32 / batch * batch) };
         (s.iodepth_batch, s.iodepth_batch_complete_min) = (batch, batch);
         s.iodepth_batch_complete_max = batch;

@@ -114,8 +114,8 @@ fn erasures(
             if part.suspend.erase {
                 let most = part.suspend.most;
                 told += &format!(
-                    ", or not at all, since nand.suspend.most={most} reads go ahead of one however long it takes. \
-                     Beyond 99 % reads hang on the scale: look at them at a larger one"
+                    ". nand.suspend.most={most} reads go ahead of an erasure however long it takes, so that read \
+                     percentiles above 99 % depend on the scale: look at them at a larger one"
                 );
             }
             told
