@@ -19,7 +19,7 @@ pub struct Flash {
     pub waited: u64,
     /// Those that waited, by what they waited for longest.
     pub blocked: [u64; WAITS],
-    /// Free lines, and of how many on collecting begins and writers wait; None if one of the FTLs has no lines.
+    /// Free lines, and of how many on collecting begins and writers wait. None if one of the FTLs has no lines.
     pub free_lines: Option<(u32, f64, f64)>,
 }
 
