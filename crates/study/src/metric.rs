@@ -333,4 +333,27 @@ mod tests {
             number("jobs.r.raed").unwrap_err().to_string().contains("no 'raed', but jobname, read")
         );
     }
+
+    /// It would be the slowest of them.
+    #[test]
+    fn a_percentile_of_too_few_is_told() {
+        let metric = |name: &str, p: &str| {
+            format!("[[metric]]\nname = \"{name}\"\npath = \"jobs.r.read.lat_ns.{p}\"\n")
+        };
+        let text =
+            "[study]\ntitle = \"T\"\nshows = \"s\"\n[base]\ndevice = \"z-ssd-small\"\njob = \"[r]\"\n[[axis]]\n\
+                    name = \"seed\"\nvalues = [1]\n"
+                .to_owned();
+        let text = text + &metric("p99", "p99") + &metric("p9999", "p99.99");
+        let study = Study::parse("t", "t.toml", &text).unwrap();
+        let of = |n: u64| {
+            let latency = json!({"N": n, "percentile": {}, "bins": {"7": n}});
+            too_few(&study, &json!({"jobs": [{"jobname": "r", "read": {"lat_ns": latency}}]}))
+        };
+        assert_eq!(
+            of(9_999),
+            ["p9999 has no value: 99.99 % needs 10000 I/Os, and 9999 were counted"]
+        );
+        assert_eq!((of(10_000).len(), of(99).len()), (0, 2));
+    }
 }

@@ -70,6 +70,10 @@ fn results_that_no_page_can_be_made_of() {
     bad("empty.json", "", &["not a result in JSON"]);
     let without = good.replace("\"intervals\" :", "\"interval\" :");
     bad("part.json", &without, &["wordline.machine.intervals is missing"]);
+    let rate = good.find("\"iops\" : ").expect("a rate");
+    let wrong =
+        format!("{}\"iops\" : \"x\",{}", &good[..rate], &good[rate..].split_once(',').unwrap().1);
+    bad("rate.json", &wrong, &["jobs[].read.iops as a number is missing"]);
     report("none.json").fails(2, &["none.json", "check the path"]);
     report(".").fails(2, &["name a file in it"]);
     report(&["a.json"; 9].join(" ")).fails(2, &["9 results", "at most 8"]);
