@@ -244,6 +244,12 @@ impl Extended {
     }
 }
 
+/// So many values the `percent`-th percentile needs: one lies beyond it. Of fewer it would be the largest.
+pub fn least_for(percent: f64) -> u64 {
+    // 100 - 99.9 is a bit more than 0.1; 100 % is the largest by its name.
+    if percent >= 100.0 { 1 } else { (100.0 / (100.0 - percent) - 1e-6).ceil() as u64 }
+}
+
 /// So many of `n` values are at most at the `percent`-th percentile, by fio's rule.
 pub fn rank(percent: f64, n: u64) -> u64 {
     Extended::of_percent(percent, n).up()
@@ -252,6 +258,15 @@ pub fn rank(percent: f64, n: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percentile_needs_one_value_beyond() {
+        for (percent, n) in [(0.0, 1), (50.0, 2), (99.0, 100), (99.9, 1_000), (99.99, 10_000)] {
+            assert_eq!(least_for(percent), n, "{percent}");
+        }
+        let more = [(99.999, 100_000), (99.9999, 1_000_000), (95.0, 20), (99.5, 200), (100.0, 1)];
+        assert_eq!(more.map(|(percent, _)| least_for(percent)), more.map(|(_, n)| n));
+    }
 
     #[test]
     fn buckets_are_contiguous_and_midpoints_lie_inside() {

@@ -158,7 +158,7 @@ pub fn too_few(runs: &[&Value]) -> Vec<String> {
             runs.iter().any(|run| value(run, &format!("{ddir}.{}", p.0)).is_none())
         };
         let (_, percent) = PERCENTILES.iter().find(lacks)?;
-        let needed = (100.0 / (100.0 - percent.parse::<f64>().ok()?)).round();
+        let needed = least_for(percent.parse().ok()?);
         let percent = percent.trim_end_matches('0').trim_end_matches('.');
         Some(format!(
             "{percent} % needs {needed} {} in each run; the fewest are {n}",
@@ -189,11 +189,15 @@ fn operations(run: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
 /// What ids of operations begin with.
 pub const OPERATION: &str = "operation.";
 
+/// So many I/Os a percentile needs, as the program counts them: one lies beyond it.
+pub fn least_for(percent: f64) -> u64 {
+    (100.0 / (100.0 - percent) - 1e-6).ceil() as u64
+}
+
 /// A percentile of so many. None where fewer than one lies beyond it: that is the slowest, and no percentile.
 pub fn percentile(what: &str, n: &Value, percentiles: &Value) -> Option<f64> {
     let key = PERCENTILES.iter().find(|p| p.0 == what)?.1;
-    let beyond = 100.0 - key.parse::<f64>().ok()?;
-    let enough = n.as_f64()? * beyond / 100.0 >= 1.0 - 1e-9;
+    let enough = n.as_u64()? >= least_for(key.parse().ok()?);
     enough.then(|| percentiles[key].as_f64()).flatten()
 }
 

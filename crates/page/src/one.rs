@@ -4,8 +4,8 @@ use crate::Outcome;
 use crate::answer::{cause, five_html, paragraph};
 use crate::html::{Cell, details, escape, figure, list, prose, put, section, slug, table};
 use crate::number::{
-    PERCENTILES, Unit, digits, directions, grouped, keys, percentile, plural, spread, table_unit,
-    time, value,
+    PERCENTILES, Unit, digits, directions, grouped, keys, least_for, percentile, plural, spread,
+    table_unit, time, value,
 };
 use crate::shell::Shell;
 use serde_json::{Map, Value, json};
@@ -232,7 +232,7 @@ fn latency(run: &Value, repeated: bool) -> String {
             let p: f64 = p.parse().unwrap_or(0.0);
             let key = format!("{p:.6}");
             // Fewer than one I/O beyond: the slowest says it.
-            let enough = n * (100.0 - p) / 100.0 >= 1.0 - 1e-9;
+            let enough = n as u64 >= least_for(p);
             let value = d["percentile"][&key].as_f64().filter(|_| enough);
             value.map_or(Cell::None, |ns| cell(ns, at(&format!("percentile/{key}"))))
         }));

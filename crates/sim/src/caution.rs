@@ -117,12 +117,13 @@ pub(crate) fn trace_ended(trace: &TraceSource) -> Option<String> {
 /// Much of a trace was put elsewhere than it says: what is written over, read again and in a row is then no longer
 /// the trace's.
 pub(crate) fn wrapped(trace: &TraceSource) -> Option<String> {
-    let (wrapped, all) = (trace.wrapped(), trace.issued().max(1));
-    (wrapped * 10 > all).then(|| {
+    trace.is_much_wrapped().then(|| {
         format!(
-            "{}: {wrapped} of {all} requests lay beyond the drive and were wrapped: what the trace has far apart shares \
-             places here. A larger drive holds it",
-            trace.reader().name()
+            "{}: {} of {} requests lay beyond the drive and were wrapped: what the trace has far apart shares places \
+             here. A larger drive holds it",
+            trace.reader().name(),
+            trace.wrapped(),
+            trace.issued()
         )
     })
 }

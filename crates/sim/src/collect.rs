@@ -3,7 +3,7 @@
 use crate::result::{DirResult, HistLine, LatencyOverTime, LayerRow, LayerTable, LogLine};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use wordline_base::hist::BUCKETS;
+use wordline_base::hist::{BUCKETS, least_for};
 use wordline_base::life::LAYERS;
 use wordline_base::{Ddir, Histogram, Life, Span, Time};
 
@@ -68,8 +68,7 @@ impl LayerSums {
             }
         }
         let row = |percentile: f64| {
-            // A part of 1e-9 is rounding.
-            if count as f64 * (100.0 - percentile) < 100.0 * (1.0 - 1e-9) {
+            if count < least_for(percentile) {
                 return None;
             }
             let bucket = self.latency.percentile_bucket(percentile)?;

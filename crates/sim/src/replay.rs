@@ -214,6 +214,10 @@ impl TraceSource {
     pub fn wrapped(&self) -> u64 {
         self.fits.iter().map(|(_, fit)| fit.wrapped).sum()
     }
+    /// More than a tenth was: the places of the run are then not the trace's.
+    pub fn is_much_wrapped(&self) -> bool {
+        self.wrapped() * 10 > self.issued()
+    }
     /// Requests left out because they end beyond the disk, and the line or record of the first.
     pub fn skipped(&self) -> Option<(u64, u64)> {
         let beyond =

@@ -6,6 +6,7 @@ use crate::plan::Point;
 use crate::spec::{Metric, Study};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use wordline_base::hist::least_for;
 use wordline_profile::ConfigError;
 
 /// What elements of arrays are known by.
@@ -109,12 +110,6 @@ pub enum Found<'v> {
     },
     /// An array without such an element, or counters without such a name; what an error would say.
     Absent(PathError),
-}
-
-/// So many I/Os a percentile needs: one beyond it. The slowest of fewer is no percentile.
-fn least_for(percent: f64) -> u64 {
-    // 100 - 99.9 is a bit more than 0.1; 100 % is the slowest by its name.
-    if percent >= 100.0 { 1 } else { (100.0 / (100.0 - percent) - 1e-6).ceil() as u64 }
 }
 
 /// The percentiles of a result for which there were too few I/Os, in words.

@@ -250,7 +250,7 @@ impl Run {
             notes.extend(summary.lines().map(str::to_owned));
             let wrapped = trace.wrapped();
             // Of more there is a warning.
-            if wrapped > 0 && wrapped * 10 <= trace.issued().max(1) {
+            if wrapped > 0 && !trace.is_much_wrapped() {
                 notes.push(format!("{wrapped} requests lay beyond the drive: wrapped"));
             }
         }
