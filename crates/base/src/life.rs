@@ -117,8 +117,32 @@ impl Layer {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Why {
+    // What an I/O does where nothing is in its way.
     /// The layer at work.
     Work,
+    /// Command and address cycles of the flash.
+    Command,
+    /// Data on the channel.
+    Data,
+    /// The flash is read.
+    Read,
+    /// The flash is programmed.
+    Program,
+    /// The flash is erased.
+    Erase,
+    /// The interrupt handler.
+    Interrupt,
+    /// The sleeping thread is woken.
+    WakeUp,
+    /// Data go through the memory of the drive, whether they were there or came from flash.
+    CacheCopy,
+    /// The doorbell on its way.
+    Doorbell,
+    /// The command on its way from the submission queue.
+    Fetch,
+    /// Parity is computed.
+    Xor,
+    // What is in its way, or is done for some alone.
     /// Waiting for a processor core.
     CoreBusy,
     /// Waiting for a tag, of blk-mq or of a drive behind a bridge.
@@ -179,36 +203,16 @@ pub enum Why {
     Suspended,
     /// Waiting for a transfer of another LUN on the channel.
     ChannelBusy,
-    /// Command and address cycles of the flash.
-    Command,
-    /// Data on the channel.
-    Data,
-    /// The flash is read.
-    Read,
     /// The flash is read once more, after the code could not correct what was read.
     ReadAgain,
     /// The flash is read for the rest of a sector that is written in part.
     Modify,
-    /// The flash is programmed.
-    Program,
-    /// The flash is erased.
-    Erase,
-    /// The interrupt handler.
-    Interrupt,
     /// Seen only at the next look of a polling loop.
     Polling,
-    /// The sleeping thread is woken.
-    WakeUp,
-    /// Data go through the memory of the drive, whether they were there or came from flash.
-    CacheCopy,
     /// Waiting for a read-ahead already under way.
     ReadAhead,
     /// Waiting for an earlier request that overlaps.
     Overlap,
-    /// The doorbell on its way.
-    Doorbell,
-    /// The command on its way from the submission queue.
-    Fetch,
     /// Back, but reaped only when the others that io_getevents waits for are back too.
     Batch,
     /// The same at the end of a job, which waits for everything in flight at once.
@@ -221,8 +225,6 @@ pub enum Why {
     Stripe,
     /// A stripe waits for its array's thread.
     StripeThread,
-    /// Parity is computed.
-    Xor,
     /// The flash is read for the parity of a write.
     ParityRead,
     /// A bit of an array's bitmap is written.
@@ -236,10 +238,82 @@ pub enum Why {
 }
 
 impl Why {
+    /// All reasons, in the order of their numbers.
+    const ALL: [Why; 58] = [
+        Why::Work,
+        Why::Command,
+        Why::Data,
+        Why::Read,
+        Why::Program,
+        Why::Erase,
+        Why::Interrupt,
+        Why::WakeUp,
+        Why::CacheCopy,
+        Why::Doorbell,
+        Why::Fetch,
+        Why::Xor,
+        Why::CoreBusy,
+        Why::Tag,
+        Why::Plugged,
+        Why::QueueFull,
+        Why::FirmwareBusy,
+        Why::EngineBusy,
+        Why::LinkBusy,
+        Why::SlotsFull,
+        Why::Unqueued,
+        Why::ReadLimit,
+        Why::WriteLimit,
+        Why::ProgramLimit,
+        Why::PowerLimit,
+        Why::WriteBuffer,
+        Why::Collector,
+        Why::MapLock,
+        Why::SchedulerLock,
+        Why::WriteBack,
+        Why::Flush,
+        Why::BehindRead,
+        Why::BehindRebuildRead,
+        Why::BehindGcRead,
+        Why::BehindUserProgram,
+        Why::BehindGcProgram,
+        Why::BehindMetaProgram,
+        Why::BehindParityProgram,
+        Why::BehindErase,
+        Why::Suspending,
+        Why::Suspended,
+        Why::ChannelBusy,
+        Why::ReadAgain,
+        Why::Modify,
+        Why::Polling,
+        Why::ReadAhead,
+        Why::Overlap,
+        Why::Batch,
+        Why::Drain,
+        Why::Journal,
+        Why::DirtyLimit,
+        Why::Stripe,
+        Why::StripeThread,
+        Why::ParityRead,
+        Why::Bitmap,
+        Why::MapRead,
+        Why::Decode,
+        Why::FileLock,
+    ];
     /// As reports name it.
     pub fn name(self) -> &'static str {
         match self {
             Why::Work => "work",
+            Why::Command => "command cycles",
+            Why::Data => "data",
+            Why::Read => "array read",
+            Why::Program => "array program",
+            Why::Erase => "array erase",
+            Why::Interrupt => "interrupt",
+            Why::WakeUp => "wake-up",
+            Why::CacheCopy => "memory copy",
+            Why::Doorbell => "doorbell",
+            Why::Fetch => "command fetch",
+            Why::Xor => "parity sums",
             Why::CoreBusy => "core busy",
             Why::Tag => "waiting for a tag",
             Why::Plugged => "plugged or scheduled",
@@ -270,34 +344,28 @@ impl Why {
             Why::Suspending => "suspending what is under way",
             Why::Suspended => "suspended",
             Why::ChannelBusy => "channel busy",
-            Why::Command => "command cycles",
-            Why::Data => "data",
-            Why::Read => "array read",
             Why::ReadAgain => "read again",
             Why::Modify => "array read, to modify",
-            Why::Program => "array program",
-            Why::Erase => "array erase",
-            Why::Interrupt => "interrupt",
             Why::Polling => "polling",
-            Why::WakeUp => "wake-up",
-            Why::CacheCopy => "memory copy",
             Why::ReadAhead => "read-ahead under way",
             Why::Overlap => "overlapping request",
-            Why::Doorbell => "doorbell",
-            Why::Fetch => "command fetch",
             Why::Batch => "waiting for the batch",
             Why::Drain => "end of the job",
             Why::Journal => "waiting for the journal",
             Why::DirtyLimit => "too many dirty pages",
             Why::Stripe => "waiting for a stripe",
             Why::StripeThread => "stripe queued",
-            Why::Xor => "parity sums",
             Why::ParityRead => "array read, for parity",
             Why::Bitmap => "waiting for the bitmap",
             Why::MapRead => "page of the map",
             Why::Decode => "error correction",
             Why::FileLock => "lock of the file",
         }
+    }
+    /// What an I/O does where nothing is in its way.
+    #[inline]
+    pub fn is_ordinary(self) -> bool {
+        self <= Why::Xor
     }
 }
 
@@ -330,6 +398,61 @@ fn why_name<S: Serializer>(why: &Why, s: S) -> Result<S::Ok, S::Error> {
     s.serialize_str(why.name())
 }
 
+/// Layer and reason of a step.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Part(u16);
+
+impl Part {
+    /// Parts have numbers below this.
+    pub const END: usize = 1 << (LAYER_BITS + WHY_BITS);
+    /// Parts by layer, and those of a layer by reason.
+    #[inline]
+    pub fn number(self) -> usize {
+        usize::from(self.0) & (Part::END - 1)
+    }
+    /// Where.
+    pub fn layer(self) -> Layer {
+        Layer::ALL[usize::from(self.0 >> WHY_BITS)]
+    }
+    /// On what.
+    pub fn why(self) -> Why {
+        Why::ALL[usize::from(self.0 & ((1 << WHY_BITS) - 1))]
+    }
+}
+
+/// A step as a life has it: all but its end in one word, from below its place (32 bits), the drive (16), its
+/// reason and its layer.
+#[derive(Clone, Copy, Debug)]
+struct Packed {
+    end: Time,
+    of: u64,
+}
+
+const DRIVE_SHIFT: u32 = 32;
+const WHY_SHIFT: u32 = 48;
+const WHY_BITS: u32 = 6;
+const LAYER_BITS: u32 = 5;
+const _: () = assert!(Why::ALL.len() <= 1 << WHY_BITS && LAYERS <= 1 << LAYER_BITS);
+
+impl Packed {
+    fn part(self) -> Part {
+        Part((self.of >> WHY_SHIFT) as u16)
+    }
+    fn drive(self) -> u16 {
+        (self.of >> DRIVE_SHIFT) as u16
+    }
+    fn set_drive(&mut self, drive: u16) {
+        self.of = self.of & !(0xFFFF << DRIVE_SHIFT) | u64::from(drive) << DRIVE_SHIFT;
+    }
+    fn place(self) -> u32 {
+        self.of as u32
+    }
+    fn step(self) -> Step {
+        let (layer, why) = (self.part().layer(), self.part().why());
+        Step { end: self.end, layer, why, drive: self.drive(), place: self.place() }
+    }
+}
+
 /// Steps kept one by one; what comes after is counted as dropped and kept only in the sums by
 /// layer.
 pub const MAX_STEPS: usize = 96;
@@ -351,13 +474,16 @@ pub struct Life {
     pub job: u32,
     /// The drive that it went to, as in [`Step`]: that of its steps below the host which name no other.
     pub drive: u16,
-    steps: [Step; MAX_STEPS],
+    steps: [Packed; MAX_STEPS],
     n: u8,
     /// What the last of them is about, as long as another of that kind may go on with it.
     last: u64,
     /// Steps that found the list full.
     pub dropped: u16,
     spent: [u64; LAYERS],
+    /// Which of the steps are not ordinary, in order.
+    delays: [u8; MAX_STEPS],
+    delayed: u8,
 }
 
 /// Times are nanoseconds since the machine was switched on. `spent_ns` is by layer, those that had a part
@@ -377,7 +503,7 @@ impl Serialize for Life {
         out.serialize_field("begin_ns", &self.begin)?;
         out.serialize_field("end_ns", &self.end)?;
         out.serialize_field("spent_ns", &spent)?;
-        out.serialize_field("steps", self.steps())?;
+        out.serialize_field("steps", &self.steps())?;
         out.serialize_field("dropped_steps", &self.dropped)?;
         out.end()
     }
@@ -389,8 +515,7 @@ impl Life {
         Life { job, ..self.clone() }
     }
     fn new(job: u32, ddir: Ddir, offset: u64, len: u32, begin: Time) -> Life {
-        let (layer, why) = (Layer::Application, Why::Work);
-        let blank = Step { end: begin, layer, why, drive: 0, place: 0 };
+        let blank = Packed { end: begin, of: 0 };
         Life {
             ddir,
             begin,
@@ -404,18 +529,32 @@ impl Life {
             last: NO_STEP,
             dropped: 0,
             spent: [0; LAYERS],
+            delays: [0; MAX_STEPS],
+            delayed: 0,
         }
     }
     /// The first of its steps, at most [`MAX_STEPS`].
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> Vec<Step> {
+        self.packed().iter().map(|step| step.step()).collect()
+    }
+    fn packed(&self) -> &[Packed] {
         &self.steps[..usize::from(self.n)]
     }
     /// The same, each with how long it took.
-    pub fn times(&self) -> impl Iterator<Item = (&Step, Span)> {
+    pub fn times(&self) -> impl Iterator<Item = (Step, Span)> {
         let mut begin = self.begin;
-        self.steps()
+        self.packed()
             .iter()
-            .map(move |step| (step, step.end.since(std::mem::replace(&mut begin, step.end))))
+            .map(move |step| (step.step(), step.end.since(std::mem::replace(&mut begin, step.end))))
+    }
+    /// How long each of its steps took that is not ordinary ([`Why::is_ordinary`]).
+    #[inline]
+    pub fn delays(&self) -> impl Iterator<Item = (Part, Span)> {
+        self.delays[..usize::from(self.delayed)].iter().map(|&i| {
+            let i = usize::from(i);
+            let begin = if i == 0 { self.begin } else { self.steps[i - 1].end };
+            (self.steps[i].part(), self.steps[i].end.since(begin))
+        })
     }
     /// Nanoseconds by layer; they sum to `end - begin`.
     pub fn spent(&self) -> &[u64; LAYERS] {
@@ -429,38 +568,57 @@ impl Life {
     /// Charges the time from the last mark to `until` to a layer. A mark in the past is a no-op.
     #[inline]
     pub fn mark(&mut self, layer: Layer, why: Why, place: u32, until: Time) {
+        self.charge(layer, why.is_ordinary(), about(layer, why, place), until);
+    }
+    #[inline]
+    fn charge(&mut self, layer: Layer, is_ordinary: bool, of: u64, until: Time) {
         if until <= self.end {
             return;
         }
         self.spent[layer as usize] += until.0 - self.end.0;
         self.end = until;
-        let (n, of) = (usize::from(self.n), about(layer, why, place));
+        let n = usize::from(self.n);
         if self.last != of && n < MAX_STEPS {
-            self.steps[n] = Step { end: until, layer, why, drive: 0, place };
+            self.steps[n] = Packed { end: until, of };
             (self.n, self.last) = (self.n + 1, of);
+            if !is_ordinary {
+                self.delays[usize::from(self.delayed)] = n as u8;
+                self.delayed += 1;
+            }
         } else {
             self.mark_without_step(of, until);
         }
     }
+    /// The list of delays after steps have gone.
+    fn find_delays(&mut self) {
+        self.delayed = 0;
+        for (i, step) in self.steps[..usize::from(self.n)].iter().enumerate() {
+            if !step.part().why().is_ordinary() {
+                self.delays[usize::from(self.delayed)] = i as u8;
+                self.delayed += 1;
+            }
+        }
+    }
     /// The drive that a step was at.
-    fn drive_of(&self, step: &Step) -> u16 {
-        match step.drive {
-            _ if !step.layer.is_of_drive() => 0,
+    fn drive_of(&self, step: Packed) -> u16 {
+        match step.drive() {
+            _ if !step.part().layer().is_of_drive() => 0,
             0 => self.drive,
             own => own,
         }
     }
     /// A step of another life, as that has it.
-    fn take(&mut self, step: &Step, drive: u16) {
+    fn take(&mut self, step: Packed, drive: u16) {
         let n = usize::from(self.n);
-        if let Some(last) = self.steps[..n].last()
+        if let Some(&last) = self.packed().last()
             && self.drive_of(last) != drive
         {
             self.last = NO_STEP;
         }
-        self.mark(step.layer, step.why, step.place, step.end);
+        let (part, of) = (step.part(), step.of & !(0xFFFF << DRIVE_SHIFT));
+        self.charge(part.layer(), part.why().is_ordinary(), of, step.end);
         if usize::from(self.n) > n {
-            self.steps[n].drive = drive;
+            self.steps[n].set_drive(drive);
         }
     }
     /// Every step tells its place among those of the whole machine: its drive by the number that this gives, and its
@@ -468,9 +626,11 @@ impl Life {
     pub fn place_in_machine(&mut self, first_core: u32, number: impl Fn(u16) -> u16) {
         for i in 0..usize::from(self.n) {
             let step = self.steps[i];
-            self.steps[i].drive = number(self.drive_of(&step));
-            if step.layer.is_of_host() && step.why != Why::QueueFull {
-                self.steps[i].place += first_core;
+            let part = step.part();
+            self.steps[i].set_drive(number(self.drive_of(step)));
+            if part.layer().is_of_host() && part.why() != Why::QueueFull {
+                // A place below that of a step: no bit of it is carried away.
+                self.steps[i].of += u64::from(first_core);
             }
         }
         self.drive = number(self.drive);
@@ -487,10 +647,10 @@ impl Life {
     }
 }
 
-/// What a step is about, in one word.
+/// What a step is about, in one word, as of no drive.
 #[inline]
 fn about(layer: Layer, why: Why, place: u32) -> u64 {
-    (layer as u64) << 40 | (why as u64) << 32 | u64::from(place)
+    (layer as u64) << (WHY_SHIFT + WHY_BITS) | (why as u64) << WHY_SHIFT | u64::from(place)
 }
 /// No step is about this.
 const NO_STEP: u64 = u64::MAX;
@@ -514,6 +674,7 @@ impl Lives {
         (life.job, life.ddir, life.offset, life.len) = (job, ddir, offset, len);
         life.drive = 0;
         (life.begin, life.end, life.n, life.last, life.dropped) = (now, now, 0, NO_STEP, 0);
+        life.delayed = 0;
         life.spent = [0; LAYERS];
         IoId(slot)
     }
@@ -536,7 +697,7 @@ impl Lives {
     pub fn absorb(&mut self, io: IoId, part: IoId) {
         self.release(part);
         let (life, part) = self.two(io, part);
-        for step in part.steps() {
+        for &step in part.packed() {
             life.take(step, part.drive_of(step));
         }
     }
@@ -550,8 +711,8 @@ impl Lives {
             let gone = (n + more - MAX_STEPS).min(n - 1);
             life.steps.copy_within(gone..n, 0);
             life.n = (n - gone) as u8;
-            let first = &mut life.steps[0];
-            (first.layer, first.why, first.place) = (Layer::Application, Why::Work, 0);
+            life.steps[0].of = about(Layer::Application, Why::Work, 0);
+            life.find_delays();
         }
         life.mark(Layer::Application, Why::Work, 0, next.begin);
         self.absorb(io, part);
@@ -561,8 +722,8 @@ impl Lives {
     pub fn follow(&mut self, io: IoId, other: IoId, wait: (Layer, Why, u32)) {
         let (life, other) = self.two(io, other);
         let (layer, why, place) = wait;
-        for step in other.steps() {
-            if step.layer.is_of_host() {
+        for &step in other.packed() {
+            if step.part().layer().is_of_host() {
                 life.mark(layer, why, place, step.end);
             } else {
                 life.take(step, other.drive_of(step));
@@ -575,8 +736,9 @@ impl Lives {
             return;
         }
         let (life, other) = self.two(io, from);
-        for step in other.steps() {
-            life.take(&Step { why: why(step.why), ..*step }, other.drive_of(step));
+        for &step in other.packed() {
+            let of = about(step.part().layer(), why(step.part().why()), step.place());
+            life.take(Packed { of, ..step }, other.drive_of(step));
         }
     }
     fn two(&mut self, io: IoId, part: IoId) -> (&mut Life, &Life) {
@@ -596,9 +758,9 @@ impl Lives {
         }
         let (life, part) = self.two(io, part);
         life.mark(Layer::Server, Why::WakeUp, first_core, part.begin);
-        for step in part.steps() {
-            if step.layer.is_of_host() {
-                life.mark(Layer::Server, step.why, first_core + step.place, step.end);
+        for &step in part.packed() {
+            if step.part().layer().is_of_host() {
+                life.mark(Layer::Server, step.part().why(), first_core + step.place(), step.end);
             } else {
                 life.take(step, part.drive_of(step));
             }

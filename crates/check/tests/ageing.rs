@@ -443,3 +443,39 @@ fn ageing_to_its_limit_says_what_was_not_steady() {
     let spans = WindowLimits { span_within: -1.0, windows: 2, most: 3.0, ..all };
     assert_eq!(limits(spans), [Unmet::Spans]);
 }
+
+/// Pages of a map that is in memory in part are soon written again: they do not go to the blocks that wore most, and
+/// levelling comes to its end.
+#[test]
+fn levelling_beside_pages_of_the_map_makes_wear_no_worse() {
+    let job =
+        "[a]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=4\nnorandommap\nnumber_ios=60000\n";
+    let spread = |wear_spread: u32| {
+        let case = Case::new("intel-750-small", job).age(Age::Steady);
+        let case = case.set("nand.blocks=64").set("nand.pages_per_block=48");
+        let case = case.set("ftl.over_provisioning=30").set("ftl.firmware.map_bytes=40960");
+        let o = case.set(&format!("ftl.firmware.wear_spread={wear_spread}")).run().unwrap();
+        let wear = &o.result.machine.totals.wear;
+        wear.erases_max - wear.erases_min
+    };
+    let (without, with) = (spread(0), spread(5));
+    assert!(with <= without.max(6), "{with} erasures apart with levelling, {without} without");
+}
+
+/// Levelling frees nothing, so that a collector at rest does not wait for its end.
+#[test]
+fn ageing_ends_where_wear_is_levelled() {
+    let job = "[a]\nrw=randwrite\nbs=16k\nnorandommap\nnumber_ios=10\nsize=32m\n";
+    let sets = [
+        "nand.pages_per_block=24",
+        "nand.blocks=40",
+        "ftl.over_provisioning=45",
+        "ftl.firmware.hot_share=30",
+        "ftl.firmware.map_bytes=40960",
+        "ftl.firmware.wear_spread=1",
+    ];
+    for seed in [1, 633] {
+        let case = Case { seed, ..Case::new("intel-750-small", job) }.age(Age::Random);
+        sets.iter().fold(case, |case, set| case.set(set)).run().unwrap();
+    }
+}

@@ -139,3 +139,18 @@ fn jobs_that_have_not_begun_end_with_others() {
         assert!(ran(0).abs_diff(ran(1)) <= 1, "{stack}: {} and {} ms", ran(0), ran(1));
     }
 }
+
+/// A unit that was padded for a flush is padded again when its program fails, whoever reads meanwhile.
+#[test]
+fn a_flush_ends_though_a_program_failed_beside_readers() {
+    let job = "[global]\nioengine=libaio\nbs=4k\nnorandommap\n[w]\nrw=randwrite\nfsync=1\nnumber_ios=200\n\
+               [r]\nrw=randread\niodepth=4\ntime_based\nruntime=1\n";
+    for cache in ["cache=none", "cache.capacitor=false"] {
+        let case = Case::new("intel-750-small", job).age(Age::Filled).set(cache);
+        let case = case.set("ftl.firmware.protected=false");
+        let o = case.set(r#"nand.faults.script=["program after=50"]"#).run().unwrap();
+        let m = &o.result.machine;
+        assert_eq!((m.generated, counter(&o, "ftl.program_errors")), (m.served, 1), "{cache}");
+        assert_eq!(o.result.threads[0].dirs[1].total_ios, 200, "{cache}");
+    }
+}

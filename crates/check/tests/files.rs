@@ -527,3 +527,37 @@ fn errors_of_the_drive_come_to_the_calls() {
         assert_eq!((o.result.ended, w.error), (Ended::Failed, 5), "{fs}");
     }
 }
+
+/// Reads under way hold all of a small page cache: who needs a page more waits for one of them.
+#[test]
+fn reads_that_fill_the_memory_come_to_an_end() {
+    let job = |jobs: u32, kib: u32| {
+        format!(
+            "[a]\nnumjobs={jobs}\nioengine=pvsync2\nrw=randread\nbs={kib}k\nsize=64m\nnumber_ios=10\nnorandommap\n"
+        )
+    };
+    for fs in ["ext4", "xfs", "bdev"] {
+        for (jobs, kib, memory) in [(16, 1024, 16), (32, 1024, 24), (8, 4096, 24)] {
+            let job = job(jobs, kib);
+            let case = Case::new("z-ssd-small", &job).stack("linux-pvsync2").fs(fs);
+            let case = case.age(Age::Filled).set(&format!("fs.memory={}", memory << 20));
+            let o = case.run().unwrap_or_else(|e| panic!("{fs}, {jobs} jobs: {e}"));
+            let m = &o.result.machine;
+            assert_eq!((m.generated, m.served), (m.served, u64::from(jobs) * 10), "{fs}");
+        }
+    }
+}
+
+#[test]
+fn a_note_says_that_files_have_no_batches() {
+    for (job, fs, told) in [
+        ("iodepth=16\niodepth_batch_submit=16", Some("ext4"), true),
+        ("iodepth=16", Some("ext4"), false),
+        ("iodepth=16\niodepth_batch=16", None, false),
+    ] {
+        let job = format!("[a]\nrw=randread\nsize=1m\nnumber_ios=20\n{job}\n");
+        let o = Case { fs, ..Case::new("z-ssd-small", &job) }.age(Age::Filled).run().unwrap();
+        let says = o.result.notes.iter().any(|note| note.contains("iodepth_batch has no effect"));
+        assert_eq!(says, told, "{job} {fs:?}");
+    }
+}

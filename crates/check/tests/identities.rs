@@ -1,11 +1,12 @@
 //! What a run counts adds up: parts to totals, rows over time to the same totals, energy to counts of
 //! operations, link traffic to sectors.
 
+use wordline_base::Layer;
 use wordline_check::scenarios::{programs, scenarios};
 use wordline_check::{Age, Case, Outcome};
 use wordline_ftl::{Placement, Side};
 use wordline_profile::Config;
-use wordline_sim::{LogKind, Machine, RunResult};
+use wordline_sim::{DelayTime, LogKind, Machine, RunResult};
 
 const MIXED: &str = "
 [global]
@@ -346,11 +347,31 @@ fn served(what: &str, r: &RunResult) {
     let m = &r.machine;
     assert_eq!(m.generated, m.served, "{what}");
     let of_layers: u64 = m.layers.iter().map(|l| l.count).sum();
+    let kept = !m.totals.counters.iter().any(|(name, _)| name.starts_with("fs."));
     assert!(of_layers <= m.served, "{what}: {of_layers} of {}", m.served);
     for l in &m.layers {
         let all: f64 = l.mean_by_layer_ns.iter().sum();
         assert!((all - l.mean_ns).abs() <= 1e-6 * l.mean_ns.max(1.0), "{what}: {l:?}");
+        let tails = l.at.iter().map(|row| (&row.by_layer_ns, &row.by_delay_ns));
+        for (layers, delays) in
+            std::iter::once((&l.mean_by_layer_ns, &l.mean_by_delay_ns)).chain(tails)
+        {
+            delayed(what, layers, delays, kept);
+        }
     }
+}
+
+/// What was in the way in a layer is at most the layer, and all of a wait for a LUN, which has no work: unless a life was
+/// too long for its steps to be kept, as those on files may be.
+fn delayed(what: &str, layers: &[f64], delays: &[DelayTime], whole: bool) {
+    for (layer, &ns) in Layer::ALL.into_iter().zip(layers) {
+        let of = delays.iter().filter(|d| d.layer == layer);
+        let sum: f64 = of.map(|d| d.ns).sum();
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * b.max(1.0);
+        let right = sum < ns && !(whole && layer == Layer::LunWait) || near(sum, ns);
+        assert!(right, "{what}: {sum} of {ns} ns of {layer:?}: {delays:?}");
+    }
+    assert!(delays.iter().all(|d| d.ns > 0.0 && !d.why.is_ordinary()), "{what}: {delays:?}");
 }
 
 /// Intervals add up to the run, and LUNs to their drive.

@@ -9,7 +9,7 @@ use crate::map::{NOBODY, Where};
 use crate::space::{Mode, State, SuperblockId};
 use crate::write::{GC, HOST, MAPS, SLC, Stream, WARM};
 use wordline_base::{Lpn, Stamps};
-use wordline_translation::AgeError;
+use wordline_translation::{AgeError, Counters};
 
 /// Units of a victim whose entries are asked for ahead: enough for the memory to be there in time.
 const AHEAD: u32 = 4;
@@ -74,7 +74,7 @@ impl Firmware {
             self.map.put_run(at, line * n, n, stamp);
             self.map.number_run(line * g.units_per_line(), g.units_per_line());
             for s in ids {
-                let opened = self.space.open(s % groups, Mode::Native, true, false);
+                let opened = self.space.open(s % groups, Mode::Native, true, None);
                 debug_assert_eq!(opened, Some(s));
                 self.refresh.opened(s);
                 for lun in self.space.luns_of(s) {
@@ -375,10 +375,16 @@ impl Firmware {
         self.begin(short);
         self.gc.victim.is_some()
     }
-    /// Leaves the drive alone: the collector works up to its mark.
+    /// Leaves the drive alone: the collector works up to its mark, or moves as much as users see at most. Levelling
+    /// wear frees nothing.
     pub(crate) fn age_rest(&mut self, stamps: &mut Stamps) -> Result<(), AgeError> {
         self.age_begin(stamps)?;
-        while self.coming() < self.plan.idle && self.age_move(true)? {}
+        let moved = |c: &Counters| c.gc_sectors + c.folded_sectors + c.map_sectors;
+        let end = moved(&self.counters) + u64::from(self.map.sectors());
+        while self.coming() < self.plan.idle
+            && moved(&self.counters) < end
+            && self.age_move(true)?
+        {}
         self.age_fold()
     }
     /// Moves what is in superblocks with a bit a cell, as an idle drive does.

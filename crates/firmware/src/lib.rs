@@ -390,7 +390,9 @@ impl Translation for Firmware {
         self.user_came(ctx);
         let before = out.len();
         let (map, slots) = (&self.map, &self.slots);
+        let waiting = &self.waiting;
         let newest = |lpn| match map.get(lpn) {
+            _ if waiting.trims(Lpn(lpn)) => Newest::Unmapped,
             Where::Unmapped => Newest::Unmapped,
             Where::Lost => Newest::Lost,
             Where::Buffer(slot) => Newest::Buffer(slots[slot].stamp),
@@ -450,10 +452,12 @@ impl Translation for Firmware {
     }
     fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) {
         // Only a write to the same sectors delays it: a cache may take a newer one before it ends. Without
-        // capacitors a flush does as well.
-        match self.config.protected && !self.waiting.writes(lpn, sectors) {
-            true => self.trim_now(&mut ctx.stamps, tag, lpn.0, sectors),
-            false => self.waiting.trim(tag, lpn, sectors),
+        // capacitors it has its turn behind a flush. Reads must find it all the same: a cache has dropped the
+        // sectors, and the map may have older ones than those.
+        match (self.waiting.writes(lpn, sectors), self.config.protected) {
+            (true, _) => self.waiting.trim(tag, lpn, sectors),
+            (false, true) => self.trim_now(&mut ctx.stamps, tag, lpn.0, sectors, false),
+            (false, false) => self.waiting.show_trim(tag, lpn, sectors, &mut ctx.stamps),
         }
         self.gc.idle = false;
         self.work(&mut ctx.stamps);

@@ -97,6 +97,15 @@ pub(crate) struct Space {
     pub users: u64,
 }
 
+/// Which free superblock is taken where wear is levelled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wear {
+    /// That erased least often: what is written there is soon written again.
+    Least,
+    /// That erased most often: what is written there stays.
+    Most,
+}
+
 impl Space {
     /// `slc_lines`: so many lines' superblocks are always written with a bit a cell.
     pub fn new(
@@ -241,21 +250,20 @@ impl Space {
     pub fn wear(&self, s: SuperblockId) -> u32 {
         self.blocks_of(s).find(|&b| !self.is_bad(b)).map_or(0, |b| self.erases[b])
     }
-    /// Takes a free superblock of a group: the first, or to level wear the one erased least often for users
-    /// and most often for what the collector moves, which stays longer.
+    /// Takes a free superblock of a group: the first, or to level wear one by its erasures.
     pub fn open(
         &mut self,
         group: u32,
         mode: Mode,
         by_users: bool,
-        level: bool,
+        level: Option<Wear>,
     ) -> Option<SuperblockId> {
         let lists = if mode == Mode::Slc { &self.slc_free } else { &self.free };
         let free = &lists[group];
         let i = match level {
-            false => 0,
-            true if by_users => (0..free.len()).min_by_key(|&i| self.wear(free[i]))?,
-            true => (0..free.len()).min_by_key(|&i| Reverse(self.wear(free[i])))?,
+            None => 0,
+            Some(Wear::Least) => (0..free.len()).min_by_key(|&i| self.wear(free[i]))?,
+            Some(Wear::Most) => (0..free.len()).min_by_key(|&i| Reverse(self.wear(free[i])))?,
         };
         let lists = if mode == Mode::Slc { &mut self.slc_free } else { &mut self.free };
         let s = lists[group].remove(i)?;

@@ -2,7 +2,7 @@
 
 use crate::config::Allocation;
 use crate::map::{NOBODY, Where};
-use crate::space::{GroupId, Mode, State, SuperblockId, Unit};
+use crate::space::{GroupId, Mode, State, SuperblockId, Unit, Wear};
 use crate::{Firmware, Op};
 use std::collections::VecDeque;
 use wordline_base::{IdVec, Lpn, Stamps};
@@ -150,23 +150,33 @@ impl Firmware {
                 }
                 // A flush before it promises the sectors that it would take out of the buffer.
                 Command::Trim { .. } if self.order.is_waited_for() => return progress,
-                Command::Trim { tag, lpn, sectors } => {
-                    self.trim_now(stamps, tag, lpn, sectors);
+                Command::Trim { tag, lpn, sectors, shown } => {
                     self.waiting.pop();
+                    self.trim_now(stamps, tag, lpn, sectors, shown);
                 }
             }
             progress = true;
         }
         progress
     }
-    pub(crate) fn trim_now(&mut self, stamps: &mut Stamps, tag: u32, lpn: u32, sectors: u32) {
+    /// Unmaps sectors; reads have `shown` it already where the trim had to wait.
+    pub(crate) fn trim_now(
+        &mut self,
+        stamps: &mut Stamps,
+        tag: u32,
+        lpn: u32,
+        sectors: u32,
+        shown: bool,
+    ) {
         for lpn in lpn..lpn + sectors {
             match self.map.set(lpn, Where::Unmapped) {
                 Where::Flash(ppa) => self.invalidate(ppa),
                 Where::Buffer(_) => self.trimmed_in_buffer(lpn),
                 Where::Unmapped | Where::Lost => {}
             }
-            stamps.show_trim(tag, Lpn(lpn));
+            if !shown {
+                stamps.show_trim(tag, Lpn(lpn));
+            }
         }
         self.note_trim(lpn, sectors);
         self.counters.trimmed_sectors += u64::from(sectors);
@@ -675,7 +685,10 @@ impl Firmware {
         most.saturating_sub(self.space.borrowed).min((free / block) as u32)
     }
     fn open_in(&mut self, stream: Stream, group: u32, mode: Mode) {
-        let opened = self.space.open(group, mode, is_users(stream), self.config.wear_spread > 0);
+        // Pages of the map are written again sooner than anything that users write.
+        let wear = if stream == GC { Wear::Most } else { Wear::Least };
+        let level = (self.config.wear_spread > 0).then_some(wear);
+        let opened = self.space.open(group, mode, is_users(stream), level);
         self.counters.lines_opened += u64::from(opened.is_some());
         opened.into_iter().for_each(|s| self.refresh.opened(s));
         if stream == MAPS
@@ -720,6 +733,10 @@ impl Firmware {
                 let held = &mut self.slots[slot];
                 (held.issued, held.again) = (false, true);
                 self.streams[stream].queue.push_front(slot);
+            }
+            // Who waits for them asked for padding when there was nothing behind them.
+            if !self.config.protected && (self.order.is_waited_for() || self.erasures_wait()) {
+                self.pad_users();
             }
             for ppa in first..first + self.g.sectors_per_unit {
                 self.map.note(ppa, NOBODY, 0);

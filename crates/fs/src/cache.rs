@@ -293,10 +293,13 @@ impl Cache {
     pub fn promised(&self) -> u64 {
         self.delayed
     }
+    /// Pages that are not there yet.
+    pub fn reading(&self) -> u64 {
+        self.reading.len() as u64
+    }
     /// Pages that reclaim finds nothing to wait for at.
     pub fn idle(&self) -> u64 {
-        self.len()
-            .saturating_sub(self.dirty() + self.writing() + self.pinned + self.reading.len() as u64)
+        self.len().saturating_sub(self.dirty() + self.writing() + self.pinned + self.reading())
     }
 
     /// True if the page was clean.
@@ -414,18 +417,26 @@ impl Cache {
     /// Makes room for `wanted` pages, as far as clean and idle pages go: from the tail of the
     /// inactive list, which the active one refills while it is the shorter of the two. What is dirty, under
     /// write-back or held becomes active (shrink_page_list of Linux 4.11 and later): so the active list gives up
-    /// pages as long as it has any that can go. The pages freed, and whether there is room now.
+    /// pages as long as it has any that can go. It gives them up as well where all of the inactive one is being
+    /// read. The pages freed, and whether there is room now.
     pub fn reclaim(&mut self, wanted: u64) -> (u64, bool) {
         let target = self.limit.saturating_sub(wanted);
         let most = self.len().saturating_sub(target).min(self.idle());
-        let mut freed = 0;
+        // `kept`: pages on the inactive list that were found being read since others came there.
+        let (mut freed, mut kept) = (0, 0);
         while freed < most {
-            if self.lists[0].len < self.lists[1].len {
+            let stuck = kept >= self.lists[0].len;
+            if self.lists[0].len < self.lists[1].len || stuck {
                 let slot = self.lists[1].tail;
                 self.unlink(slot);
                 self.pages[slot].active = false;
                 self.pages[slot].referenced = false;
-                self.push_front(slot);
+                if stuck {
+                    self.push_back(slot);
+                } else {
+                    self.push_front(slot);
+                    kept = 0;
+                }
                 continue;
             }
             let slot = self.lists[0].tail;
@@ -440,6 +451,7 @@ impl Cache {
             self.pages[slot].reclaim = page.dirty || page.writing;
             self.pages[slot].active = page.uptodate;
             self.push_front(slot);
+            kept += u64::from(!page.uptodate);
         }
         (freed, self.len() <= target)
     }
@@ -498,6 +510,21 @@ mod tests {
         }
         assert!(cache.is_uptodate(Key::new(1, 0)));
         assert!(!cache.is_uptodate(Key::new(1, 1)));
+        cache.check();
+    }
+
+    /// All of the inactive list is being read, and as long as the active one, whose pages are clean.
+    #[test]
+    fn active_pages_go_where_the_others_are_being_read() {
+        let mut cache = Cache::new(8);
+        for page in 0..4 {
+            cache.insert(Key::new(1, page), true);
+            (0..2).for_each(|_| cache.touch(Key::new(1, page)));
+        }
+        (4..8).for_each(|page| cache.insert(Key::new(1, page), false));
+        assert_eq!((cache.idle(), cache.reading()), (4, 4));
+        assert_eq!(cache.reclaim(2), (2, true));
+        assert_eq!(cache.reclaim(5), (2, false), "those being read stay");
         cache.check();
     }
 

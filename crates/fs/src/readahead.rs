@@ -12,6 +12,8 @@ pub struct ReadAhead {
     pub prev: Option<u64>,
     /// The largest window; 0 is none at all.
     pub max: u64,
+    /// The largest request: a read of more pages than `max` has a window up to this (since 4.10).
+    pub io: u64,
     /// posix_fadvise(POSIX_FADV_RANDOM).
     pub random: bool,
 }
@@ -31,7 +33,7 @@ pub trait Cached {
 
 impl ReadAhead {
     pub fn new(max: u64) -> ReadAhead {
-        ReadAhead { start: 0, size: 0, async_size: 0, prev: None, max, random: false }
+        ReadAhead { start: 0, size: 0, async_size: 0, prev: None, max, io: 0, random: false }
     }
 
     /// A page of a read is missing: `page` and `wanted` pages from there on.
@@ -60,29 +62,29 @@ impl ReadAhead {
         wanted: u64,
         marked: bool,
     ) -> Option<Window> {
-        let max = self.max;
+        let max = if wanted > self.max { wanted.min(self.io).max(self.max) } else { self.max };
         if page == 0 {
-            self.initial(page, wanted);
+            self.initial(page, wanted, max);
         } else if page == self.start + self.size - self.async_size || page == self.start + self.size
         {
             self.start += self.size;
-            self.size = self.next_size();
+            self.size = self.next_size(max);
             self.async_size = self.size;
         } else if marked {
             // Interleaved streams: the state is another's, the mark is this one's.
             let hole = (page + 1..=page + max).find(|&p| !cache.has(p))?;
             self.start = hole;
             self.size = hole - page + wanted;
-            self.size = self.next_size();
+            self.size = self.next_size(max);
             self.async_size = self.size;
         } else if wanted > max || self.follows(page) {
-            self.initial(page, wanted);
-        } else if !self.has_history(cache, page, wanted) {
+            self.initial(page, wanted, max);
+        } else if !self.has_history(cache, page, wanted, max) {
             return Some(Window { start: page, count: wanted, mark: None });
         }
         if page == self.start && self.size == self.async_size {
             // It would meet its own mark: the next window at once.
-            self.async_size = self.next_size();
+            self.async_size = self.next_size(max);
             self.size += self.async_size;
         }
         Some(Window {
@@ -92,28 +94,16 @@ impl ReadAhead {
         })
     }
 
-    fn initial(&mut self, page: u64, wanted: u64) {
+    fn initial(&mut self, page: u64, wanted: u64, max: u64) {
         self.start = page;
-        self.size = self.initial_size(wanted);
+        self.size = initial_size(wanted, max);
         self.async_size = if self.size > wanted { self.size - wanted } else { self.size };
     }
 
-    /// get_init_ra_size.
-    fn initial_size(&self, wanted: u64) -> u64 {
-        let size = wanted.next_power_of_two();
-        if size <= self.max / 32 {
-            size * 4
-        } else if size <= self.max / 4 {
-            size * 2
-        } else {
-            self.max
-        }
-    }
-
     /// get_next_ra_size.
-    fn next_size(&self) -> u64 {
-        let size = if self.size < self.max / 16 { self.size * 4 } else { self.size * 2 };
-        size.min(self.max)
+    fn next_size(&self, max: u64) -> u64 {
+        let size = if self.size < max / 16 { self.size * 4 } else { self.size * 2 };
+        size.min(max)
     }
 
     /// The read begins in the page of the last one or in the next.
@@ -126,8 +116,8 @@ impl ReadAhead {
     }
 
     /// try_context_readahead: pages before this one are cached, as a stream leaves them.
-    fn has_history(&mut self, cache: &impl Cached, page: u64, wanted: u64) -> bool {
-        let most = self.max.min(page);
+    fn has_history(&mut self, cache: &impl Cached, page: u64, wanted: u64, max: u64) -> bool {
+        let most = max.min(page);
         let mut size = (1..=most).take_while(|&n| cache.has(page - n)).count() as u64;
         if size <= wanted {
             return false;
@@ -136,9 +126,21 @@ impl ReadAhead {
             size *= 2;
         }
         self.start = page;
-        self.size = (size + wanted).min(self.max);
+        self.size = (size + wanted).min(max);
         self.async_size = 1;
         true
+    }
+}
+
+/// get_init_ra_size.
+fn initial_size(wanted: u64, max: u64) -> u64 {
+    let size = wanted.next_power_of_two();
+    if size <= max / 32 {
+        size * 4
+    } else if size <= max / 4 {
+        size * 2
+    } else {
+        max
     }
 }
 
@@ -222,6 +224,16 @@ mod tests {
         assert_eq!(read(&mut ra, &mut cache, &mut marks, 302, 2), [(302, 4)]);
         // Larger than the window: the window.
         assert_eq!(read(&mut ra, &mut cache, &mut marks, 900, 40)[0], (900, 64));
+        // Not so where the drive takes more at once: the read alone, or as much again where a stream begins or
+        // the read is larger than a request.
+        for (page, wanted, first) in [(900, 256, 256), (0, 256, 512), (900, 1024, 640)] {
+            let mut ra = ReadAhead { io: 320, ..ReadAhead::new(32) };
+            let (mut cache, mut marks) = (BTreeSet::new(), BTreeSet::new());
+            assert_eq!(read(&mut ra, &mut cache, &mut marks, page, wanted)[0], (page, first));
+        }
+        // A drive that takes less than the window does not make it smaller.
+        let mut ra = ReadAhead { io: 8, ..ReadAhead::new(32) };
+        assert_eq!(read(&mut ra, &mut BTreeSet::new(), &mut marks, 900, 40)[0], (900, 64));
         // Advised as random, and none at all.
         let mut ra = ReadAhead { random: true, ..ReadAhead::new(32) };
         assert_eq!(read(&mut ra, &mut BTreeSet::new(), &mut marks, 0, 3), [(0, 3)]);

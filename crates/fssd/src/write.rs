@@ -112,7 +112,7 @@ impl Fssd {
                 self.wait(tag);
                 true
             }
-            Some(Command::Trim { tag, lpn, sectors }) => {
+            Some(Command::Trim { tag, lpn, sectors, .. }) => {
                 if self.open(USER).or_else(|| self.open_anyway(USER, 1)).is_none() {
                     return false;
                 }

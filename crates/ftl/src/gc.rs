@@ -195,6 +195,18 @@ impl Ftl {
         }
         progress
     }
+    /// A line would be free but for those who read from it.
+    pub(crate) fn readers_hold_space(&mut self) -> bool {
+        if self.pins == 0 {
+            return false;
+        }
+        let full = self.gc.full.iter().copied();
+        let emptied = self.gc.victims.iter().filter(|v| v.emptied).map(|v| v.line);
+        let read = |&line: &LineId| self.lines[line].pins > 0 && self.lines[line].refs == 0;
+        let barriers: Vec<_> =
+            full.chain(emptied).filter(read).map(|line| self.lines[line].barrier).collect();
+        barriers.into_iter().any(|barrier| self.is_passed(barrier))
+    }
     pub(crate) fn free_line(&mut self, line: LineId) {
         debug_assert_eq!(self.map.valid_in(line), 0);
         // Users emptied what ageing had begun with: the number is another line's from now on.

@@ -513,9 +513,10 @@ impl Ftl {
             ctx.at(ctx.now + self.config.write_timer, Kind::FtlTimer, TIMER_WRITE);
         }
     }
-    /// Users wait and nothing is in flight that could help them.
-    fn is_stuck(&self) -> bool {
-        self.users_wait() && self.ops.is_empty() && self.pins == 0
+    /// Users wait and nothing is in flight that could help them: neither an operation nor a read from a line that is
+    /// free when it ends. Other reads may follow each other for ever.
+    fn is_stuck(&mut self) -> bool {
+        self.users_wait() && self.ops.is_empty() && !self.readers_hold_space()
     }
     /// Pads out what the collector has in the buffer, so that its victims can be freed; failing that
     /// there is no space to be made.

@@ -271,7 +271,7 @@ impl InPlace {
                     self.counters.flushes += 1;
                     self.wait(tag);
                 }
-                Command::Trim { tag, lpn, sectors } => {
+                Command::Trim { tag, lpn, sectors, .. } => {
                     self.waiting.pop();
                     self.trim_now(stamps, tag, lpn, sectors);
                 }

@@ -260,7 +260,7 @@ impl Ftl {
                     self.counters.flushes += 1;
                     self.wait_durable(tag);
                 }
-                Command::Trim { tag, lpn, sectors } => {
+                Command::Trim { tag, lpn, sectors, .. } => {
                     self.waiting.pop();
                     self.trim_now(ctx, tag, lpn, sectors);
                 }

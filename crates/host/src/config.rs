@@ -77,7 +77,7 @@ pub struct StackConfig {
     /// The elevator of the block device; that of a drive, if there is a network block device.
     pub scheduler: Scheduler,
     /// Requests a hardware queue may have allocated while a scheduler is in use, waiting or at the
-    /// drive (nr_requests).
+    /// drive (nr_requests). 0: twice the tags of the drive's queue, at most 256.
     pub scheduler_tags: u32,
     /// In front of pblk, where Linux has none: bios take kyber's tokens. The others order what waits
     /// for a tag, which bios do not.

@@ -177,7 +177,7 @@ impl Disk {
                 && stack.io_poll > 0
                 && !shape.ftl_on_host
                 && !shape.info.sata,
-            queue: RequestQueue::new(&shape, stack),
+            queue: RequestQueue::new(&shape, has.depth, stack),
             paths: DiskPaths::new(&shape),
             info: shape.info,
         }

@@ -131,9 +131,6 @@ impl Queues {
                  of another scheduler",
             );
         }
-        if drive.luns.is_some() && config.scheduler_tags == 0 {
-            return stack("scheduler_tags", "must be at least 1");
-        }
         let shared = config.kernel && !takes_drive(config, jobs, kept)?;
         if drive.sata && config.kernel && !shared {
             let why = "which has no driver of SATA drives";
@@ -334,9 +331,6 @@ fn check_stack(config: &StackConfig, ftl: bool) -> Result<(), HostError> {
         if !(watts.is_finite() && watts >= 0.0) {
             return stack(key, "must be 0 watts or more");
         }
-    }
-    if config.scheduler != Scheduler::None && config.scheduler_tags == 0 {
-        return stack("scheduler_tags", "must be at least 1");
     }
     match config.scheduler {
         Scheduler::MqDeadline if config.deadline.fifo_batch == 0 => {

@@ -79,10 +79,10 @@ fn of_layers(run: &Value, ddir: &str) -> String {
     let tables = run["wordline"]["machine"]["layers"].as_array().into_iter().flatten();
     let Some(table) = tables.into_iter().find(|t| t["ddir"] == ddir) else { return String::new() };
     let rows = table["at"].as_array().into_iter().flatten();
-    let tail = rows.into_iter().rfind(|r| r["percentile"].as_f64() == Some(99.9));
-    let tail = tail.and_then(|row| greatest(&row["by_layer_ns"]));
+    let row = rows.into_iter().rfind(|r| r["percentile"].as_f64() == Some(99.9));
+    let tail = row.and_then(|row| greatest(&row["by_layer_ns"]));
     let share = |(_, ns, all): (&str, f64, f64)| Unit::Share.text(ns / all);
-    match (greatest(&table["mean_by_layer_ns"]), tail) {
+    let text = match (greatest(&table["mean_by_layer_ns"]), tail) {
         (Some(mean), Some(tail)) if mean.0 == tail.0 => format!(
             "{} of that on average, and {} at 99.9 %, is {}",
             share(mean),
@@ -98,8 +98,19 @@ fn of_layers(run: &Value, ddir: &str) -> String {
                 tail.unwrap_or_default()
             )
         }
-        _ => String::new(),
-    }
+        _ => return String::new(),
+    };
+    // What was in the way for most of the layer's time, where that was most of it.
+    let why = |delays: &Value, of: Option<(&str, f64, f64)>| {
+        let (layer, spent, _) = of?;
+        let (why, ns, _) = greatest(&delays[layer])?;
+        (ns > spent / 2.0).then(|| format!("{why} for {} of it", Unit::Share.text(ns / spent)))
+    };
+    let mean = why(&table["mean_by_delay_ns"], greatest(&table["mean_by_layer_ns"]));
+    let tail = row.and_then(|row| why(&row["by_delay_ns"], tail));
+    let tail = tail.map(|why| format!("at 99.9 % {why}"));
+    let said: Vec<String> = mean.into_iter().chain(tail).collect();
+    if said.is_empty() { text } else { format!("{text} ({})", said.join("; ")) }
 }
 
 fn layer(name: &str) -> String {

@@ -46,6 +46,8 @@ pub enum Cell {
     Text(String),
     /// Head of a row, with the class of a colour before it.
     Head(String, Option<String>),
+    /// Head of a row that is a part of the one above.
+    Part(String),
     /// Escaped already.
     Html(String),
     /// A number as it is written, and as it is in the result at a path of it.
@@ -78,6 +80,9 @@ impl Cell {
                 "<th scope=\"row\"><span class=\"key\" style=\"background:var(--{colour})\"></span>{}</th>",
                 escape(text)
             ),
+            Cell::Part(text) => {
+                put!(out, "<th scope=\"row\" class=\"part\">{}</th>", escape(text))
+            }
             Cell::Number { text, value, path } => {
                 let zero = if *value == Some(0.0) { " z" } else { "" };
                 put!(out, "<td class=\"n{zero}\"");

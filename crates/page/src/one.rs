@@ -315,6 +315,20 @@ fn layers(run: &Value) -> String {
                 cell(&r["by_layer_ns"][name], format!("{base}.at.{i}.by_layer_ns.{name}"))
             }));
             body.push(row);
+            for why in delays(of, name) {
+                let mut row = vec![
+                    Cell::Part(why.clone()),
+                    cell(
+                        &of["mean_by_delay_ns"][name][why],
+                        format!("{base}.mean_by_delay_ns.{name}.{why}"),
+                    ),
+                ];
+                row.extend(rows.iter().enumerate().map(|(i, r)| {
+                    let path = format!("{base}.at.{i}.by_delay_ns.{name}.{why}");
+                    cell(&r["by_delay_ns"][name][why], path)
+                }));
+                body.push(row);
+            }
         }
         let mut all = vec![
             Cell::head("all"),
@@ -337,6 +351,25 @@ fn layers(run: &Value) -> String {
     } else {
         out
     }
+}
+
+/// The share of a latency that a delay with a row of its own has at least.
+const DELAY_AT_LEAST: f64 = 0.05;
+
+/// What was in the way in a layer and has a row below it.
+fn delays<'a>(table: &'a Value, layer: &str) -> Vec<&'a String> {
+    let at = table["at"].as_array().into_iter().flatten();
+    let splits = std::iter::once((&table["mean_by_delay_ns"], &table["mean_ns"]))
+        .chain(at.map(|row| (&row["by_delay_ns"], &row["latency_ns"])));
+    let mut names = Vec::new();
+    for (split, all) in splits {
+        for (name, ns) in split[layer].as_object().into_iter().flatten() {
+            if float(ns) >= DELAY_AT_LEAST * float(all) && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
 }
 
 pub fn has_intervals(run: &Value) -> bool {

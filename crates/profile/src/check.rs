@@ -438,7 +438,7 @@ fn stack(config: &Config, found: &mut Found) {
     found.range("stack.cores", c.cores.into(), 1, 1024);
     found.range("stack.queues", c.queues.into(), 0, 65_535);
     found.range("stack.queue_depth", c.queue_depth.into(), 2, 65_536);
-    found.range("stack.scheduler_tags", c.scheduler_tags.into(), 1, 65_536);
+    found.range("stack.scheduler_tags", c.scheduler_tags.into(), 0, 65_536);
     found.range("stack.io_poll", c.io_poll.into(), 0, 1);
     if !(-1..=3_600_000_000).contains(&c.io_poll_delay) {
         found.add(

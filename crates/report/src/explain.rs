@@ -1,14 +1,15 @@
 //! What the run says to somebody who asks why, in lines of a hundred columns. Nothing is cut.
 
 use crate::number::{finite, percent};
-use wordline_base::{Ddir, Histogram, Layer, life::LAYERS};
+use std::collections::BTreeSet;
+use wordline_base::{Ddir, Histogram, Layer, Why, life::LAYERS};
 use wordline_sim::{
-    CachePartitionUse, Cause, ClassRow, DriveTotals, Ended, LayerTable, LinkUse, Machine,
-    RunResult, ThreadResult, Trend,
+    CachePartitionUse, Cause, ClassRow, DelayTime, DriveTotals, Ended, LayerTable, LinkUse,
+    Machine, RunResult, ThreadResult, Trend,
 };
 
 /// Tables of layers leave their smallest rows out to let [`explain_text`] fit, notes aside.
-pub const EXPLAIN_LINES: usize = 60;
+pub const EXPLAIN_LINES: usize = 70;
 /// Columns of a line, unless a single word is longer.
 pub const EXPLAIN_COLUMNS: usize = 100;
 
@@ -225,27 +226,36 @@ fn punctuality(thread: &ThreadResult) -> Vec<String> {
 struct Column {
     title: String,
     parts: [f64; LAYERS],
+    delays: Vec<DelayTime>,
 }
 
 impl Column {
-    fn new(title: String, parts: &[f64]) -> Column {
-        let mut column = Column { title, parts: [0.0; LAYERS] };
+    fn new(title: String, parts: &[f64], delays: &[DelayTime]) -> Column {
+        let mut column = Column { title, parts: [0.0; LAYERS], delays: delays.to_vec() };
         for (to, from) in column.parts.iter_mut().zip(parts) {
             *to = finite(*from).max(0.0);
         }
         column
+    }
+    /// The share of a delay, in percent.
+    fn share_of(&self, delay: Delay) -> f64 {
+        let ns = self.delays.iter().find(|d| (d.layer, d.why) == delay).map_or(0.0, |d| d.ns);
+        percent(finite(ns).clamp(0.0, self.total()), self.total())
     }
     fn total(&self) -> f64 {
         self.parts.iter().sum()
     }
 }
 
+/// What was in the way, and where.
+type Delay = (Layer, Why);
+
 fn columns(table: &LayerTable) -> Vec<Option<Column>> {
     let tail = |p: f64| {
         let row = table.at.iter().find(|row| row.percentile == p)?;
-        Some(Column::new(format!("p{p}"), &row.by_layer_ns))
+        Some(Column::new(format!("p{p}"), &row.by_layer_ns, &row.by_delay_ns))
     };
-    let mean = Column::new("mean".to_owned(), &table.mean_by_layer_ns);
+    let mean = Column::new("mean".to_owned(), &table.mean_by_layer_ns, &table.mean_by_delay_ns);
     std::iter::once(Some(mean)).chain(TAILS.into_iter().map(tail)).collect()
 }
 
@@ -267,8 +277,40 @@ fn cell(value: f64, by: f64) -> String {
 /// The share of a column, in percent, that layers without a row of their own have at most.
 const OTHER_AT_MOST: f64 = 5.0;
 
+/// The share of a column, in percent, that a delay with a row of its own has at least.
+const DELAY_AT_LEAST: f64 = 5.0;
+
+/// What was in the way in these layers, at most `rows`: those with the greatest share of a column.
+fn delays(columns: &[Option<Column>], layers: &[usize], rows: usize) -> Vec<Delay> {
+    let all = columns.iter().flatten().flat_map(|c| &c.delays).map(|d| (d.layer, d.why));
+    let known: BTreeSet<Delay> = all.filter(|d| layers.contains(&(d.0 as usize))).collect();
+    let most =
+        |&delay: &Delay| columns.iter().flatten().map(|c| c.share_of(delay)).fold(0.0, f64::max);
+    let mut shown: Vec<(Delay, f64)> = known.into_iter().map(|d| (d, most(&d))).collect();
+    shown.retain(|d| d.1 >= DELAY_AT_LEAST);
+    shown.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shown.truncate(rows);
+    shown.sort_by_key(|d| d.0);
+    shown.into_iter().map(|d| d.0).collect()
+}
+
+/// A row of shares alone, below those of its layer. A name that is too long moves the shares to the right.
+fn delay_row(delay: Delay, columns: &[Option<Column>]) -> String {
+    let mut line = format!("    {}", delay.1.name());
+    for (i, column) in columns.iter().enumerate() {
+        let share = column.as_ref().map_or(0.0, |c| c.share_of(delay));
+        let text = if share > 0.0 { format!("{share:.1}%") } else { "-".into() };
+        // An amount and a share take sixteen columns, and the share ends them.
+        let end = 2 + TITLE + 16 * (i + 1);
+        let room = end.saturating_sub(line.len()).max(text.len() + 1);
+        line += &format!("{text:>room$}");
+    }
+    line
+}
+
 /// Layers down, mean and tails across; the rows of a column sum to its last line. Layers in which
 /// no time was spent are left out; if there is no room, the smallest go into one row, as long as it stays small.
+/// Where room is left, a layer has the shares of what was in the way in it.
 fn table(table: &LayerTable, rows: usize) -> Vec<String> {
     let columns = columns(table);
     let all = columns.iter().flatten();
@@ -280,7 +322,7 @@ fn table(table: &LayerTable, rows: usize) -> Vec<String> {
         title += &format!("{name:>9}{:7}", "");
     }
     let mut lines = vec![title.trim_end().to_owned()];
-    let mut row = |name: &str, value: &dyn Fn(&Column) -> f64| {
+    let row = |name: &str, value: &dyn Fn(&Column) -> f64| {
         let mut line = format!("  {name:<TITLE$}");
         for column in &columns {
             let value = column.as_ref().map_or(0.0, value);
@@ -291,7 +333,7 @@ fn table(table: &LayerTable, rows: usize) -> Vec<String> {
                 _ => format!("{:>9} {:6}", "-", ""),
             };
         }
-        lines.push(line.trim_end().to_owned());
+        line.trim_end().to_owned()
     };
     let shares = |l: usize| all.clone().map(move |c| percent(c.parts[l], c.total()));
     let most = |l: usize| shares(l).fold(0.0, f64::max);
@@ -316,13 +358,17 @@ fn table(table: &LayerTable, rows: usize) -> Vec<String> {
         }
         spent.retain(|l| !folded.contains(l));
     }
+    let room = rows.saturating_sub(spent.len() + usize::from(!folded.is_empty()));
+    let delays = delays(&columns, &spent, room);
     for &l in &spent {
-        row(Layer::ALL[l].name(), &|c| c.parts[l]);
+        lines.push(row(Layer::ALL[l].name(), &|c| c.parts[l]));
+        let of_layer = delays.iter().filter(|d| d.0 as usize == l);
+        lines.extend(of_layer.map(|&delay| delay_row(delay, &columns)));
     }
     if !folded.is_empty() {
-        row("other layers", &|c| folded.iter().map(|&l| c.parts[l]).sum());
+        lines.push(row("other layers", &|c| folded.iter().map(|&l| c.parts[l]).sum()));
     }
-    row("all", &Column::total);
+    lines.push(row("all", &Column::total));
     lines
 }
 

@@ -89,7 +89,7 @@ fn life(out: &mut String, result: &RunResult, rank: usize, life: &Life) {
     let mut start = 0;
     for step in life.steps() {
         let end = step.end.since(life.begin).0;
-        let words = [step.layer.name(), step.why.name(), &place(&result.machine, step)];
+        let words = [step.layer.name(), step.why.name(), &place(&result.machine, &step)];
         row(out, start, end.saturating_sub(start), total, words);
         start = end;
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use wordline_base::{Ddir, Layer, Lives, Time, Why};
 use wordline_report::*;
-use wordline_sim::{ArrayResult, LayerRow, LayerTable, RunResult};
+use wordline_sim::{ArrayResult, DelayTime, LayerRow, LayerTable, RunResult};
 
 fn timeline(result: &RunResult) -> Value {
     let mut bytes = Vec::new();
@@ -227,6 +227,14 @@ fn layered() -> RunResult {
         }
         parts
     };
+    let delays = |scale: f64| {
+        let of = [
+            (Layer::LunWait, Why::BehindGcProgram, 6_000.0),
+            (Layer::LunWait, Why::BehindErase, 3_000.0),
+            (Layer::Nand, Why::ReadAgain, 5_000.0),
+        ];
+        of.map(|(layer, why, ns)| DelayTime { layer, why, ns: ns * scale }).to_vec()
+    };
     let at = [(50.0, 1.0), (99.0, 3.0), (99.9, 10.0), (99.99, 40.0)];
     result.machine.layers = ["read", "write"]
         .iter()
@@ -235,12 +243,14 @@ fn layered() -> RunResult {
             count: 1_000,
             mean_ns: split(1.1).iter().sum(),
             mean_by_layer_ns: split(1.1),
+            mean_by_delay_ns: delays(1.1),
             at: at
                 .iter()
                 .map(|&(percentile, scale)| LayerRow {
                     percentile,
                     latency_ns: split(scale).iter().sum::<f64>() as u64,
                     by_layer_ns: split(scale),
+                    by_delay_ns: delays(scale),
                 })
                 .collect(),
         })
@@ -301,6 +311,10 @@ fn the_rows_of_each_table_sum_to_its_latency() {
         }
     }
     assert_eq!(tables, 2, "{text}");
+    // 83,650 ns a column: 7.2 % of it behind programs, 3.6 % behind erases, which is less than 5 %.
+    let below = |name: &str| text.lines().filter(|l| l.trim_start().starts_with(name)).count();
+    assert_eq!((below("behind a GC program"), below("read again")), (2, 2), "{text}");
+    assert_eq!(below("behind an erase"), 0, "less than 5 %:\n{text}");
     assert!(!text.contains("firmware") && !text.contains("completion"), "zero layers:\n{text}");
 
     let json: Value =

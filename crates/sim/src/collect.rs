@@ -1,23 +1,85 @@
 //! Statistics gathered as I/Os finish: fio's own, and where the time went.
 
-use crate::result::{DirResult, HistLine, LatencyOverTime, LayerRow, LayerTable, LogLine};
+use crate::result::{
+    DelayTime, DirResult, HistLine, LatencyOverTime, LayerRow, LayerTable, LogLine,
+};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use wordline_base::hist::{BUCKETS, least_for};
-use wordline_base::life::LAYERS;
+use wordline_base::life::{LAYERS, Part};
 use wordline_base::{Ddir, Histogram, Life, Span, Time};
 
-/// Latency by layer for one direction: the sums of every layer, kept apart by latency bucket, so
-/// that the I/Os at a percentile can be split and not only the mean one.
+/// Latency by layer for one direction: the sums of every layer, and of what was in the way in it,
+/// kept apart by latency bucket, so that the I/Os at a percentile can be split and not only the mean one.
 pub struct LayerSums {
     latency: Histogram,
     bytes: u64,
     sums: Vec<[u64; LAYERS]>,
+    delays: DelaySums,
 }
 
 impl Default for LayerSums {
     fn default() -> Self {
-        LayerSums { latency: Histogram::new(), bytes: 0, sums: vec![[0; LAYERS]; BUCKETS] }
+        LayerSums {
+            latency: Histogram::new(),
+            bytes: 0,
+            sums: vec![[0; LAYERS]; BUCKETS],
+            delays: DelaySums::default(),
+        }
+    }
+}
+
+/// Nanoseconds by latency bucket, and by layer and reason.
+struct DelaySums {
+    /// What has a column, in order of first sight.
+    parts: Vec<Part>,
+    /// The column of each part, or [`NO_COLUMN`].
+    column: Box<[u16; Part::END]>,
+    /// A row for each bucket, `width` columns.
+    cells: Vec<u64>,
+    width: usize,
+}
+
+const NO_COLUMN: u16 = u16::MAX;
+/// Columns at first.
+const WIDTH: usize = 16;
+
+impl Default for DelaySums {
+    fn default() -> Self {
+        let column = Box::new([NO_COLUMN; Part::END]);
+        DelaySums { parts: Vec::new(), column, cells: vec![0; WIDTH * BUCKETS], width: WIDTH }
+    }
+}
+
+impl DelaySums {
+    #[inline]
+    fn add(&mut self, bucket: usize, part: Part, ns: u64) {
+        let mut column = self.column[part.number()];
+        if column == NO_COLUMN {
+            column = self.column_for(part);
+        }
+        self.cells[bucket * self.width + usize::from(column)] += ns;
+    }
+    #[cold]
+    fn column_for(&mut self, part: Part) -> u16 {
+        if self.parts.len() == self.width {
+            let mut wider = vec![0; 2 * self.cells.len()];
+            let rows = wider.chunks_exact_mut(2 * self.width);
+            for (row, old) in rows.zip(self.cells.chunks_exact(self.width)) {
+                row[..old.len()].copy_from_slice(old);
+            }
+            (self.cells, self.width) = (wider, 2 * self.width);
+        }
+        let column = self.parts.len() as u16;
+        self.parts.push(part);
+        self.column[part.number()] = column;
+        column
+    }
+    /// Those of a bucket.
+    fn row(&self, bucket: usize) -> impl Iterator<Item = (Part, u64)> {
+        let cells = &self.cells[bucket * self.width..];
+        let row = self.parts.iter().copied().zip(cells.iter().copied());
+        row.filter(|&(_, ns)| ns > 0)
     }
 }
 
@@ -35,6 +97,7 @@ impl LayerSums {
         for (sum, spent) in row.iter_mut().zip(life.spent()) {
             *sum += spent;
         }
+        life.delays().for_each(|(part, span)| self.delays.add(bucket, part, span.0));
     }
 
     /// Adds all that `other` has.
@@ -43,6 +106,9 @@ impl LayerSums {
         self.bytes += other.bytes;
         let rows = self.sums.iter_mut().zip(&other.sums);
         rows.for_each(|(sums, more)| sums.iter_mut().zip(more).for_each(|(a, b)| *a += b));
+        for (bucket, _) in other.latency.buckets() {
+            other.delays.row(bucket).for_each(|(part, ns)| self.delays.add(bucket, part, ns));
+        }
     }
 
     /// Latencies of all that were added, in nanoseconds.
@@ -61,28 +127,41 @@ impl LayerSums {
             return None;
         }
         let counts: Vec<(usize, u64)> = self.latency.buckets().collect();
-        let mut total = [0u64; LAYERS];
+        let (mut total, mut delays) = ([0u64; LAYERS], BTreeMap::new());
         for &(bucket, _) in &counts {
             for (t, s) in total.iter_mut().zip(&self.sums[bucket]) {
                 *t += s;
             }
+            self.delays.row(bucket).for_each(|(part, ns)| *delays.entry(part).or_insert(0) += ns);
         }
+        let means = |delays: BTreeMap<Part, u64>, n: f64| {
+            let mean = |(part, ns): (Part, u64)| DelayTime {
+                layer: part.layer(),
+                why: part.why(),
+                ns: ns as f64 / n,
+            };
+            delays.into_iter().map(mean).collect()
+        };
         let row = |percentile: f64| {
             if count < least_for(percentile) {
                 return None;
             }
             let bucket = self.latency.percentile_bucket(percentile)?;
             let n = counts.iter().find(|c| c.0 == bucket)?.1 as f64;
-            let by_layer: Vec<f64> = self.sums[bucket].iter().map(|&s| s as f64 / n).collect();
-            // The mean latency of the bucket, so that the row sums to it.
-            let latency_ns = (self.sums[bucket].iter().sum::<u64>() as f64 / n).round() as u64;
-            Some(LayerRow { percentile, latency_ns, by_layer_ns: by_layer })
+            Some(LayerRow {
+                percentile,
+                // The mean latency of the bucket, so that the row sums to it.
+                latency_ns: (self.sums[bucket].iter().sum::<u64>() as f64 / n).round() as u64,
+                by_layer_ns: self.sums[bucket].iter().map(|&s| s as f64 / n).collect(),
+                by_delay_ns: means(self.delays.row(bucket).collect(), n),
+            })
         };
         Some(LayerTable {
             ddir: ddir.name().into(),
             count,
             mean_ns: self.latency.mean(),
             mean_by_layer_ns: total.iter().map(|&t| t as f64 / count as f64).collect(),
+            mean_by_delay_ns: means(delays, count as f64),
             at: SPLIT_AT.iter().filter_map(|&p| row(p)).collect(),
         })
     }

@@ -266,6 +266,9 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
                 ),
             });
         }
+        if stack.fs.is_some() && job.iodepth_batch > 1 && given(plan, job, "iodepth_batch") {
+            say("iodepth_batch has no effect here: on a file system each I/O is a system call of its own".into());
+        }
         for option in OF_FILES {
             if given(plan, job, option) && stack.fs.is_none() {
                 say(format!("{option} has no effect here: it is about files, choose --fs ext4"));

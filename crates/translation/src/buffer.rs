@@ -176,7 +176,7 @@ impl MappedBuffer {
                 self.counters.flushes += 1;
                 self.order.wait(tag);
             }
-            Command::Trim { tag, lpn, sectors } => {
+            Command::Trim { tag, lpn, sectors, .. } => {
                 for lpn in lpn..lpn + sectors {
                     self.remap(lpn, NONE);
                     stamps.show_trim(tag, Lpn(lpn));

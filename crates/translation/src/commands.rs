@@ -33,6 +33,8 @@ pub enum Command {
         lpn: u32,
         /// How many there are.
         sectors: u32,
+        /// Reads find them so already.
+        shown: bool,
     },
 }
 
@@ -42,12 +44,14 @@ pub struct Commands {
     waiting: VecDeque<Command>,
     /// Versions of the sectors that a cache stamped, in order.
     stamps: VecDeque<u32>,
+    /// Trims among them that reads find already.
+    shown_trims: u32,
 }
 
 impl Commands {
     /// With memory for so many.
     pub fn with_capacity(commands: usize) -> Commands {
-        Commands { waiting: VecDeque::with_capacity(commands), stamps: VecDeque::new() }
+        Commands { waiting: VecDeque::with_capacity(commands), ..Commands::default() }
     }
     /// None waits.
     #[inline]
@@ -79,9 +83,28 @@ impl Commands {
     pub fn flush(&mut self, tag: u32) {
         self.waiting.push_back(Command::Flush { tag });
     }
-    /// A trim comes.
+    /// A trim comes, which reads find when its turn comes.
     pub fn trim(&mut self, tag: u32, lpn: Lpn, sectors: u32) {
-        self.waiting.push_back(Command::Trim { tag, lpn: lpn.0, sectors });
+        self.waiting.push_back(Command::Trim { tag, lpn: lpn.0, sectors, shown: false });
+    }
+    /// A trim comes, which reads find from now on: [`Commands::trims`] tells them. No write of these sectors waits.
+    pub fn show_trim(&mut self, tag: u32, lpn: Lpn, sectors: u32, stamps: &mut Stamps) {
+        debug_assert!(!self.writes(lpn, sectors), "the write would be found after the trim");
+        (lpn.0..lpn.0 + sectors).for_each(|lpn| stamps.show_trim(tag, Lpn(lpn)));
+        self.waiting.push_back(Command::Trim { tag, lpn: lpn.0, sectors, shown: true });
+        self.shown_trims += 1;
+    }
+    /// Reads find this sector trimmed, whatever the map has.
+    #[inline]
+    pub fn trims(&self, lpn: Lpn) -> bool {
+        self.shown_trims > 0 && self.has_shown_trim(lpn)
+    }
+    #[cold]
+    fn has_shown_trim(&self, lpn: Lpn) -> bool {
+        self.waiting.iter().any(|c| {
+            matches!(*c, Command::Trim { lpn: at, sectors, shown: true, .. }
+                if (at..at + sectors).contains(&lpn.0))
+        })
     }
     /// A write of some of these sectors waits.
     pub fn writes(&self, lpn: Lpn, sectors: u32) -> bool {
@@ -118,7 +141,9 @@ impl Commands {
     }
     /// The first is over.
     pub fn pop(&mut self) {
-        self.waiting.pop_front();
+        if let Some(Command::Trim { shown: true, .. }) = self.waiting.pop_front() {
+            self.shown_trims -= 1;
+        }
     }
     /// The first will never be taken. Answers how many sectors a cache has dropped the only copy of.
     pub fn refuse(&mut self) -> u64 {

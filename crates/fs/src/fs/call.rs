@@ -239,7 +239,7 @@ impl Fs {
             }
             None => {
                 self.go(t, 2);
-                let default = ReadAhead::new(u64::from(self.config.read_ahead) / PAGE);
+                let default = self.advised(Advice::Normal);
                 let mut ra = self.open.get(&self.handle(t, file)).copied().unwrap_or(default);
                 let window = ra.missing(&Pages(&self.cache, ino), page, wanted);
                 self.open.insert(self.handle(t, file), ra);
@@ -730,11 +730,11 @@ impl Fs {
     }
     pub(crate) fn advised(&self, advice: Advice) -> ReadAhead {
         let max = u64::from(self.config.read_ahead) / PAGE;
-        let ra = ReadAhead::new(max);
+        let ra = ReadAhead { io: self.io_pages, ..ReadAhead::new(max) };
         match advice {
             Advice::Normal => ra,
             // generic_fadvise: twice the window.
-            Advice::Sequential => ReadAhead::new(2 * max),
+            Advice::Sequential => ReadAhead { max: 2 * max, ..ra },
             Advice::Random => ReadAhead { random: true, ..ra },
         }
     }

@@ -410,6 +410,8 @@ pub(crate) enum Flow {
 pub struct Fs {
     /// Bytes of the drive's logical blocks: direct I/O and the log's writes are whole ones.
     lba: u64,
+    /// Pages of the largest request.
+    io_pages: u64,
     /// Its settings.
     config: FsConfig,
     /// Where files and metadata are on the drive.
@@ -509,6 +511,7 @@ impl Fs {
         tasks.extend(kernel.iter().map(|&frame| Task { frames: vec![frame], ..Task::default() }));
         Ok(Fs {
             lba: 512,
+            io_pages: 0,
             cache: Cache::new(config.memory / PAGE),
             disk,
             log,
@@ -544,6 +547,13 @@ impl Fs {
     /// On a drive with logical blocks of so many bytes; 512 otherwise.
     pub fn on_blocks_of(mut self, lba: u32) -> Fs {
         self.lba = lba.into();
+        self
+    }
+
+    /// On a drive that takes reads of so many bytes as one request: those may be larger than the read-ahead
+    /// window (bdi->io_pages); not larger otherwise.
+    pub fn reading_at_once(mut self, bytes: u64) -> Fs {
+        self.io_pages = bytes / PAGE;
         self
     }
 
@@ -723,7 +733,7 @@ impl Fs {
             Wait::Handle => self.may_begin() || self.log_is_short(),
             Wait::Handles => self.no_handles(),
             Wait::Dirty => !self.over_limit(),
-            Wait::Memory => self.cache.idle() > 0 || self.cache.writing() + self.cache.dirty() == 0,
+            Wait::Memory => self.cache.idle() > 0 || self.nothing_to_free(),
             Wait::Work => self.has_work(task),
             Wait::Iclog => self.iclog_free(),
             Wait::Checkpoint => !self.checkpointing(),
@@ -916,8 +926,9 @@ impl Fs {
             need.iter().copied().filter(|&b| self.cache.get(Key::new(META, b)).is_none()).collect();
         self.tasks[t].need = need;
         if !missing.is_empty() {
-            if !self.cache.reclaim(missing.len() as u64).1 && !self.has_reserves(t) {
-                return self.push(t, Frame::Room(missing.len() as u64));
+            let n = missing.len() as u64;
+            if !self.cache.reclaim(n).1 && !self.goes_over(t, n) {
+                return self.push(t, Frame::Room(n));
             }
             for block in missing {
                 // sb_bread: one block, one bio.
@@ -943,12 +954,20 @@ impl Fs {
         t as usize >= apps || self.tasks[t].in_handle
     }
 
+    /// Nothing will become free by waiting.
+    fn nothing_to_free(&self) -> bool {
+        let c = &self.cache;
+        c.writing() + c.dirty() + c.idle() + c.reading() == 0
+    }
+    /// A task goes on without room for so many pages: the cache stands over its limit for a moment.
+    fn goes_over(&self, t: u32, n: u64) -> bool {
+        n >= self.cache.limit() || self.nothing_to_free() || self.has_reserves(t)
+    }
+
     fn room(&mut self, t: u32, n: u64) -> Flow {
         let (freed, enough) = self.cache.reclaim(n);
         self.stats.reclaimed += freed;
-        // More than there is at all: the cache stands over its limit for a moment.
-        let hopeless = self.cache.writing() + self.cache.dirty() + self.cache.idle() == 0;
-        if enough || n >= self.cache.limit() || hopeless || self.has_reserves(t) {
+        if enough || self.goes_over(t, n) {
             return self.pop(t);
         }
         (self.flusher_called, self.short) = (true, true);

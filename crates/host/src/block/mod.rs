@@ -35,6 +35,7 @@ use crate::{CoreId, DiskId, HctxId};
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Span, Time};
 use wordline_ftl::Brings;
+use wordline_md::Level;
 use wordline_nvme::Opcode;
 
 /// No node, request or thread.
@@ -373,20 +374,39 @@ pub(crate) struct RequestQueue {
     elevator_timer: Time,
     /// The largest request in bytes.
     max_request: u64,
+    /// The same as read-ahead knows it (bdi->io_pages); 0: not told.
+    read_at_once: u64,
 }
 
+/// Requests of file systems are no larger, whatever the drive takes (BLK_DEF_MAX_SECTORS).
+const DEF_MAX_BYTES: u64 = 1280 << 10;
+
 impl RequestQueue {
-    pub fn new(shape: &DiskShape, stack: &StackConfig) -> RequestQueue {
+    /// `depth`: entries of a queue of the drive's.
+    pub fn new(shape: &DiskShape, depth: u32, stack: &StackConfig) -> RequestQueue {
+        let max_request = match shape.info.max_transfer {
+            _ if shape.array.is_some() => BIO_BYTES,
+            0 => u64::from(stack.max_request),
+            max => u64::from(stack.max_request.min(max) / 4096 * 4096).max(4096),
+        };
         RequestQueue {
             elevator: None,
-            sched_tags: stack.scheduler_tags,
+            // blk_mq_init_sched, BLKDEV_MAX_RQ.
+            sched_tags: match stack.scheduler_tags {
+                0 => 2 * depth.saturating_sub(1).clamp(1, 128),
+                given => given,
+            },
             lock_free: Time::ZERO,
             lock_core: 0,
             elevator_timer: Time::NEVER,
-            max_request: match shape.info.max_transfer {
-                _ if shape.array.is_some() => BIO_BYTES,
-                0 => u64::from(stack.max_request),
-                max => u64::from(stack.max_request.min(max) / 4096 * 4096).max(4096),
+            max_request,
+            read_at_once: match &shape.array {
+                None => max_request.min(DEF_MAX_BYTES),
+                // Striping sets its chunk as the limit of its queue; RAID-5 leaves what a new queue has.
+                Some(array) if array.layout.level == Level::Raid0 => {
+                    array.layout.chunk.min(DEF_MAX_BYTES)
+                }
+                Some(_) => 0,
             },
         }
     }
@@ -414,6 +434,12 @@ impl RequestQueue {
     #[inline]
     pub fn max_request(&self) -> u64 {
         self.max_request
+    }
+    pub fn sched_tags(&self) -> u32 {
+        self.sched_tags
+    }
+    pub fn read_at_once(&self) -> u64 {
+        self.read_at_once
     }
     /// There are more threads than before.
     pub fn make_room(&mut self, threads: usize) {

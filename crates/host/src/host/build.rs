@@ -128,7 +128,8 @@ impl<S: Source> Host<S> {
             let all = vectors.into_iter().map(|core| (core, !spdk)).chain(polled);
             let sata = disk.info().sata;
             let hctx = |core, interrupts| {
-                let hctx = Hctx::new(d as u16, core, has.depth, queue.scheduler_tags, interrupts);
+                let hctx =
+                    Hctx::new(d as u16, core, has.depth, disk.queue.sched_tags(), interrupts);
                 hctx.of_sata(sata)
             };
             hctxs.extend(all.map(|(core, interrupts)| hctx(core, interrupts)));

@@ -220,6 +220,10 @@ fn reason(wait: Wait) -> Why {
 }
 
 impl<S: Source> Host<S> {
+    /// The largest read of a file that goes to the drive as one request, as its read-ahead knows it.
+    pub fn read_at_once(&self) -> u64 {
+        self.block.disks.first().map_or(0, |disk| disk.queue.read_at_once())
+    }
     /// Tasks that a file system needs for the jobs.
     pub fn file_tasks(&self) -> u32 {
         let jobs = self.threads.iter().filter(|t| t.is_job());

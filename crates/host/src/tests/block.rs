@@ -213,6 +213,18 @@ fn a_disk_has_its_own_scheduler_tags() {
     assert_eq!((of(0), of(1)), ((256, 64, 0), (8, 2, 0)));
 }
 
+/// Linux 4.14: nr_requests is twice the tags of the drive's queue, as far as those are 128.
+#[test]
+fn requests_with_a_scheduler_are_twice_the_tags() {
+    for (depth, given, wanted) in
+        [(33, 0, 64), (65, 0, 128), (1024, 0, 256), (33, 256, 256), (2, 0, 2)]
+    {
+        let stack = StackConfig { scheduler_tags: given, ..stack(1) };
+        let queue = crate::block::RequestQueue::new(&DiskShape::new(drive()), depth, &stack);
+        assert_eq!(queue.sched_tags(), wanted, "{depth} entries, {given} given");
+    }
+}
+
 /// Calls of a function of the first core.
 fn calls_of(w: &World<List>, name: &str) -> u64 {
     let f = crate::function::NAMES.iter().position(|&n| n == name).unwrap();

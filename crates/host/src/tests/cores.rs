@@ -35,7 +35,7 @@ fn interrupts_push_back_what_they_interrupt() {
     let busy: u64 = w
         .finished
         .iter()
-        .flat_map(|(_, l)| l.steps().iter().filter(|s| s.why == Why::CoreBusy))
+        .flat_map(|(_, l)| l.steps().into_iter().filter(|s| s.why == Why::CoreBusy))
         .count() as u64;
     assert!(busy > 50, "{busy}");
 }

@@ -98,7 +98,7 @@ fn the_lock_is_held_by_one_at_a_time() {
         crate::block::sched::Elevator::new(config, 8, 1, false, std::iter::empty())
     };
     let config = scheduled(Scheduler::MqDeadline, 4, 1);
-    let mut queue = crate::block::RequestQueue::new(&DiskShape::new(drive()), &config);
+    let mut queue = crate::block::RequestQueue::new(&DiskShape::new(drive()), 1024, &config);
     queue.schedule_by(elevator(&config));
     // By core: until when it is busy, so that it comes again later.
     let mut busy = [0u64; 4];

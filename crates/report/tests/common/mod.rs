@@ -287,17 +287,30 @@ impl Random {
             0 => r.floats(),
             _ => (0..Layer::ALL.len()).map(|_| if r.odds(3) { 0.0 } else { r.float() }).collect(),
         };
+        let delays = |r: &mut Random| {
+            let one = |r: &mut Random| DelayTime {
+                layer: Layer::ALL[r.below(Layer::ALL.len() as u64) as usize],
+                why: [Why::Tag, Why::BehindErase, Why::Suspending][r.below(3) as usize],
+                ns: r.float(),
+            };
+            let mut all: Vec<DelayTime> = (0..r.below(6)).map(|_| one(r)).collect();
+            all.sort_by_key(|of| (of.layer, of.why));
+            all.dedup_by_key(|of| (of.layer, of.why));
+            all
+        };
         LayerTable {
             ddir: ddir.to_owned(),
             count: self.any(),
             mean_ns: self.float(),
             mean_by_layer_ns: parts(self),
+            mean_by_delay_ns: delays(self),
             at: [50.0, 99.0, 99.9, 99.99][..self.below(5) as usize]
                 .iter()
                 .map(|&percentile| LayerRow {
                     percentile,
                     latency_ns: self.any(),
                     by_layer_ns: parts(self),
+                    by_delay_ns: delays(self),
                 })
                 .collect(),
         }

@@ -1,8 +1,8 @@
 //! What was read, written or trimmed: amounts, latencies, and where their time went.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use wordline_base::time::serialize_ns;
-use wordline_base::{Histogram, IoClass, Span, Time};
+use wordline_base::{Histogram, IoClass, Layer, Span, Time, Why};
 
 /// Minimum, maximum, mean and deviation of samples (bandwidth in KiB/s, or IOPS) as fio keeps them.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
@@ -123,6 +123,9 @@ pub struct LayerTable {
     pub mean_ns: f64,
     /// The mean latency split over `Layer::ALL`.
     pub mean_by_layer_ns: Vec<f64>,
+    /// What of it was in the way, by layer and reason, in that order.
+    #[serde(serialize_with = "by_delay")]
+    pub mean_by_delay_ns: Vec<DelayTime>,
     /// At a percentile: the latency, and the mean split of the I/Os in that histogram bucket.
     pub at: Vec<LayerRow>,
 }
@@ -136,4 +139,31 @@ pub struct LayerRow {
     pub latency_ns: u64,
     /// The latency split over `Layer::ALL`.
     pub by_layer_ns: Vec<f64>,
+    /// What of it was in the way, by layer and reason, in that order.
+    #[serde(serialize_with = "by_delay")]
+    pub by_delay_ns: Vec<DelayTime>,
+}
+
+/// Mean time in a layer that went into one thing which was in the way: a wait, or work that not every
+/// I/O has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DelayTime {
+    /// Where.
+    pub layer: Layer,
+    /// On what.
+    pub why: Why,
+    /// Nanoseconds.
+    pub ns: f64,
+}
+
+/// An object of layers, in each an object of reasons, in order.
+fn by_delay<S: Serializer>(delays: &[DelayTime], s: S) -> Result<S::Ok, S::Error> {
+    struct OfLayer<'a>(&'a [DelayTime]);
+    impl Serialize for OfLayer<'_> {
+        fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+            s.collect_map(self.0.iter().map(|d| (d.why.name(), d.ns)))
+        }
+    }
+    let layers = delays.chunk_by(|a, b| a.layer == b.layer);
+    s.collect_map(layers.map(|of| (of[0].layer.name(), OfLayer(of))))
 }

@@ -11,7 +11,9 @@ mod written;
 
 pub use array::ArrayResult;
 pub use cache::{CachePartitionUse, CacheUse, ReadAheadFrom, WaysFrom};
-pub use direction::{ClassLatency, ClassRow, DirResult, LayerRow, LayerTable, SampleStats};
+pub use direction::{
+    ClassLatency, ClassRow, DelayTime, DirResult, LayerRow, LayerTable, SampleStats,
+};
 pub(crate) use drive::add_named;
 pub use drive::{
     DriveClass, DriveResult, DriveTotals, FlashUse, Integrity, LinkUse, StrideReport, SwitchUse,

@@ -69,7 +69,8 @@ fn mount(
             mounting.pre_read(source);
         }
     }
-    host.mount(mounting.fs);
+    let fs = mounting.fs.reading_at_once(host.read_at_once());
+    host.mount(fs);
     Ok(())
 }
 

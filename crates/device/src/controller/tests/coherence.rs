@@ -129,6 +129,28 @@ proptest! {
         random_commands(&mut h, seed, 600);
     }
 
+    /// Without capacitors a trim waits behind a flush in the firmware, when the cache has dropped its sectors.
+    #[test]
+    fn reads_return_the_newest_data_where_a_trim_waits_for_a_flush(
+        seed in any::<u64>(),
+        cached in any::<bool>(),
+        lines in prop::sample::select(vec![4u64, 64, 1024]),
+        line_sectors in prop::sample::select(vec![1u32, 4]),
+        write_back in any::<bool>(),
+        read_allocate in any::<bool>(),
+        shuffle in any::<bool>(),
+    ) {
+        let cache = CacheConfig { write_back, read_allocate, ..cache_config(lines, 2, line_sectors) };
+        let mut f = ftl_config();
+        f.over_provisioning = 40.0;
+        f.firmware =
+            Some(wordline_ftl::config::FirmwareConfig { protected: false, ..Default::default() });
+        let mut h = host(cached.then_some(cache), &f);
+        if shuffle && h.ctx.queue.is_empty() { h.ctx.queue.shuffle_ties(seed); }
+        random_commands(&mut h, seed, 600);
+        h.drive.ftl.as_ref().unwrap().check_invariants().unwrap();
+    }
+
     #[test]
     fn reads_return_the_newest_data_without_a_cache(seed in any::<u64>()) {
         random_commands(&mut host(None, &ftl_config()), seed, 400);
@@ -161,7 +183,7 @@ fn meet_in_a_part_of_the_map(seed: u64, case: InPart) {
     let cache = CacheConfig { write_back, read_allocate, read_ahead, ..cache_config(lines, 2, 4) };
     let mut f = ftl_config();
     f.over_provisioning = 40.0;
-    let (map_bytes, protected) = (pages * 4096, protected || cached);
+    let map_bytes = pages * 4096;
     f.firmware =
         Some(wordline_ftl::config::FirmwareConfig { map_bytes, protected, ..Default::default() });
     let mut d = device_config();

@@ -191,7 +191,7 @@ fn the_steps_of_a_life_sum_to_the_latency_and_name_the_right_layers() {
         spent(Layer::Link),
         150 + link_span(64) + 600 + link_span(4096) + link_span(16) + 150
     );
-    let step = |why| life.steps().iter().filter(move |s| s.why == why).map(|s| s.layer);
+    let step = |why| life.steps().into_iter().filter(move |s| s.why == why).map(|s| s.layer);
     assert!(step(Why::Fetch).eq([Layer::Link]));
     assert!(step(Why::Command).eq([Layer::Transfer]), "the cycles of the flash");
 }
