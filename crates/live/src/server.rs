@@ -157,6 +157,8 @@ pub struct Server {
     tls_config: Option<Arc<tls::Certificates>>,
     /// Requests of NBD that the machine has.
     pending: Table<Pending>,
+    /// Memory of those among them whose clients have left.
+    orphaned: u64,
     /// Answers that wait for a sync.
     unsynced: Vec<Done>,
     /// Figures since the start.
@@ -295,6 +297,7 @@ impl Server {
             queue_of,
             tls_config,
             pending: Table::default(),
+            orphaned: 0,
             unsynced: Vec::new(),
             stats,
             last_line: Instant::now(),
@@ -610,7 +613,8 @@ impl Server {
             }
             for (i, &key) in conns.iter().enumerate() {
                 if came(&fds[2 + i]) {
-                    ready.push((key, room[i]));
+                    let gone = fds[2 + i].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+                    ready.push((key, room[i], gone));
                 }
             }
             woken = came(&fds[1]);
@@ -621,9 +625,12 @@ impl Server {
         if woken {
             self.machine.media().writer.clear_wake();
         }
-        for (key, room) in ready {
+        for (key, room, gone) in ready {
             if self.conns[key].wants_read() && room {
                 self.conns[key].receive();
+            } else if gone && !room {
+                // Nobody would take the answer to what it waits for.
+                self.conns[key].end();
             } else {
                 self.conns[key].flush();
             }
