@@ -207,6 +207,8 @@ impl From<io::Error> for ListenFault {
 pub enum ImageFault {
     #[error("is in use: stop the server that has it open, or name another")]
     InUse,
+    #[error("was made by another server in the meantime: start again to serve it, or name another")]
+    Appeared,
     #[error("is not an image of wordline: it is too short")]
     Short,
     #[error("is not an image of wordline: name one that `wordline serve` made")]
