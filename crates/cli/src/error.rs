@@ -42,7 +42,7 @@ pub enum WordError {
     TerseRepeats,
     #[error(
         "--repeat: each run would write the logs of its jobs over those of the one before: leave \
-         write_bw_log and its like out, or --repeat"
+         write_bw_log, write_iolog and their like out, or --repeat"
     )]
     LogsOfRepeats,
     #[error("--repeat: {} is no file, and can be read once: save it to one", .0.display())]
