@@ -216,7 +216,7 @@ pub fn serve(mut args: ServeArgs) -> Result<(), Failure> {
     if listen.is_empty() && args.fuse.is_none() {
         return Err(WordError::NoListener.into());
     }
-    if !(0.0..=1e6).contains(&args.time_scale) {
+    if args.time_scale != 0.0 && !(0.01..=1e6).contains(&args.time_scale) {
         return Err(WordError::TimeScale.into());
     }
     if !(0.05..=86_400.0).contains(&args.stats_interval) {

@@ -9,7 +9,7 @@ mod clients;
 mod requests;
 
 use crate::access::{ImageIo, Journal};
-use crate::clock::{Clock, Look};
+use crate::clock::{Clock, END, Look};
 use crate::conn::Conn;
 use crate::control::{Attributes, Control, Known};
 use crate::error::{Error, ListenFault, RunError};
@@ -340,7 +340,13 @@ impl Server {
         self.clock = Clock::new(self.plan.time_scale, self.plan.spin);
         let (mut stalled, mut failed) = (false, self.read_only);
         let (mut refused, mut full) = (false, self.read_only);
+        let mut over = false;
         while !self.stop.load(Ordering::Relaxed) {
+            over = self.is_over();
+            if over {
+                say("the model's time is over");
+                break;
+            }
             self.advance();
             if let Some(told) = self.told.take() {
                 say(&told);
@@ -411,7 +417,13 @@ impl Server {
                 });
             }
         }
-        self.shut_down(say)
+        self.shut_down(say)?;
+        if over { Err(RunError::TimeOver.into()) } else { Ok(()) }
+    }
+    /// No time of the model is left. A drive that is only read needs none.
+    fn is_over(&self) -> bool {
+        let now = if self.clock.is_free() { self.machine.now() } else { self.clock.now() };
+        now >= END && !self.read_only
     }
 
     /// Clients that come from now on are told that the drive takes no writes. Those that are there cannot be: their
