@@ -339,7 +339,7 @@ impl Server {
         ));
         self.clock = Clock::new(self.plan.time_scale, self.plan.spin);
         let (mut stalled, mut failed) = (false, self.read_only);
-        let (mut refused, mut full) = (false, self.read_only);
+        let (mut refused, mut full, mut spent) = (false, self.read_only, false);
         let mut over = false;
         while !self.stop.load(Ordering::Relaxed) {
             over = self.is_over();
@@ -394,6 +394,13 @@ impl Server {
                 say(&format!(
                     "{FULL_MAP}: writes that need more of it fail, what is there is kept and can be written over and \
                      trimmed; {MORE_MEMORY}"
+                ));
+            }
+            if !spent && let Some(at) = self.machine.spent() {
+                spent = true;
+                say(&format!(
+                    "the sector at byte {at} takes no more writes: {SPENT}. What it holds can be read and trimmed; to \
+                     write it again, copy the drive's data to a new image over NBD"
                 ));
             }
             self.wait();
@@ -691,6 +698,9 @@ impl Server {
     }
 }
 
+/// Why writes of a sector fail whose stamps are used up.
+const SPENT: &str = "it was written 2147483646 times, as often as the image can count";
+
 /// Why writes fail whose place in the map there is no memory for.
 const FULL_MAP: &str = "the map would pass its limit of memory (ftl.fssd.host_memory)";
 
@@ -700,7 +710,7 @@ fn remedy_of(kind: std::io::ErrorKind) -> &'static str {
             "raise this process's limit on file size (prlimit --fsize)"
         }
         Fault::NoSpace => "free space on its disk",
-        Fault::NoMemory | Fault::Io => {
+        Fault::NoMemory | Fault::Spent | Fault::Io => {
             "look at its disk (dmesg); a file system that became read-only takes no writes until \
              this server is stopped and the file system mounted again"
         }

@@ -1,6 +1,6 @@
 //! What clients ask the drive for, and its answers.
 
-use super::{FULL_MAP, Server};
+use super::{FULL_MAP, SPENT, Server};
 use crate::fuse;
 use crate::machine::{Done, Fault, IoKind, Request, fault_of};
 use std::time::Duration;
@@ -101,6 +101,9 @@ impl Server {
                 }
                 Err(Fault::NoMemory) => {
                     c.session.reply_error(cookie, request.kind, errno::ENOSPC, FULL_MAP);
+                }
+                Err(Fault::Spent) => {
+                    c.session.reply_error(cookie, request.kind, errno::EIO, SPENT);
                 }
                 Err(Fault::Io) => {
                     c.session.reply_error(cookie, request.kind, errno::EIO, "the drive failed");
