@@ -19,6 +19,19 @@ const TRIMMED: u32 = 1 << 31;
 /// The stamp of a sector never written, and what an unmapped sector reads as.
 pub const BLANK: u32 = 0;
 
+/// The last stamp of a sector whose writes are counted and kept: no write of it may follow. With the highest bit, which
+/// marks a trim here and what was lost on flash, it is none of the marks that are kept beside stamps.
+pub const LAST: u32 = TRIMMED - 2;
+
+/// The stamp after another, which may be that of a trimmed sector. Those of a simulation begin again.
+#[inline]
+fn after(stamp: u32) -> u32 {
+    match (stamp & !TRIMMED) + 1 {
+        TRIMMED => BLANK + 1,
+        next => next,
+    }
+}
+
 /// The newest stamp of every sector, and what look-ups found. See the module.
 #[derive(Clone, Debug)]
 pub struct Stamps {
@@ -67,7 +80,7 @@ impl Stamps {
     pub fn bump(&mut self, lpn: Lpn) -> u32 {
         match &mut self.newest {
             Some(newest) => {
-                let stamp = newest.update(lpn.0 as usize, |stamp| (stamp & !TRIMMED) + 1);
+                let stamp = newest.update(lpn.0 as usize, after);
                 self.most = self.most.max(stamp);
                 stamp
             }
@@ -142,7 +155,7 @@ impl Stamps {
         let shown = self.ledger.show(tag, lpn.0);
         let stamp = match shown {
             Ok(Some(version)) => version,
-            Ok(None) | Err(_) => (before & !TRIMMED) + 1,
+            Ok(None) | Err(_) => after(before),
         };
         newest.set(lpn.0 as usize, stamp);
         self.most = self.most.max(stamp);
@@ -190,7 +203,11 @@ impl Stamps {
     }
     /// The stamp that the next write to the sector gets, where no host gives it one.
     pub fn next(&self, lpn: Lpn) -> u32 {
-        self.newest.as_ref().map_or(BLANK, |n| (n.get(lpn.0 as usize) & !TRIMMED) + 1)
+        self.newest.as_ref().map_or(BLANK, |n| after(n.get(lpn.0 as usize)))
+    }
+    /// The sector was written as often as can be counted ([`LAST`]).
+    pub fn is_spent(&self, lpn: Lpn) -> bool {
+        self.next(lpn) > LAST
     }
     /// Takes up a sector of a drive that was written before: its stamp, and whether it was trimmed
     /// after that.
@@ -331,6 +348,21 @@ mod tests {
         s.bump(Lpn(5));
         assert_eq!(s.show(3, Lpn(5)), version);
         assert_eq!(s.wrong().0, 2, "another write between reading and writing");
+    }
+
+    #[test]
+    fn a_stamp_never_becomes_the_mark_of_a_trim() {
+        let mut s = Stamps::new(10);
+        s.restore(Lpn(3), LAST - 1, true);
+        assert_eq!((s.is_spent(Lpn(3)), s.bump(Lpn(3))), (false, LAST));
+        assert!(s.is_spent(Lpn(3)));
+        s.trim(Lpn(3));
+        assert!(s.is_spent(Lpn(3)), "a trim gives none back");
+        for _ in 0..4 {
+            assert_eq!(s.bump(Lpn(3)), s.newest(Lpn(3)));
+            assert_ne!(s.newest(Lpn(3)), BLANK);
+        }
+        assert_eq!(s.newest(Lpn(3)), 3);
     }
 
     #[test]

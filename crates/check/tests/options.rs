@@ -136,7 +136,7 @@ const TRIALS: &[(&str, &str, &str)] = &[
     ("thinktime_spin", "500", THINKS),
     ("thinktime_blocks", "9", THINKS),
     ("thinktime_blocks_type", "issue", THINKS),
-    ("thinktime_iotime", "200", "rw=randread\nnumber_ios=60\nthinktime=1ms"),
+    ("thinktime_iotime", "200us", "rw=randread\nnumber_ios=60\nthinktime=1ms"),
     ("rate", "10m", RANDOM),
     ("rate_min", "100m", SLOW),
     ("rate_process", "poisson", RATED),

@@ -42,7 +42,7 @@ pub enum WordError {
     TerseRepeats,
     #[error(
         "--repeat: each run would write the logs of its jobs over those of the one before: leave \
-         write_bw_log and its like out, or --repeat"
+         write_bw_log, write_iolog and their like out, or --repeat"
     )]
     LogsOfRepeats,
     #[error("--repeat: {} is no file, and can be read once: save it to one", .0.display())]
@@ -78,7 +78,10 @@ pub enum WordError {
     HostsSetting(String),
     #[error("nobody could reach the drive: give --nbd unix:PATH or tcp:HOST:PORT, or --fuse DIR")]
     NoListener,
-    #[error("--time-scale: must be 0 to 1000000")]
+    #[error(
+        "--time-scale: must be 0, which is as fast as possible, or 0.01 to 1000000: the model's time is over after 34 \
+         years, which with less are a few months or days here"
+    )]
     TimeScale,
     #[error("--stats-interval: must be 0.05 to 86400 seconds")]
     StatsInterval,

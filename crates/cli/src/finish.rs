@@ -27,15 +27,18 @@ pub fn check_writable(args: &CommonArgs, checked: &Checked) -> Result<(), Failur
     let mut written: Vec<(&'static str, PathBuf)> =
         written.into_iter().filter_map(|(what, path)| Some((what, path.clone()?))).collect();
     // Threads may share a log.
-    let mut logs: Vec<PathBuf> = Vec::new();
+    let (mut logs, mut iologs) = (Vec::new(), Vec::new());
     for (thread, number) in checked.threads().iter().zip(1..) {
         let number = thread.plan.per_job_logs.then_some(number);
         let names = thread.plan.logs.iter().map(|(kind, prefix)| log_name(*kind, prefix, number));
         logs.extend(names.map(PathBuf::from));
+        iologs.extend(thread.write_iolog().map(PathBuf::from));
     }
-    logs.sort();
-    logs.dedup();
-    written.extend(logs.into_iter().map(|path| ("the log", path)));
+    for (what, mut paths) in [("the log", logs), ("write_iolog", iologs)] {
+        paths.sort();
+        paths.dedup();
+        written.extend(paths.into_iter().map(|path| (what, path)));
+    }
     let written: Vec<_> = written.iter().map(|(what, path)| (*what, path.as_path())).collect();
     Ok(files::check_outputs(&written)?)
 }

@@ -18,8 +18,27 @@ const PIECE: u64 = 1 << 30;
 struct Iolog {
     out: IologWriter<BufWriter<File>>,
     name: String,
-    /// By volume.
-    exports: Vec<String>,
+    /// By volume: the export, and the file of the log that it is.
+    exports: Vec<(String, String)>,
+}
+
+/// The longest name of a file that fio reads.
+const NAME: usize = 255;
+
+/// The file that an export is in the log. Exports may have any name; files have no blanks or folders in theirs, and
+/// end somewhere. Those that would be alike are numbered.
+fn file_of(base: &str, export: &str, taken: &[(String, String)]) -> String {
+    let plain = |c: char| if c.is_whitespace() || c.is_control() || c == '/' { '_' } else { c };
+    let whole = match export {
+        "" => base.to_owned(),
+        _ => format!("{base}-{}", export.chars().map(plain).collect::<String>()),
+    };
+    let numbered = |n: u32| {
+        let suffix = if n == 1 { String::new() } else { format!("-{n}") };
+        format!("{}{suffix}", &whole[..whole.floor_char_boundary(NAME - suffix.len())])
+    };
+    let is_free = |name: &String| taken.iter().all(|(_, other)| other != name);
+    (1..).map(numbered).find(is_free).expect("there are more numbers than exports")
 }
 
 impl Iolog {
@@ -31,21 +50,19 @@ impl Iolog {
         from: u64,
         len: u64,
     ) -> std::io::Result<()> {
-        let volume = self.exports.iter().position(|e| e == export).unwrap_or_else(|| {
-            self.exports.push(export.to_string());
+        let known = self.exports.iter().position(|(e, _)| e == export);
+        let volume = known.unwrap_or_else(|| {
+            let file = file_of(&self.name, export, &self.exports);
+            self.exports.push((export.to_owned(), file));
             self.exports.len() - 1
         });
-        let blank = |c: char| if c.is_whitespace() { '_' } else { c };
-        let name = match export {
-            "" => self.name.clone(),
-            _ => format!("{}-{}", self.name, export.chars().map(blank).collect::<String>()),
-        };
+        let name = &self.exports[volume].1;
         let mut offset = from;
         loop {
             let piece = (from + len - offset).min(PIECE);
             let volume = volume as u32;
             let request = Request { at, op, volume, offset, len: piece as u32 };
-            self.out.write(&request, &name)?;
+            self.out.write(&request, name)?;
             offset += piece;
             if offset >= from + len {
                 return Ok(());
@@ -114,4 +131,24 @@ pub fn record(args: RecordArgs) -> Result<(), Failure> {
         recorded.requests, recorded.connections
     ));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_export_is_a_file_of_its_own_that_fio_can_read() {
+        let (long, longer) = ("\u{e4}".repeat(200), "\u{e4}".repeat(201));
+        let mut taken: Vec<(String, String)> = Vec::new();
+        for export in ["", "lat", "a b", "a_b", "a/b\0", long.as_str(), longer.as_str()] {
+            let file = file_of("nbd", export, &taken);
+            taken.push((export.into(), file));
+        }
+        let files: Vec<&str> = taken.iter().map(|(_, file)| file.as_str()).collect();
+        assert_eq!(files[..5], ["nbd", "nbd-lat", "nbd-a_b", "nbd-a_b-2", "nbd-a_b_"]);
+        assert_eq!(files[5], format!("nbd-{}", "\u{e4}".repeat(125)));
+        assert_eq!(files[6], format!("nbd-{}-2", "\u{e4}".repeat(124)));
+        assert!(files.iter().all(|file| file.len() <= NAME));
+    }
 }

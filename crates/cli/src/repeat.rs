@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wordline::{Plan, RunError};
 use wordline_frontend::{Outside, Settings, Status};
 use wordline_page::Outcome;
-use wordline_sim::setup;
+use wordline_sim::{ThreadSetup, setup};
 
 /// Jobs or a program, so many times.
 pub fn run(args: &RunArgs, times: u32) -> Result<(), Failure> {
@@ -70,7 +70,9 @@ fn under_seeds(
         let settings = Settings { seed, ..common.settings() };
         let checked = prepare::check(planned(&settings)?, common, &settings)?;
         finish::check_writable(common, &checked)?;
-        if checked.threads().iter().any(|thread| !thread.plan.logs.is_empty()) {
+        let logs =
+            |thread: &ThreadSetup| !thread.plan.logs.is_empty() || thread.write_iolog().is_some();
+        if checked.threads().iter().any(logs) {
             return Err(WordError::LogsOfRepeats.into());
         }
         let prepared = prepare::prepare(checked, common)?;

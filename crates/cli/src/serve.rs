@@ -176,7 +176,11 @@ fn make(args: &ServeArgs) -> Result<bool, Failure> {
 /// were refused.
 fn unmake(args: &ServeArgs, settings: bool) {
     // Removed while it is locked: no other server has it.
-    let Ok(_locked) = Image::open(&args.image, true) else { return };
+    let Ok(locked) = Image::open(&args.image, true) else { return };
+    // A start writes one state. After more another server has had it, and may have promised what is in it.
+    if locked.state().generation > 1 {
+        return;
+    }
     let Ok(()) = std::fs::remove_file(&args.image) else { return };
     let size = args.size.as_ref().filter(|_| settings).map_or(String::new(), |size| {
         format!(
@@ -212,7 +216,7 @@ pub fn serve(mut args: ServeArgs) -> Result<(), Failure> {
     if listen.is_empty() && args.fuse.is_none() {
         return Err(WordError::NoListener.into());
     }
-    if !(0.0..=1e6).contains(&args.time_scale) {
+    if args.time_scale != 0.0 && !(0.01..=1e6).contains(&args.time_scale) {
         return Err(WordError::TimeScale.into());
     }
     if !(0.05..=86_400.0).contains(&args.stats_interval) {

@@ -628,7 +628,7 @@ pub struct Job {
     pub read_iolog: Option<String>,
     /// Requests follow each other without the trace's pauses.
     pub replay_no_stall: bool,
-    /// Percent: 50 replays twice as fast.
+    /// Percent of the trace's pace: 50 takes twice as long.
     pub replay_time_scale: u32,
     /// Offsets are divided by this.
     pub replay_scale: u32,

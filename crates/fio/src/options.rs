@@ -334,7 +334,7 @@ pub const OPTIONS: &[OptionDef] = &[
     row("thinktime_spin", "", MICROS, SHAPES),
     row("thinktime_blocks", "", U32, SHAPES),
     row("thinktime_blocks_type", "", Words(&["complete", "issue"]), SHAPES),
-    row("thinktime_iotime", "", MICROS, SHAPES),
+    row("thinktime_iotime", "", SECONDS, SHAPES),
     row("rate", "", BYTES, SHAPES),
     row("rate_min", "ratemin", BYTES, SHAPES),
     row("rate_process", "", Words(&["linear", "poisson"]), SHAPES),

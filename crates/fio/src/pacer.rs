@@ -109,8 +109,9 @@ pub struct Pacer {
     think_blocks: u64,
     /// Think time goes by blocks, not by time.
     think_by_blocks: bool,
-    /// `thinktime_iotime`.
-    think_iotime_us: u64,
+    /// From one think time's beginning to the next, by `thinktime_iotime`; 0: they do not go by time. The first one
+    /// begins as late after the start, so that the first stretch of I/O is longer by a pause, as in fio 3.33.
+    think_every_us: u64,
     /// Which blocks count.
     think_counts: ThinktimeBlocks,
     /// `rate_ignore_thinktime`.
@@ -121,9 +122,9 @@ pub struct Pacer {
     completed: u64,
     /// Blocks at the last think time.
     thought_at_blocks: u64,
-    /// Blocks when a think time began to wait for what is in flight.
-    before_drain: Option<u64>,
-    /// When the last think time ended.
+    /// Blocks when a think time began to wait for what is in flight, and when that was.
+    before_drain: Option<(u64, Time)>,
+    /// When the last think time began to wait for what was in flight.
     thought_at: Time,
     /// Microseconds of think time so far.
     paused_us: u64,
@@ -222,7 +223,10 @@ impl Pacer {
             think_blocks: u64::from(job.thinktime_blocks),
             // The default of one I/O would drown thinktime_iotime.
             think_by_blocks: job.thinktime_iotime == Span::ZERO || job.thinktime_blocks_given,
-            think_iotime_us: job.thinktime_iotime.0 / 1_000,
+            think_every_us: match job.thinktime_iotime {
+                Span::ZERO => 0,
+                io_time => (io_time + job.thinktime).0 / 1_000,
+            },
             think_counts: job.thinktime_blocks_type,
             ignore_thinktime: job.rate_ignore_thinktime,
             issued: 0,
@@ -250,10 +254,11 @@ impl Pacer {
         self.next_us = [0; 3];
         self.last_us = [0; 3];
         self.issued_bytes = [0; 3];
-        (self.thought_at, self.paused_us) = (now, 0);
+        self.paused_us = 0;
         let counted = self.counted();
         self.thought_at_blocks = self.thought_at_blocks.wrapping_sub(counted);
-        self.before_drain = self.before_drain.map(|before| before.wrapping_sub(counted));
+        self.before_drain =
+            self.before_drain.map(|(before, at)| (before.wrapping_sub(counted), at));
         (self.issued, self.completed) = (0, 0);
         (self.done_bytes, self.done_ios) = ([0; 3], [0; 3]);
         self.checked = [None; 3];
@@ -423,8 +428,8 @@ impl Pacer {
             return Think::Go;
         }
         let Some(ddir) = self.unchecked else { return Think::Go };
-        let by_time = self.think_iotime_us > 0
-            && now.since(self.thought_at).0 / 1_000 >= self.think_iotime_us;
+        let by_time =
+            self.think_every_us > 0 && now.since(self.thought_at).0 / 1_000 >= self.think_every_us;
         let blocks = self.counted();
         // What was remembered may lie before a ramp whose end set the count to zero.
         let since = blocks.wrapping_sub(self.thought_at_blocks) as i64;
@@ -433,18 +438,17 @@ impl Pacer {
             self.unchecked = None;
             return Think::Go;
         }
-        // fio remembers the count from before the queue drained.
-        let before = *self.before_drain.get_or_insert(blocks);
+        // fio remembers the count and the time from before the queue drained.
+        let (before, at) = *self.before_drain.get_or_insert((blocks, now));
         if in_flight > 0 {
             return Think::Drain;
         }
         (self.unchecked, self.before_drain) = (None, None);
-        self.thought_at_blocks = before;
+        (self.thought_at_blocks, self.thought_at) = (before, at);
         // fio 3.33 does not cut it at the end of the runtime.
         let spin = self.spin_us;
         let total = spin.max(self.thinktime_us);
         let until = after(now, total);
-        self.thought_at = until;
         self.paused_us += total;
         // What is due in the pause waits for that, and for no I/O.
         self.waited = None;
@@ -594,10 +598,56 @@ mod tests {
         assert_eq!(starts, [0, 0, 0, 0, 500, 500, 500, 500, 1_000]);
         let both = run(
             "--name=a --rw=read --bs=4k --rate_iops=1000 --thinktime=7ms --thinktime_iotime=10ms",
-            14,
+            24,
         );
         let gap = both.windows(2).map(|w| w[1].0.since(w[0].0)).max();
         assert!(gap >= Some(Span::from_ms(7)), "{gap:?}");
+    }
+
+    /// As fio 3.33 with its engine null, from whose log the times are.
+    #[test]
+    fn stretches_between_pauses_are_as_long_as_in_fio() {
+        let stretches = |more: &str| {
+            let ios = run(&format!("--name=a --rw=read --bs=4k --rate_iops=1000 {more}"), 2_500);
+            let ms = |at: Time| at.since(ios[0].0).0 / 1_000_000;
+            let long = |w: &&[(Time, Ddir)]| w[1].0.since(w[0].0) > Span::from_ms(30);
+            let gaps = ios.windows(2).filter(long).map(|w| [ms(w[0].0), ms(w[1].0)]);
+            gaps.flatten().take(5).collect::<Vec<u64>>()
+        };
+        assert_eq!(
+            stretches("--thinktime=200ms --thinktime_iotime=100ms"),
+            [300, 500, 600, 800, 900]
+        );
+        assert_eq!(
+            stretches("--thinktime=100ms --thinktime_iotime=300ms"),
+            [400, 500, 800, 900, 1_200]
+        );
+        // A bare number is of seconds.
+        assert_eq!(stretches("--thinktime=100ms --thinktime_iotime=1")[..3], [1_100, 1_200, 2_200]);
+    }
+
+    /// fio 3.33 with its engine nbd and a drive whose reads take long, depth 4: the next pause is as far from where the
+    /// last one began to drain the queue. The end of a ramp changes nothing of that.
+    #[test]
+    fn a_pause_by_time_counts_from_before_the_queue_drained() {
+        let (plan, mut generator) =
+            job("--name=a --rw=read --bs=4k --size=1m --thinktime=500ms --thinktime_iotime=2");
+        let ms = |ms: u64| Time(ms * 1_000_000);
+        let mut pacer = Pacer::new(&plan.jobs[0], generator.seeds(), ms(0));
+        let mut after_io = |pacer: &mut Pacer, at: Time, in_flight: u32| {
+            let step = generator.next_paced(at, in_flight, pacer);
+            let Step::Io(io) = step else { panic!("no I/O but {step:?}") };
+            pacer.issued(&io);
+            pacer.think(at, in_flight)
+        };
+        assert!(matches!(after_io(&mut pacer, ms(0), 0), Think::Go));
+        assert!(matches!(after_io(&mut pacer, ms(2_387), 3), Think::Go));
+        assert!(matches!(after_io(&mut pacer, ms(2_724), 3), Think::Drain));
+        pacer.ramp_over(ms(3_000));
+        let Think::Pause { until, .. } = pacer.think(ms(3_735), 0) else { panic!("it is drained") };
+        assert_eq!(until, ms(4_235));
+        assert!(matches!(after_io(&mut pacer, ms(4_939), 3), Think::Go));
+        assert!(matches!(after_io(&mut pacer, ms(5_275), 3), Think::Drain));
     }
 
     #[test]

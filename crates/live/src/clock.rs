@@ -3,6 +3,10 @@
 use std::time::{Duration, Instant};
 use wordline_base::Time;
 
+/// The model's time ends here, after 34 years. Events are counted to [`Time::NEVER`], two years later: what is set
+/// before the end, timers among them, has its place.
+pub(crate) const END: Time = Time(Time::NEVER.0 - (1 << 56));
+
 /// How long before a deadline sleeping ends: timers of the system overshoot by 25 to 90 us.
 const SPIN: Duration = Duration::from_micros(100);
 
@@ -54,7 +58,7 @@ impl Clock {
     }
     /// The machine's time now.
     pub fn now(&self) -> Time {
-        Time((self.elapsed().as_nanos() as f64 / self.scale) as u64)
+        Time((self.elapsed().as_nanos() as f64 / self.scale) as u64).min(END)
     }
     /// Nanoseconds that have passed since a time of the machine should have been.
     pub fn late(&self, at: Time) -> u64 {

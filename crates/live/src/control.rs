@@ -7,12 +7,13 @@
 //! of the kernel's own write-back say none, and have no attribute.
 
 use crate::Error;
+use crate::listen::OwnFile;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -187,13 +188,7 @@ impl Known {
 /// The socket, and the thread that answers there.
 #[derive(Debug)]
 pub(crate) struct Control {
-    path: PathBuf,
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
+    _socket: OwnFile,
 }
 
 impl Control {
@@ -209,6 +204,7 @@ impl Control {
             let _ = std::fs::remove_file(path);
         }
         let listener = UnixListener::bind(path).map_err(failed)?;
+        let socket = OwnFile::new(path).map_err(failed)?;
         // Everybody may ask: who it is decides.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(failed)?;
         let serve = move || {
@@ -222,7 +218,7 @@ impl Control {
             }
         };
         std::thread::Builder::new().name("control".into()).spawn(serve).map_err(failed)?;
-        Ok(Control { path: path.to_path_buf() })
+        Ok(Control { _socket: socket })
     }
 }
 

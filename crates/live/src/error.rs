@@ -123,6 +123,11 @@ pub enum RunError {
          version of the program recorded it", .path.display()
     )]
     Events { path: PathBuf, record: u64, here: u64, there: u64 },
+    #[error(
+        "the model's time is over, after 34 years of it: the drive was shut down in good order, and the image has all \
+         that was written. Start the server again; with a larger --time-scale it takes longer"
+    )]
+    TimeOver,
     #[error("the log is cut short: {0}")]
     Log(String),
 }
@@ -207,6 +212,8 @@ impl From<io::Error> for ListenFault {
 pub enum ImageFault {
     #[error("is in use: stop the server that has it open, or name another")]
     InUse,
+    #[error("was made by another server in the meantime: start again to serve it, or name another")]
+    Appeared,
     #[error("is not an image of wordline: it is too short")]
     Short,
     #[error("is not an image of wordline: name one that `wordline serve` made")]

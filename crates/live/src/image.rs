@@ -7,11 +7,14 @@
 use crate::access::{Access, ImageIo, Journal, Piece};
 use crate::pages::Page;
 use crate::{Error, ImageFault};
+use rustix::io::Errno;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
 use wordline_nand::Geometry;
 
 const MAGIC: &[u8; 8] = b"WORDLINE";
@@ -282,6 +285,33 @@ fn lock(file: &File, path: &Path, writable: bool) -> Result<(), Error> {
     }
 }
 
+/// Gives a file its name, unless something has that name.
+fn publish(new: NamedTempFile, path: &Path, folder: &Path) -> std::io::Result<File> {
+    let refused = match new.persist_noclobber(path) {
+        Ok(file) => return Ok(file),
+        Err(refused) => refused,
+    };
+    let errno = Errno::from_io_error(&refused.error);
+    if !matches!(
+        errno,
+        Some(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::INVAL | Errno::MLINK)
+    ) {
+        return Err(refused.error);
+    }
+    publish_alone(refused.file, path, folder)
+}
+
+/// The same on a file system that can neither rename without replacing nor link, such as FAT. It holds among servers:
+/// one at a time looks and renames.
+fn publish_alone(new: NamedTempFile, path: &Path, folder: &Path) -> std::io::Result<File> {
+    let folder = File::open(folder)?;
+    folder.lock()?;
+    match path.symlink_metadata() {
+        Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+        Err(_) => new.persist(path).map_err(|e| e.error),
+    }
+}
+
 /// The file that keeps a drive.
 pub struct Image {
     access: Access,
@@ -301,32 +331,40 @@ pub struct Image {
 }
 
 impl Image {
-    /// Makes an image; it appears under its name when it is whole.
+    /// Makes an image. It appears under its name when it is whole, and never in the place of another.
     pub fn create(path: &Path, superblock: &Superblock) -> Result<(), Error> {
         if superblock.config.len() as u64 > CONFIG_MAX {
             return Err(Error::LongProfile);
         }
-        let failed = |e: std::io::Error| Error::io("cannot make the image", path, e);
-        if path.exists() {
-            return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
+        let failed = |e: std::io::Error| match e.kind() {
+            ErrorKind::AlreadyExists if path.exists() => {
+                Error::Image { path: path.into(), fault: ImageFault::Appeared }
+            }
+            _ => Error::io("cannot make the image", path, e),
+        };
+        if path.symlink_metadata().is_ok() {
+            return Err(failed(ErrorKind::AlreadyExists.into()));
         }
-        let mut name = path.as_os_str().to_owned();
-        name.push(".new");
-        let new = PathBuf::from(name);
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // A name of its own: what a killed server left under another is in nobody's way.
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        let new = tempfile::Builder::new()
+            .prefix(".wordline-")
+            .permissions(permissions)
+            .tempfile_in(folder);
+        let new = new.map_err(failed)?;
+        // Others that find it under its name wait until its folder is synced.
+        lock(new.as_file(), path, true)?;
         let made = (|| {
-            let file = OpenOptions::new().write(true).create(true).truncate(true).open(&new)?;
+            let file = new.as_file();
             file.set_len(Layout::of(superblock).end)?;
             file.write_all_at(superblock.config.as_bytes(), CONFIG_AT)?;
             file.write_all_at(&superblock.encode(), 0)?;
             file.sync_all()?;
-            std::fs::rename(&new, path)?;
-            let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+            let _file = publish(new, path, folder)?;
+            File::open(folder)?.sync_all()
         })();
-        made.map_err(|e| {
-            let _ = std::fs::remove_file(&new);
-            failed(e)
-        })
+        made.map_err(failed)
     }
 
     /// Opens an image; nobody else has it open then, unless all only read.
@@ -700,6 +738,64 @@ pub(crate) mod tests {
         image.read_sectors(479, &mut data).unwrap();
         assert_eq!(data, [7; 4096]);
         assert!(image.allocated() < 1 << 19, "the image is sparse");
+    }
+
+    #[test]
+    fn a_new_image_replaces_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.img");
+        let other = dir.path().join("a.img.new");
+        let first = Superblock { id: 1, ..superblock() };
+        Image::create(&other, &first).unwrap();
+        let server = Image::open(&other, true).unwrap();
+        Image::create(&path, &superblock()).unwrap();
+        drop(server);
+        assert_eq!(Image::open(&other, true).unwrap().superblock, first);
+        assert_eq!(Image::open(&path, true).unwrap().superblock, superblock());
+        // A link that leads nowhere is something, too.
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        let told = Image::create(&link, &superblock()).unwrap_err().to_string();
+        assert!(told.contains("name another, or remove it"), "{told}");
+        assert_eq!(std::fs::read_link(&link).unwrap(), Path::new("nowhere"));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "and nothing else is left");
+    }
+
+    #[test]
+    fn of_images_made_at_once_under_one_name_one_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let path = dir.path().join(round.to_string());
+            let start = std::sync::Barrier::new(4);
+            let made = |id| {
+                let superblock = Superblock { id, ..superblock() };
+                start.wait();
+                Image::create(&path, &superblock).map_err(|e| e.to_string())
+            };
+            let results = std::thread::scope(|scope| {
+                let made = &made;
+                [1, 2, 3, 4].map(|id| scope.spawn(move || made(id))).map(|t| t.join().unwrap())
+            });
+            let winners = || (1..).zip(&results).filter(|(_, made)| made.is_ok());
+            assert_eq!(winners().count(), 1, "{results:?}");
+            let id = winners().map(|w| w.0).next().unwrap();
+            assert_eq!(Image::open(&path, true).unwrap().superblock.id, id);
+            let told = results.iter().filter_map(|made| made.as_ref().err());
+            told.for_each(|why| assert!(why.contains("start again"), "{why}"));
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 20, "and nothing else is left");
+    }
+
+    #[test]
+    fn where_a_file_system_cannot_link_an_image_replaces_no_file_either() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let new = || tempfile::NamedTempFile::new_in(dir.path()).unwrap();
+        publish_alone(new(), &path, dir.path()).unwrap().write_all_at(b"first", 0).unwrap();
+        let refused = publish_alone(new(), &path, dir.path()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&path).unwrap(), b"first");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use crate::error::ListenFault;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,8 +66,8 @@ impl std::fmt::Display for Address {
 
 /// A socket that takes connections.
 pub enum Listener {
-    /// A socket in the file system, and where.
-    Unix(UnixListener, PathBuf),
+    /// A socket in the file system, and its file.
+    Unix(UnixListener, OwnFile),
     /// A port.
     Tcp(TcpListener),
 }
@@ -118,8 +119,9 @@ impl Listener {
                     std::fs::remove_file(path).map_err(failed)?;
                 }
                 let listener = UnixListener::bind(path).map_err(failed)?;
+                let file = OwnFile::new(path).map_err(failed)?;
                 listener.set_nonblocking(true).map_err(failed)?;
-                Listener::Unix(listener, path.clone())
+                Listener::Unix(listener, file)
             }
             Address::Tcp(address) => {
                 let listener = TcpListener::bind(address).map_err(failed)?;
@@ -158,10 +160,30 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+/// A file of this process, removed with this unless another has taken its name since.
+#[derive(Debug)]
+pub struct OwnFile {
+    path: PathBuf,
+    /// Device and inode.
+    id: (u64, u64),
+}
+
+impl OwnFile {
+    /// The file that is there now.
+    pub(crate) fn new(path: &Path) -> std::io::Result<OwnFile> {
+        Ok(OwnFile { path: path.into(), id: id_of(path)? })
+    }
+}
+
+fn id_of(path: &Path) -> std::io::Result<(u64, u64)> {
+    let about = path.symlink_metadata()?;
+    Ok((about.dev(), about.ino()))
+}
+
+impl Drop for OwnFile {
     fn drop(&mut self) {
-        if let Listener::Unix(_, path) = self {
-            let _ = std::fs::remove_file(path);
+        if id_of(&self.path).is_ok_and(|id| id == self.id) {
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }
@@ -199,5 +221,24 @@ impl Write for Stream {
     }
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_removes_its_own_socket_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let address = Address::Unix(path.clone());
+        let first = Listener::bind(&address).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let second = Listener::bind(&address).unwrap();
+        drop(first);
+        address.connect().expect("the second listens on");
+        drop(second);
+        assert!(!path.exists());
     }
 }

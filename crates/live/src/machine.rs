@@ -89,6 +89,8 @@ pub enum Fault {
     NoSpace,
     /// The map cannot: it would pass the limit of memory.
     NoMemory,
+    /// A sector was written as often as the image can count.
+    Spent,
 }
 
 /// An answer. It may be given when the ticket is done, if there is one.
@@ -217,6 +219,8 @@ pub struct Machine {
     stalled: Option<Fault>,
     /// Nothing was to be written from the beginning.
     only_read: bool,
+    /// Where a write was refused first for a sector that was written as often as the image can count.
+    spent: Option<u64>,
     /// A digest of all answers.
     digest: u64,
 }
@@ -271,6 +275,7 @@ impl Machine {
             size,
             stalled: None,
             only_read: false,
+            spent: None,
             digest: 0xCBF2_9CE4_8422_2325,
         })
     }
@@ -344,6 +349,10 @@ impl Machine {
     pub fn refuses_for_memory(&self) -> bool {
         let ftl = self.controller.ftl();
         ftl.is_some_and(|ftl| ftl.counters().writes_refused_memory > 0)
+    }
+    /// The byte at which a sector begins that was written as often as the image can count, if one was to be written again.
+    pub fn spent(&self) -> Option<u64> {
+        self.spent
     }
     /// Writes failed for which no space could be made.
     pub fn refuses_for_space(&self) -> bool {
@@ -501,6 +510,12 @@ impl Machine {
 
     /// The sectors of a write, whole, under the stamps they are about to get. No data: zeroes.
     fn take_data(&mut self, id: u32, offset: u64, len: u32, data: Option<&[u8]>) {
+        let mut sectors = offset >> SECTOR_SHIFT..(offset + u64::from(len)).div_ceil(SECTOR);
+        if let Some(spent) = sectors.find(|&lpn| self.ctx.stamps.is_spent(Lpn(lpn as u32))) {
+            self.spent.get_or_insert(spent * SECTOR);
+            self.ios[id].fault = Some(Fault::Spent);
+            return;
+        }
         let short = match self.media {
             Some(_) => !self.take_pages(offset, len, data),
             None => false,

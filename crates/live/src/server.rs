@@ -9,7 +9,7 @@ mod clients;
 mod requests;
 
 use crate::access::{ImageIo, Journal};
-use crate::clock::{Clock, Look};
+use crate::clock::{Clock, END, Look};
 use crate::conn::Conn;
 use crate::control::{Attributes, Control, Known};
 use crate::error::{Error, ListenFault, RunError};
@@ -157,6 +157,8 @@ pub struct Server {
     tls_config: Option<Arc<tls::Certificates>>,
     /// Requests of NBD that the machine has.
     pending: Table<Pending>,
+    /// Memory of those among them whose clients have left.
+    orphaned: u64,
     /// Answers that wait for a sync.
     unsynced: Vec<Done>,
     /// Figures since the start.
@@ -295,6 +297,7 @@ impl Server {
             queue_of,
             tls_config,
             pending: Table::default(),
+            orphaned: 0,
             unsynced: Vec::new(),
             stats,
             last_line: Instant::now(),
@@ -336,8 +339,14 @@ impl Server {
         ));
         self.clock = Clock::new(self.plan.time_scale, self.plan.spin);
         let (mut stalled, mut failed) = (false, self.read_only);
-        let (mut refused, mut full) = (false, self.read_only);
+        let (mut refused, mut full, mut spent) = (false, self.read_only, false);
+        let mut over = false;
         while !self.stop.load(Ordering::Relaxed) {
+            over = self.is_over();
+            if over {
+                say("the model's time is over");
+                break;
+            }
             self.advance();
             if let Some(told) = self.told.take() {
                 say(&told);
@@ -387,6 +396,13 @@ impl Server {
                      trimmed; {MORE_MEMORY}"
                 ));
             }
+            if !spent && let Some(at) = self.machine.spent() {
+                spent = true;
+                say(&format!(
+                    "the sector at byte {at} takes no more writes: {SPENT}. What it holds can be read and trimmed; to \
+                     write it again, copy the drive's data to a new image over NBD"
+                ));
+            }
             self.wait();
             if let Some(why) = self.machine.tape.step() {
                 say(&why);
@@ -408,7 +424,13 @@ impl Server {
                 });
             }
         }
-        self.shut_down(say)
+        self.shut_down(say)?;
+        if over { Err(RunError::TimeOver.into()) } else { Ok(()) }
+    }
+    /// No time of the model is left. A drive that is only read needs none.
+    fn is_over(&self) -> bool {
+        let now = if self.clock.is_free() { self.machine.now() } else { self.clock.now() };
+        now >= END && !self.read_only
     }
 
     /// Clients that come from now on are told that the drive takes no writes. Those that are there cannot be: their
@@ -610,7 +632,8 @@ impl Server {
             }
             for (i, &key) in conns.iter().enumerate() {
                 if came(&fds[2 + i]) {
-                    ready.push((key, room[i]));
+                    let gone = fds[2 + i].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+                    ready.push((key, room[i], gone));
                 }
             }
             woken = came(&fds[1]);
@@ -621,9 +644,12 @@ impl Server {
         if woken {
             self.machine.media().writer.clear_wake();
         }
-        for (key, room) in ready {
+        for (key, room, gone) in ready {
             if self.conns[key].wants_read() && room {
                 self.conns[key].receive();
+            } else if gone && !room {
+                // Nobody would take the answer to what it waits for.
+                self.conns[key].end();
             } else {
                 self.conns[key].flush();
             }
@@ -672,6 +698,9 @@ impl Server {
     }
 }
 
+/// Why writes of a sector fail whose stamps are used up.
+const SPENT: &str = "it was written 2147483646 times, as often as the image can count";
+
 /// Why writes fail whose place in the map there is no memory for.
 const FULL_MAP: &str = "the map would pass its limit of memory (ftl.fssd.host_memory)";
 
@@ -681,7 +710,7 @@ fn remedy_of(kind: std::io::ErrorKind) -> &'static str {
             "raise this process's limit on file size (prlimit --fsize)"
         }
         Fault::NoSpace => "free space on its disk",
-        Fault::NoMemory | Fault::Io => {
+        Fault::NoMemory | Fault::Spent | Fault::Io => {
             "look at its disk (dmesg); a file system that became read-only takes no writes until \
              this server is stopped and the file system mounted again"
         }

@@ -220,8 +220,19 @@ fn serve(
     work: impl FnOnce(&mut Client<UnixStream>, &Journal),
 ) -> Vec<Act> {
     let journal = Arc::new(Journal::new(sync));
+    let plan = Plan { image_io: io, journal: Some(Arc::clone(&journal)), ..plan(path, system) };
+    run(plan, |client, stop| {
+        work(client, &journal);
+        stop();
+    })
+    .unwrap();
+    journal.take()
+}
+
+/// What is asked of a server, as fast as it can.
+fn plan(path: &Path, system: &DriveConfig) -> Plan {
     let socket = path.with_extension("socket");
-    let plan = Plan {
+    Plan {
         system: system.clone(),
         profile: String::new(),
         image: path.into(),
@@ -237,12 +248,20 @@ fn serve(
         time_scale: 0.0,
         spin: false,
         sync: true,
-        image_io: io,
-        journal: Some(Arc::clone(&journal)),
+        image_io: ImageIo::Pwrite,
+        journal: None,
         max_connections: 4,
         stats: None,
         prometheus: None,
-    };
+    }
+}
+
+/// Serves while `work` runs, which may stop the server. How the server ends.
+fn run(
+    plan: Plan,
+    work: impl FnOnce(&mut Client<UnixStream>, &dyn Fn()),
+) -> Result<(), wordline_live::Error> {
+    let socket = plan.image.with_extension("socket");
     let stop = Arc::new(AtomicBool::new(false));
     let (wake, ring) = rustix::pipe::pipe().unwrap();
     let server = Server::new(plan, Arc::clone(&stop), wake).unwrap();
@@ -251,12 +270,12 @@ fn serve(
         let stream = UnixStream::connect(&socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(180))).unwrap();
         let mut client = Client::connect(stream, "", true).unwrap();
-        work(&mut client, &journal);
-        stop.store(true, Ordering::SeqCst);
-        rustix::io::write(&ring, &[1]).unwrap();
-        serving.join().unwrap().unwrap();
-    });
-    journal.take()
+        work(&mut client, &|| {
+            stop.store(true, Ordering::SeqCst);
+            rustix::io::write(&ring, &[1]).unwrap();
+        });
+        serving.join().unwrap()
+    })
 }
 
 /// How much of what no sync covers survives.
@@ -483,4 +502,31 @@ fn halves_of_records_in_lines_that_pblk_writes_again_are_no_damage() {
 #[test]
 fn halves_of_records_in_lines_that_firmware_writes_again_are_no_damage() {
     halves_of_records_are_no_damage("firmware", 6);
+}
+
+/// All of the model's time passes in three seconds, and the server ends of itself.
+#[test]
+fn when_the_models_time_is_over_the_drive_is_shut_down_in_good_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.img");
+    let system = system("cnex-small", "pblk");
+    create(&path, &system);
+    let page = page_of(3, 1);
+    let short = Plan { time_scale: 3e-9, ..plan(&path, &system) };
+    let ended = run(short, |client, _| {
+        let mut answered = 0;
+        while client.call(cmd::WRITE, 0, 3 << 12, PAGE as u32, &page).is_ok_and(|r| r.error == 0) {
+            answered += 1;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(answered > 0);
+    });
+    let told = ended.unwrap_err();
+    assert!(told.to_string().contains("time is over") && !told.is_usage(), "{told}");
+    assert!(Image::open(&path, false).unwrap().state().clean);
+    run(plan(&path, &system), |client, stop| {
+        assert_eq!(client.call(cmd::READ, 0, 3 << 12, PAGE as u32, &[]).unwrap().data[0].1, page);
+        stop();
+    })
+    .unwrap();
 }

@@ -2,14 +2,14 @@
 //!
 //! Both directions are given as they are passed on, and none of it is kept but heads of messages. Only
 //! the server's answers tell where the handshake ends and whether heads are extended, so what a
-//! client sends behind GO waits here until the server has answered.
+//! client sends behind GO or EXPORT_NAME waits here until the server has answered.
 
 use crate::wire::*;
 
 /// Extended headers, which [`crate::Session`] does not offer, but other servers do.
 const EXTENDED_HEADERS: u32 = 11;
 const EXTENDED_REQUEST: u32 = 0x21e4_1c71;
-/// A client that sends more behind GO than this does not wait for the answer.
+/// A client that sends more behind GO or EXPORT_NAME than this does not wait for the answer.
 const AHEAD_MAX: usize = 1 << 20;
 
 /// A request as it was sent.
@@ -83,6 +83,11 @@ impl Side {
             std::mem::replace(&mut self.part, rest)
         })
     }
+    /// Bytes that were taken, and are to be taken again.
+    fn put_back(&mut self, mut bytes: Vec<u8>) {
+        bytes.append(&mut self.part);
+        self.part = bytes;
+    }
     /// A message whose head, now taken, is followed by data that tell nothing.
     fn pass_over(&mut self, n: u64) {
         self.skip = n;
@@ -111,8 +116,9 @@ impl Tap {
                 State::Option => {
                     let Some(option) = self.option(&mut bytes)? else { return Ok(()) };
                     self.state = match option {
-                        opt::EXPORT_NAME => State::Requests,
-                        opt::GO | opt::STARTTLS | EXTENDED_HEADERS => State::Asked(option),
+                        opt::EXPORT_NAME | opt::GO | opt::STARTTLS | EXTENDED_HEADERS => {
+                            State::Asked(option)
+                        }
                         _ => State::Option,
                     };
                 }
@@ -147,9 +153,7 @@ impl Tap {
         }
         let Some(data) = self.client.take(bytes, len) else {
             // Once more from the head, when more is here.
-            let mut whole = head;
-            whole.append(&mut self.client.part);
-            self.client.part = whole;
+            self.client.put_back(head);
             return Ok(None);
         };
         self.export = match option {
@@ -191,6 +195,17 @@ impl Tap {
             self.greeted = true;
         }
         while self.state != State::Requests {
+            // A server that has the export of EXPORT_NAME answers with its size and flags, and else hangs up.
+            if self.state == State::Asked(opt::EXPORT_NAME) {
+                let Some(answer) = self.server.take(&mut bytes, 10) else { return Ok(()) };
+                if be64(&answer, 0) != OPTION_REPLY {
+                    self.state = State::Requests;
+                    let ahead = std::mem::take(&mut self.client.part);
+                    return self.from_client(&ahead, seen);
+                }
+                // Of an option before it.
+                self.server.put_back(answer);
+            }
             let Some(head) = self.server.take(&mut bytes, 20) else { return Ok(()) };
             if be64(&head, 0) != OPTION_REPLY {
                 return Err("it is not NBD");

@@ -168,10 +168,12 @@ const MOST: f64 = 1e6;
 
 /// What is later than its time by more than this is late: the mean latency, but on a machine that is slower than its
 /// trace no more than the mean time between two requests. A latency that grows with the load would
-/// excuse the lateness that comes of the same load.
-fn limit(latency: f64, lateness: &Lateness) -> f64 {
+/// excuse the lateness that comes of the same load. Where nothing has a latency, as in a trace of syncs,
+/// the gap alone is the limit.
+fn limit(latency: &Histogram, lateness: &Lateness) -> f64 {
     let gap = lateness.course.length.0 as f64 / lateness.behind.len().max(1) as f64;
-    latency.min(gap.clamp(LEAST, MOST))
+    let gap = gap.clamp(LEAST, MOST);
+    if latency.is_empty() { gap } else { latency.mean().min(gap) }
 }
 
 /// What a replay is to be warned of.
@@ -219,9 +221,12 @@ fn matters(requests: u64, sum: f64, limit: f64, of: u64) -> bool {
     requests as f64 > 0.01 * of || sum > 0.1 * limit * of
 }
 
-/// What latency is from the trace's times.
+/// What latency is from the trace's times, as one more sentence; nothing if none was counted.
 fn from_times(lateness: &Lateness) -> String {
     let counted = all(&lateness.latency);
+    if counted.is_empty() {
+        return String::new();
+    }
     // The farthest percentile that requests lie beyond.
     let far = [99.99, 99.9, 99.0].into_iter().find(|percent| counted.reaches(*percent));
     let far = match far {
@@ -229,20 +234,22 @@ fn from_times(lateness: &Lateness) -> String {
         None => format!("{} at most", told(counted.max() as f64)),
     };
     let mean = told(counted.mean());
-    format!("Latency counts from the issue; from the trace's time it is {mean} in the mean, {far}")
+    format!(
+        ". Latency counts from the issue; from the trace's time it is {mean} in the mean, {far}"
+    )
 }
 
 /// The machine did not keep pace. Requests that could not be sorted have a warning of their own.
 pub(crate) fn late(thread: &ThreadResult) -> Option<String> {
     let lateness = thread.lateness.as_ref()?;
-    let latency = all(thread.dirs.iter().map(|d: &DirResult| &d.lat)).mean();
-    let limit = limit(latency, lateness);
+    let latency = all(thread.dirs.iter().map(|d: &DirResult| &d.lat));
+    let limit = limit(&latency, lateness);
     let (requests, sum) = above(&lateness.own, limit);
     let of = lateness.behind.len();
     matters(requests, sum, limit, of).then(|| {
         format!(
             "'{}' did not keep the times of its trace: {requests} of {of} requests ({:.1}%) were issued later than \
-             their time by more than {}, {} in the mean and {} at most. {}. A larger --time-scale, of a job a \
+             their time by more than {}, {} in the mean and {} at most{}. A larger --time-scale, of a job a \
              smaller replay_time_scale, asks for less a second",
             thread.name,
             100.0 * requests as f64 / of as f64,
@@ -267,7 +274,7 @@ pub(crate) fn out_of_order(trace: &TraceSource) -> Option<String> {
         counts.then(|| {
             format!(
                 "{requests} of {of} requests ({:.1}%) stand behind later ones, farther than the {window} that are \
-                 sorted, and could not go out at their time but {} after it in the mean and {} at most. {}",
+                 sorted, and could not go out at their time but {} after it in the mean and {} at most{}",
                 100.0 * requests as f64 / of as f64,
                 told(displaced.mean()),
                 told(displaced.max() as f64),
@@ -619,6 +626,24 @@ mod tests {
             "{much}"
         );
         assert_eq!(late(&ThreadStats::new(1, &ThreadPlan::default()).result), None, "no trace");
+    }
+
+    /// Syncs have no latency among those of the directions.
+    #[test]
+    fn among_syncs_alone_what_is_late_by_little_is_not_told() {
+        let syncs = |behind| {
+            let mut thread = thread(0, &[(behind, 10)]);
+            thread.dirs[0].lat = Histogram::new();
+            thread.lateness.as_mut().expect("a trace").latency[0] = Histogram::new();
+            late(&thread)
+        };
+        assert_eq!(syncs(2_000), None);
+        let told = syncs(3_000_000).expect("all are late");
+        assert!(
+            told.contains("10 of 10 requests (100.0%)") && told.contains("more than 100us"),
+            "{told}"
+        );
+        assert!(!told.contains("Latency counts"), "there is none: {told}");
     }
 
     /// Latency that grows with the load does not excuse what comes late by the same load.

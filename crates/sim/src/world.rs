@@ -135,6 +135,16 @@ pub struct ThreadSetup {
     pub exit: ExitRule,
 }
 
+impl ThreadSetup {
+    /// The file that its I/Os are logged in, if `write_iolog` asks for one.
+    pub fn write_iolog(&self) -> Option<&str> {
+        match &self.source {
+            AnySource::Job(job) => job.iolog().map(|(path, _)| path),
+            _ => None,
+        }
+    }
+}
+
 /// What a run keeps and when it stops, beside what its jobs say.
 #[derive(Clone, Debug, Default)]
 pub struct Options {

@@ -97,7 +97,7 @@ pub struct ServeArgs {
     /// Let clients in without TLS from everywhere
     #[arg(long, help_heading = "Clients")]
     pub plain_tcp: bool,
-    /// Seconds on the wall for one of the model; 0 is as fast as possible
+    /// Seconds on the wall for one of the model, from 0.01; 0 is as fast as possible
     #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Time")]
     #[arg(allow_negative_numbers = true)]
     pub time_scale: f64,

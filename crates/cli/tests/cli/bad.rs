@@ -281,6 +281,44 @@ fn nothing_is_written_over_what_is_read_or_over_another_result() {
     assert!(bytes() == was, "something was written over");
 }
 
+/// `write_iolog` is looked at before the run as other results are.
+#[test]
+fn the_log_of_a_job_is_written_over_nothing_that_was_read_or_is_a_result() {
+    let place = Place::new();
+    let log = "fio version 2 iolog\nx add\nx open\nx read 0 4096\nx close\n";
+    let own = "[a]\nrw=randread\nnumber_ios=20\nwrite_iolog=own.fio\n";
+    place.file("own.fio", own);
+    place.file("t.log", log);
+    place.file(
+        "two.fio",
+        "[a]\nread_iolog=t.log\n[b]\nrw=randread\nnumber_ios=20\nwrite_iolog=./t.log\n",
+    );
+    let files = place.files();
+    let on = "--device z-ssd-small";
+    let read = "is a file that is read as well: name another";
+    place.run(&format!("run own.fio {on}")).fails(2, &["write_iolog own.fio", read]);
+    place.run(&format!("run two.fio {on}")).fails(2, &["write_iolog ./t.log", read]);
+    let same = "is the same file as";
+    for (more, of) in
+        [("--output x", "--output x"), ("--write_lat_log=x --per_job_logs=0", "the log x_lat.log")]
+    {
+        let log = of.split(' ').next_back().expect("a file");
+        let line = format!("{JOB} --write_iolog=./{log} {more}");
+        place.run(&line).fails(2, &[&format!("write_iolog ./{log} {same} {of}")]);
+    }
+    let apart = "--name=b --rw=randread --number_ios=20 --write_iolog=./x";
+    place.run(&format!("{JOB} --write_iolog=x {apart}")).fails(2, &[same]);
+    let done = place.run(&format!("{JOB} --write_iolog=none/x"));
+    done.fails(2, &["cannot write none/x"]);
+    let repeats = place.run(&format!("{JOB} --write_iolog=x --repeat 2"));
+    repeats.fails(2, &["write_iolog and their like out"]);
+    assert_eq!(place.files(), files, "nothing was begun");
+    assert_eq!((place.text("own.fio"), place.text("t.log")), (own.into(), log.into()));
+    // Jobs may share one.
+    place.run(&format!("{JOB} --write_iolog=x --numjobs=2")).ok();
+    assert_eq!(place.text("x").matches(" read ").count(), 40);
+}
+
 #[test]
 fn options_for_several_drives_that_contradict_each_other_are_refused() {
     let place = Place::new();

@@ -83,7 +83,13 @@ fn unusable_images_sizes_and_sockets() {
             "{said}"
         );
     }
-    assert!(refused(&place, &["--time-scale", "-1"]).contains("--time-scale"));
+    for scale in ["-1", "1e-12", "0.001", "nan", "2e6"] {
+        let told = refused(&Place::new(""), &["--time-scale", scale]);
+        assert!(
+            told.contains("--time-scale: must be 0, which is as fast as possible, or 0.01"),
+            "{told}"
+        );
+    }
     for seconds in ["nan", "0", "-1", "0.01", "86401", "1e300", "inf"] {
         let said = refused(&place, &["--stats", "line", "--stats-interval", seconds]);
         assert!(said.contains("--stats-interval: must be 0.05 to 86400 seconds"), "{said}");

@@ -155,6 +155,41 @@ fn holds_no_more(bytes: u32, reads: u64) {
     assert_eq!(status, Some(0), "{said}");
 }
 
+/// The machine keeps the requests of clients that left, and they count as much as those of clients that stay.
+#[test]
+fn clients_that_ask_and_leave_hold_no_more_memory_than_those_that_stay() {
+    const LIMIT: u64 = 128 << 20;
+    let place = Place::new(
+        "--size 48M --device cnex-small --time-scale 20 --max-connections 8 --client-memory 128M",
+    );
+    let server = place.start();
+    let mut stays = place.client("");
+    assert_eq!(stays.call(cmd::WRITE, 0, 0, 4096, &[1; 4096]).unwrap().error, 0);
+    let before = memory(&server);
+    let mut most = 0;
+    // One takes the shared half, and the other one's part is enough.
+    for len in [32 << 20, 7 << 20] {
+        for _ in 0..100 {
+            if let Ok(mut c) = Client::connect(connect(&place.socket()), "", true) {
+                let _ = c.send(cmd::READ, 0, 1, 0, len, &[]);
+            }
+            most = most.max(memory(&server).saturating_sub(before));
+        }
+        // A part of its own stays free for who was there before.
+        let reply = stays.call(cmd::READ, 0, 0, 4096, &[]).unwrap();
+        assert_eq!(reply.data[0].1, [1; 4096]);
+    }
+    assert!(most < LIMIT + (72 << 20), "{} MiB", most >> 20);
+    let told = "requests of clients that left are still under way";
+    wait_until("it is told", || server.so_far().contains(told));
+    wait_until("a place is free when they are done", || {
+        Client::connect(connect(&place.socket()), "", true).is_ok()
+    });
+    works(&place);
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(0), "{said}");
+}
+
 /// Clients that wrote much and are idle hold nothing: one more may write as much.
 #[test]
 fn clients_that_wrote_and_are_idle_keep_no_memory_from_others() {

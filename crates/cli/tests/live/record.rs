@@ -134,6 +134,35 @@ fn blocks_of_512_bytes_are_logged_and_replayed() {
     assert!(out.status.success() && told.contains("total=64,64,0,"), "{told}");
 }
 
+/// A name of an export that no file can have ends the recording for nobody.
+#[test]
+fn exports_of_any_name_are_recorded() {
+    let place = Place::new("--size 48M --device cnex-small --time-scale 0");
+    let _server = place.start();
+    let recorder = Recorder::start(&place, "a.log");
+    let front = place.dir.path().join("front");
+    let mut first = Client::connect(connect(&front), "", true).unwrap();
+    first.call(cmd::READ, 0, 0, 4096, &[]).unwrap();
+    // The server does not have it, and lets the client go, which sends a read before it hears of that.
+    let export = "x".repeat(1000);
+    let mut bytes = 3u32.to_be_bytes().to_vec();
+    bytes.extend(b"IHAVEOPT\0\0\0\x01");
+    bytes.extend((export.len() as u32).to_be_bytes());
+    bytes.extend(export.as_bytes());
+    bytes.extend(0x2560_9513u32.to_be_bytes());
+    bytes.extend([0; 8 + 4 + 8]);
+    bytes.extend(4096u32.to_be_bytes());
+    let mut other = connect(&front);
+    std::io::Write::write_all(&mut other, &bytes).unwrap();
+    let _ = std::io::Read::read_to_end(&mut other, &mut Vec::new());
+    assert_eq!(first.call(cmd::READ, 0, 4096, 4096, &[]).unwrap().error, 0);
+    drop(first);
+    recorder.stop();
+    let log = std::fs::read_to_string(place.dir.path().join("a.log")).unwrap();
+    assert!(log.contains(" nbd read 4096 4096\n"), "{log}");
+    assert!(!log.contains('x'), "what no server has is not read: {log}");
+}
+
 #[test]
 fn what_cannot_be_recorded_is_said() {
     let place = Place::new("--size 48M --device cnex-small --time-scale 0");

@@ -257,3 +257,76 @@ fn no_more_lines_are_free_than_there_are() {
         assert!(numbers.len() == 2 && numbers[0] <= numbers[1], "{ftl}: {line}");
     }
 }
+
+/// Sets the stamp of a sector's newest copy, as if it had been written so often.
+fn written_so_often(place: &Place, lpn: u32, stamp: u32) {
+    use wordline_live::image::{Found, Image, sector_crc};
+    let image = Image::open(&place.image(), true).unwrap();
+    let mut newest = None;
+    image
+        .each_unit(|unit, found| {
+            let Found::Whole(record) = found else { return };
+            if let Some(i) = record.spares.iter().position(|s| s.lpn == lpn) {
+                assert!(newest.is_none(), "it was written once");
+                newest = Some((unit, i, record));
+            }
+        })
+        .unwrap();
+    let (unit, i, mut record) = newest.unwrap();
+    let mut data = [0; 4096];
+    image.read_sectors(unit * image.superblock.unit_sectors + i as u32, &mut data).unwrap();
+    record.spares[i].stamp = stamp;
+    record.spares[i].crc = sector_crc(lpn, stamp, &data);
+    image.write_one(image.of_unit(unit, &record)).unwrap();
+}
+
+/// Stamps have 31 bits, and are kept as long as the image.
+#[test]
+fn a_sector_that_was_written_too_often_to_count_takes_no_more_and_loses_nothing() {
+    const LAST: u32 = (1 << 31) - 2;
+    let place = Place::new("--size 48M --device cnex-small --time-scale 0");
+    let server = place.start();
+    let write = |c: &mut Client<_>, at: u64, byte: u8| {
+        c.call(cmd::WRITE, cmd::FLAG_FUA, at, 4096, &[byte; 4096]).unwrap().error
+    };
+    let read =
+        |c: &mut Client<_>, at: u64| c.call(cmd::READ, 0, at, 4096, &[]).unwrap().data[0].1[0];
+    let mut c = place.client("");
+    assert_eq!([0, 4096].map(|at| write(&mut c, at, 1)), [0, 0]);
+    drop(c);
+    assert_eq!(server.stop().0, Some(0));
+    written_so_often(&place, 1, LAST - 1);
+    let server = place.start();
+    let mut c = place.client("");
+    assert_eq!(read(&mut c, 4096), 1);
+    assert_eq!(write(&mut c, 4096, 2), 0, "the last of its writes");
+    assert_eq!(read(&mut c, 4096), 2);
+    for _ in 0..3 {
+        assert_eq!(write(&mut c, 4096, 3), errno::EIO);
+        let both = c.call(cmd::WRITE, 0, 0, 8192, &[3; 8192]).unwrap();
+        assert_eq!(both.error, errno::EIO);
+        assert_eq!((read(&mut c, 0), read(&mut c, 4096)), (1, 2));
+    }
+    assert_eq!(write(&mut c, 0, 4), 0, "others are written");
+    assert!(server.so_far().contains("the sector at byte 4096 takes no more writes"));
+    drop(c);
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(0), "{said}");
+    let server = place.start();
+    let mut c = place.client("");
+    assert_eq!((read(&mut c, 0), read(&mut c, 4096)), (4, 2));
+    assert_eq!(write(&mut c, 4096, 5), errno::EIO);
+    assert_eq!(c.call(cmd::WRITE_ZEROES, 0, 4096, 4096, &[]).unwrap().error, 0);
+    assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, 0);
+    assert_eq!(read(&mut c, 4096), 0);
+    server.kill();
+    let server = place.start();
+    let mut c = place.client("");
+    assert_eq!((read(&mut c, 0), read(&mut c, 4096)), (4, 0));
+    assert_eq!(write(&mut c, 4096, 6), errno::EIO);
+    drop(c);
+    assert_eq!(server.stop().0, Some(0));
+    let check =
+        super::place::wordline().args(["image", "check"]).arg(place.image()).output().unwrap();
+    assert_eq!(check.status.code(), Some(0), "{}", String::from_utf8_lossy(&check.stdout));
+}

@@ -223,7 +223,7 @@ pub fn apply(
             job.thinktime_blocks_given = true;
         }
         "thinktime_blocks_type" => job.thinktime_blocks_type = v.choice()?,
-        "thinktime_iotime" => job.thinktime_iotime = v.time(Unit::Micros)?,
+        "thinktime_iotime" => job.thinktime_iotime = v.time(Unit::Seconds)?,
         "rate" => merge(&mut job.rate, v.each()?),
         "rate_min" => merge(&mut job.rate_min, v.each()?),
         "rate_iops" => merge(&mut job.rate_iops, v.each()?),

@@ -1,5 +1,6 @@
 //! Who may be a client: those that connect, the memory that each may have, and who has to go.
 
+use super::requests::Pending;
 use super::{Plan, RETRY, Server};
 use crate::conn::Conn;
 use crate::listen::Address;
@@ -12,13 +13,18 @@ const HANDSHAKES: usize = 64;
 /// Where memory is short, a client that holds much of it has to move so many bytes in such a time.
 const SLOW: Duration = Duration::from_secs(5);
 const SLOW_BYTES: u64 = 64 << 10;
+/// What the machine keeps of a request beside its data: up to 32 commands.
+const REQUEST: u64 = 8 << 10;
 /// Between two lines about clients that were refused.
 const REFUSED: Duration = Duration::from_secs(1);
 
 /// Clients that were not let in or were let go, and not told of yet.
 #[derive(Default)]
 pub(super) struct Refusals {
+    /// All places were taken.
     full: u64,
+    /// A place was free, and its memory was not.
+    left_behind: u64,
     half_open: u64,
     slow: u64,
     /// Tries that failed.
@@ -37,6 +43,13 @@ impl Refusals {
             return lines;
         }
         let clients = |n: u64| if n == 1 { "1 client".into() } else { format!("{n} clients") };
+        if self.left_behind > 0 {
+            lines.push(format!(
+                "refused {}: requests of clients that left are still under way, and hold the memory of those that come; \
+                 raise --client-memory for more, or look for programs that ask for much and leave",
+                clients(self.left_behind)
+            ));
+        }
         if self.full > 0 {
             lines.push(format!(
                 "refused {}: {} are connected, which is the most allowed; raise --max-connections \
@@ -87,8 +100,18 @@ impl Server {
     pub(super) fn part(&self) -> u64 {
         self.plan.client_memory / 2 / self.plan.max_connections as u64
     }
+    /// What is taken of the other half: by clients beyond their parts, and by requests of clients that left.
     pub(super) fn shared(&self) -> u64 {
-        self.conns.values().map(|c| c.memory().saturating_sub(self.part())).sum()
+        let beyond = self.conns.values().map(|c| c.memory().saturating_sub(self.part()));
+        beyond.sum::<u64>() + self.orphaned
+    }
+    /// Places whose parts are taken by what does not fit into the other half: a client may have left its own part full.
+    fn places_held(&self) -> u64 {
+        self.shared().saturating_sub(self.plan.client_memory / 2).div_ceil(self.part())
+    }
+    /// Whether one more client has no place.
+    pub(super) fn is_full(&self) -> bool {
+        self.served as u64 + self.places_held() >= self.plan.max_connections as u64
     }
     /// Whether a client may have so many bytes more.
     pub(super) fn has_room(&mut self, key: u32, more: u64) -> bool {
@@ -118,7 +141,13 @@ impl Server {
     pub(super) fn let_go(&mut self, key: u32) {
         if let Some(c) = self.conns.take(key) {
             self.served -= usize::from(c.served);
+            // The machine goes on with its requests, and keeps their buffers.
+            self.orphaned += c.bytes + u64::from(c.session.in_flight()) * REQUEST;
         }
+    }
+    /// A request of a client that left is answered.
+    pub(super) fn forget(&mut self, request: &Pending) {
+        self.orphaned = self.orphaned.saturating_sub(request.weight() + REQUEST);
     }
     /// Makes room for one that comes: who is gone goes first, then who came first.
     pub(super) fn limit_handshakes(&mut self) {
@@ -164,7 +193,7 @@ impl Server {
                         break;
                     }
                 };
-                if self.served >= self.plan.max_connections {
+                if self.is_full() {
                     self.refuse();
                     continue;
                 }
@@ -196,6 +225,9 @@ impl Server {
 
     pub(super) fn refuse(&mut self) {
         self.stats.refused_connections += 1;
-        self.refusals.full += 1;
+        match self.served >= self.plan.max_connections {
+            true => self.refusals.full += 1,
+            false => self.refusals.left_behind += 1,
+        }
     }
 }

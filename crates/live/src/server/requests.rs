@@ -1,6 +1,6 @@
 //! What clients ask the drive for, and its answers.
 
-use super::{FULL_MAP, Server};
+use super::{FULL_MAP, SPENT, Server};
 use crate::fuse;
 use crate::machine::{Done, Fault, IoKind, Request, fault_of};
 use std::time::Duration;
@@ -20,6 +20,12 @@ pub(super) struct Pending {
     queue: u16,
     /// Where and how many bytes are left to write of zeroes that must not be a hole.
     left: Option<(u64, u64)>,
+}
+
+impl Pending {
+    pub(super) fn weight(&self) -> u64 {
+        weight(&self.request)
+    }
 }
 
 impl Server {
@@ -78,10 +84,11 @@ impl Server {
         {
             return self.more_zeroes(key, offset, len);
         }
-        let Pending { conn, generation, request, .. } = self.pending.remove(key);
+        let pending = self.pending.remove(key);
+        let Pending { conn, generation, ref request, .. } = pending;
         let data = std::mem::take(&mut done.data);
         if let Some(c) = self.conns.get_mut(conn).filter(|c| c.generation == generation) {
-            c.bytes -= weight(&request).min(c.bytes);
+            c.bytes -= weight(request).min(c.bytes);
             let cookie = request.cookie;
             match done.result {
                 Ok(()) if request.kind == Kind::Read => {
@@ -95,10 +102,15 @@ impl Server {
                 Err(Fault::NoMemory) => {
                     c.session.reply_error(cookie, request.kind, errno::ENOSPC, FULL_MAP);
                 }
+                Err(Fault::Spent) => {
+                    c.session.reply_error(cookie, request.kind, errno::EIO, SPENT);
+                }
                 Err(Fault::Io) => {
                     c.session.reply_error(cookie, request.kind, errno::EIO, "the drive failed");
                 }
             }
+        } else {
+            self.forget(&pending);
         }
         self.machine.recycle(data);
     }
@@ -130,7 +142,7 @@ impl Server {
                 return;
             }
             let event = self.conns[key].session.poll();
-            let full = self.served >= self.plan.max_connections;
+            let full = self.conns[key].session.is_handshaking() && self.is_full();
             let c = &mut self.conns[key];
             match event {
                 None => return,
