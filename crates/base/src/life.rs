@@ -629,7 +629,7 @@ impl Life {
             let part = step.part();
             self.steps[i].set_drive(number(self.drive_of(step)));
             if part.layer().is_of_host() && part.why() != Why::QueueFull {
-                // A place below that of a step: no bit of it is carried away.
+                // The sum fits the 32 bits of a place.
                 self.steps[i].of += u64::from(first_core);
             }
         }

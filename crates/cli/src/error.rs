@@ -80,7 +80,7 @@ pub enum WordError {
     NoListener,
     #[error(
         "--time-scale: must be 0, which is as fast as possible, or 0.01 to 1000000: the model's time is over after 34 \
-         years, which with less are a few months or days here"
+         years, which below 0.01 would pass in less than four months"
     )]
     TimeScale,
     #[error("--stats-interval: must be 0.05 to 86400 seconds")]

@@ -452,12 +452,10 @@ impl Translation for Firmware {
     }
     fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) {
         // Only a write to the same sectors delays it: a cache may take a newer one before it ends. Without
-        // capacitors it has its turn behind a flush. Reads must find it all the same: a cache has dropped the
-        // sectors, and the map may have older ones than those.
-        match (self.waiting.writes(lpn, sectors), self.config.protected) {
-            (true, _) => self.waiting.trim(tag, lpn, sectors),
-            (false, true) => self.trim_now(&mut ctx.stamps, tag, lpn.0, sectors, false),
-            (false, false) => self.waiting.show_trim(tag, lpn, sectors, &mut ctx.stamps),
+        // capacitors it has its turn behind a flush.
+        match self.config.protected && !self.waiting.writes(lpn, sectors) {
+            true => self.trim_now(&mut ctx.stamps, tag, lpn.0, sectors, false),
+            false => self.waiting.show_trim(tag, lpn, sectors, &mut ctx.stamps),
         }
         self.gc.idle = false;
         self.work(&mut ctx.stamps);
@@ -546,7 +544,7 @@ impl Translation for Firmware {
 
     fn newest_at(&self, lpn: Lpn) -> Option<Ppa> {
         match self.map.get(lpn.0) {
-            Where::Flash(ppa) => Some(Ppa(ppa)),
+            Where::Flash(ppa) if !self.waiting.trims(lpn) => Some(Ppa(ppa)),
             _ => None,
         }
     }

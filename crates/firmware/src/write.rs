@@ -685,7 +685,7 @@ impl Firmware {
         most.saturating_sub(self.space.borrowed).min((free / block) as u32)
     }
     fn open_in(&mut self, stream: Stream, group: u32, mode: Mode) {
-        // Pages of the map are written again sooner than anything that users write.
+        // What the collector moves stays, but for hot data and pages of the map.
         let wear = if stream == GC { Wear::Most } else { Wear::Least };
         let level = (self.config.wear_spread > 0).then_some(wear);
         let opened = self.space.open(group, mode, is_users(stream), level);
@@ -735,6 +735,7 @@ impl Firmware {
                 self.streams[stream].queue.push_front(slot);
             }
             // Who waits for them asked for padding when there was nothing behind them.
+            self.streams[stream].pad |= slots < self.g.sectors_per_unit;
             if !self.config.protected && (self.order.is_waited_for() || self.erasures_wait()) {
                 self.pad_users();
             }

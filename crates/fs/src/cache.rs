@@ -422,20 +422,18 @@ impl Cache {
     pub fn reclaim(&mut self, wanted: u64) -> (u64, bool) {
         let target = self.limit.saturating_sub(wanted);
         let most = self.len().saturating_sub(target).min(self.idle());
-        // `kept`: pages on the inactive list that were found being read since others came there.
+        // `kept`: how often a page was found being read.
         let (mut freed, mut kept) = (0, 0);
         while freed < most {
-            let stuck = kept >= self.lists[0].len;
+            let stuck = kept >= self.lists[0].len && self.lists[1].len > 0;
             if self.lists[0].len < self.lists[1].len || stuck {
                 let slot = self.lists[1].tail;
                 self.unlink(slot);
                 self.pages[slot].active = false;
                 self.pages[slot].referenced = false;
-                if stuck {
-                    self.push_back(slot);
-                } else {
-                    self.push_front(slot);
-                    kept = 0;
+                match stuck {
+                    true => self.push_back(slot),
+                    false => self.push_front(slot),
                 }
                 continue;
             }

@@ -38,9 +38,13 @@ impl ReadAhead {
 
     /// A page of a read is missing: `page` and `wanted` pages from there on.
     pub fn missing(&mut self, cache: &impl Cached, page: u64, wanted: u64) -> Window {
-        if self.random || self.max == 0 {
-            // force_page_cache_readahead; without a window one page after the other.
-            let count = if self.random { wanted } else { 1 };
+        if self.max == 0 {
+            // One page after the other.
+            return Window { start: page, count: 1, mark: None };
+        }
+        if self.random {
+            // force_page_cache_readahead
+            let count = wanted.min(self.io.max(self.max));
             return Window { start: page, count, mark: None };
         }
         self.on_demand(cache, page, wanted, false).unwrap_or(Window {

@@ -117,6 +117,8 @@ pub struct Fssd {
     reads: u32,
     /// Commands that wait for room.
     waiting: Commands,
+    /// Writes come from a cache.
+    behind_cache: bool,
     /// Writes with sectors on their way over the link, or being taken.
     taken: Slab<Taken>,
     /// The command that was taken in part.
@@ -183,6 +185,7 @@ impl Fssd {
             ops: Slab::with_capacity(64),
             reads: 0,
             waiting: Commands::default(),
+            behind_cache: false,
             taken: Slab::with_capacity(64),
             taking: None,
             orders: Default::default(),
@@ -317,6 +320,9 @@ impl Translation for Fssd {
         self.tree.look_up(lpn.0, sectors, &mut self.found);
         let (found, at, space) = (&self.found, Cell::new(0), &self.space);
         let newest = |lpn: u32| {
+            if self.waiting.trims(Lpn(lpn)) {
+                return Newest::Unmapped;
+            }
             // Sectors are asked for in order.
             let mut i = at.get();
             while found.get(i).is_some_and(|e| e.end() <= lpn) {
@@ -355,6 +361,7 @@ impl Translation for Fssd {
         if ctx.stamps.is_on() {
             self.keep_stamps();
         }
+        self.behind_cache |= matches!(source, Source::Cache(_));
         self.waiting.write(tag, lpn, sectors, fua, source);
         self.work(&mut ctx.stamps);
     }
@@ -363,7 +370,11 @@ impl Translation for Fssd {
         self.work(&mut ctx.stamps);
     }
     fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) {
-        self.waiting.trim(tag, lpn, sectors);
+        // A trim that may be refused is found in its turn. A cache in front has dropped the sectors, whatever becomes of it.
+        match self.behind_cache {
+            true => self.waiting.show_trim(tag, lpn, sectors, &mut ctx.stamps),
+            false => self.waiting.trim(tag, lpn, sectors),
+        }
         self.work(&mut ctx.stamps);
     }
     fn poll(&mut self) -> Option<Action> {
@@ -482,7 +493,7 @@ impl Translation for Fssd {
         let e = self.tree.find(lpn.0).filter(|e| e.place != LOST)?;
         let ppa = e.place + (lpn.0 - e.lpn);
         let durable = !self.space.buffered.get(self.space.unit_of(ppa) as usize);
-        durable.then_some(Ppa(ppa))
+        (durable && !self.waiting.trims(lpn)).then_some(Ppa(ppa))
     }
     fn oob(&self, ppa: Ppa) -> Option<(Lpn, u32)> {
         let lpn = self.lpn_at(ppa.0);

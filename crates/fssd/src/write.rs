@@ -112,7 +112,7 @@ impl Fssd {
                 self.wait(tag);
                 true
             }
-            Some(Command::Trim { tag, lpn, sectors, .. }) => {
+            Some(Command::Trim { tag, lpn, sectors, shown }) => {
                 if self.open(USER).or_else(|| self.open_anyway(USER, 1)).is_none() {
                     return false;
                 }
@@ -125,8 +125,8 @@ impl Fssd {
                     return !waits;
                 }
                 self.waiting.pop();
-                for lpn in lpn..lpn + sectors {
-                    stamps.show_trim(tag, Lpn(lpn));
+                if !shown {
+                    (lpn..lpn + sectors).for_each(|lpn| stamps.show_trim(tag, Lpn(lpn)));
                 }
                 self.counters.trimmed_sectors += u64::from(sectors);
                 let id = self.taken.insert(Taken { tag, stages: 0, over: None });

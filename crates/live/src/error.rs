@@ -128,6 +128,11 @@ pub enum RunError {
          that was written. Start the server again; with a larger --time-scale it takes longer"
     )]
     TimeOver,
+    #[error(
+        "{0} look-ups of the model did not find the newest write: this is a defect of wordline. \
+         'wordline image check' looks at all that is in the image"
+    )]
+    WrongReads(u64),
     #[error("the log is cut short: {0}")]
     Log(String),
 }

@@ -425,7 +425,11 @@ impl Server {
             }
         }
         self.shut_down(say)?;
-        if over { Err(RunError::TimeOver.into()) } else { Ok(()) }
+        match self.machine.ctx.stamps.wrong().0 {
+            0 if over => Err(RunError::TimeOver.into()),
+            0 => Ok(()),
+            wrong => Err(RunError::WrongReads(wrong).into()),
+        }
     }
     /// No time of the model is left. A drive that is only read needs none.
     fn is_over(&self) -> bool {
@@ -647,7 +651,7 @@ impl Server {
         for (key, room, gone) in ready {
             if self.conns[key].wants_read() && room {
                 self.conns[key].receive();
-            } else if gone && !room {
+            } else if gone {
                 // Nobody would take the answer to what it waits for.
                 self.conns[key].end();
             } else {

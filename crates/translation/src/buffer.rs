@@ -114,12 +114,13 @@ impl MappedBuffer {
         self.waiting.flush(tag);
     }
     /// A trim comes in behind what waits.
-    pub fn trim(&mut self, tag: u32, lpn: Lpn, sectors: u32) {
-        self.waiting.trim(tag, lpn, sectors);
+    pub fn trim(&mut self, tag: u32, lpn: Lpn, sectors: u32, stamps: &mut Stamps) {
+        self.waiting.show_trim(tag, lpn, sectors, stamps);
     }
     /// The pieces of a read.
     pub fn read(&mut self, ctx: &mut Ctx, lpn: Lpn, sectors: u32, out: &mut Vec<Piece>) {
         let newest = |lpn| match self.map[lpn] {
+            _ if self.waiting.trims(Lpn(lpn)) => Newest::Unmapped,
             NONE => Newest::Unmapped,
             LOST => Newest::Lost,
             slot @ SLOT.. => Newest::Buffer(self.slots[slot - SLOT].stamp),
@@ -176,10 +177,12 @@ impl MappedBuffer {
                 self.counters.flushes += 1;
                 self.order.wait(tag);
             }
-            Command::Trim { tag, lpn, sectors, .. } => {
+            Command::Trim { tag, lpn, sectors, shown } => {
                 for lpn in lpn..lpn + sectors {
                     self.remap(lpn, NONE);
-                    stamps.show_trim(tag, Lpn(lpn));
+                    if !shown {
+                        stamps.show_trim(tag, Lpn(lpn));
+                    }
                 }
                 self.counters.trimmed_sectors += u64::from(sectors);
                 self.actions.push_back(Action::Complete { tag, ok: true });

@@ -33,7 +33,7 @@ pub enum Command {
         lpn: u32,
         /// How many there are.
         sectors: u32,
-        /// Reads find them so already.
+        /// Reads see the sectors as trimmed already.
         shown: bool,
     },
 }
@@ -87,12 +87,15 @@ impl Commands {
     pub fn trim(&mut self, tag: u32, lpn: Lpn, sectors: u32) {
         self.waiting.push_back(Command::Trim { tag, lpn: lpn.0, sectors, shown: false });
     }
-    /// A trim comes, which reads find from now on: [`Commands::trims`] tells them. No write of these sectors waits.
+    /// A trim comes. Reads find it from now on, as [`Commands::trims`] tells them: a cache has dropped the sectors, and
+    /// the map may have older ones. Behind a write of some of the sectors that waits they find it when its turn comes.
     pub fn show_trim(&mut self, tag: u32, lpn: Lpn, sectors: u32, stamps: &mut Stamps) {
-        debug_assert!(!self.writes(lpn, sectors), "the write would be found after the trim");
-        (lpn.0..lpn.0 + sectors).for_each(|lpn| stamps.show_trim(tag, Lpn(lpn)));
-        self.waiting.push_back(Command::Trim { tag, lpn: lpn.0, sectors, shown: true });
-        self.shown_trims += 1;
+        let shown = !self.writes(lpn, sectors);
+        if shown {
+            (lpn.0..lpn.0 + sectors).for_each(|lpn| stamps.show_trim(tag, Lpn(lpn)));
+            self.shown_trims += 1;
+        }
+        self.waiting.push_back(Command::Trim { tag, lpn: lpn.0, sectors, shown });
     }
     /// Reads find this sector trimmed, whatever the map has.
     #[inline]
@@ -147,7 +150,9 @@ impl Commands {
     }
     /// The first will never be taken. Answers how many sectors a cache has dropped the only copy of.
     pub fn refuse(&mut self) -> u64 {
-        match self.waiting.pop_front() {
+        let first = self.first();
+        self.pop();
+        match first {
             Some(Command::Write { left, cached: true, .. }) => {
                 self.stamps.drain(..left as usize);
                 left.into()

@@ -288,7 +288,7 @@ impl<P: LogPolicy> Translation for LogFtl<P> {
         self.work(ctx);
     }
     fn trim(&mut self, ctx: &mut Ctx, tag: u32, lpn: Lpn, sectors: u32) {
-        self.log.buffer.trim(tag, lpn, sectors);
+        self.log.buffer.trim(tag, lpn, sectors, &mut ctx.stamps);
         self.work(ctx);
     }
     fn poll(&mut self) -> Option<Action> {

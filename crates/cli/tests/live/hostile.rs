@@ -155,7 +155,7 @@ fn holds_no_more(bytes: u32, reads: u64) {
     assert_eq!(status, Some(0), "{said}");
 }
 
-/// The machine keeps the requests of clients that left, and they count as much as those of clients that stay.
+/// The machine keeps the requests of clients that left, and these count until it has answered them.
 #[test]
 fn clients_that_ask_and_leave_hold_no_more_memory_than_those_that_stay() {
     const LIMIT: u64 = 128 << 20;
@@ -253,6 +253,17 @@ fn those_who_knock_and_go_or_stay_silent_keep_nobody_out() {
     wait_until("a place is free", || Client::connect(connect(&place.socket()), "", true).is_ok());
     let (status, said) = server.stop();
     assert_eq!(status, Some(0), "{said}");
+}
+
+/// Of two whose handshakes are under way when one place is left, the first to end its own has it.
+#[test]
+fn two_handshakes_at_once_do_not_take_one_place() {
+    let place = Place::new(&format!("{SMALL} --max-connections 1"));
+    let _server = place.start();
+    let (first, second) = (connect(&place.socket()), connect(&place.socket()));
+    let mut served = Client::connect(first, "", true).unwrap();
+    assert!(Client::connect(second, "", true).is_err(), "two clients of one");
+    assert_eq!(served.call(cmd::READ, 0, 0, 4096, &[]).unwrap().error, 0);
 }
 
 #[test]

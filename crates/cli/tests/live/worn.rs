@@ -226,7 +226,9 @@ fn a_shutdown_does_not_forget_the_blocks_that_failed() {
 /// A read of the collector's that fails is made up for by parity: all that was written stays.
 #[test]
 fn what_the_collector_cannot_read_and_parity_gives_is_kept() {
-    for (ftl, failures) in [("rail", 500_000), ("rail6", 5_000_000)] {
+    // The collector's reads fail in each run, and so rarely that hardly ever more members of a stride fail together
+    // than parity makes up for.
+    for (ftl, failures) in [("rail", 200_000), ("rail6", 1_500_000)] {
         let place =
             Place::new(&format!("--size 64M --device cnex-small --ftl {ftl} --time-scale 0"));
         let mut bytes = vec![1; SIZE];

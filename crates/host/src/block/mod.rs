@@ -374,7 +374,7 @@ pub(crate) struct RequestQueue {
     elevator_timer: Time,
     /// The largest request in bytes.
     max_request: u64,
-    /// The same as read-ahead knows it (bdi->io_pages); 0: not told.
+    /// The same as read-ahead knows it (bdi->io_pages).
     read_at_once: u64,
 }
 
@@ -402,11 +402,11 @@ impl RequestQueue {
             max_request,
             read_at_once: match &shape.array {
                 None => max_request.min(DEF_MAX_BYTES),
-                // Striping sets its chunk as the limit of its queue; RAID-5 leaves what a new queue has.
+                // raid0_run sets the chunk as the limit of its queue, raid5_run none.
                 Some(array) if array.layout.level == Level::Raid0 => {
                     array.layout.chunk.min(DEF_MAX_BYTES)
                 }
-                Some(_) => 0,
+                Some(_) => DEF_MAX_BYTES,
             },
         }
     }

@@ -141,8 +141,8 @@ impl Server {
             if self.conns[key].is_held() || !self.has_room(key, more) {
                 return;
             }
-            let event = self.conns[key].session.poll();
             let full = self.conns[key].session.is_handshaking() && self.is_full();
+            let event = self.conns[key].session.poll();
             let c = &mut self.conns[key];
             match event {
                 None => return,

@@ -129,7 +129,8 @@ proptest! {
         random_commands(&mut h, seed, 600);
     }
 
-    /// Without capacitors a trim waits behind a flush in the firmware, when the cache has dropped its sectors.
+    /// Without capacitors a trim waits behind a flush in the firmware, and in FSSD behind all that came before, when the
+    /// cache has dropped its sectors.
     #[test]
     fn reads_return_the_newest_data_where_a_trim_waits_for_a_flush(
         seed in any::<u64>(),
@@ -139,12 +140,17 @@ proptest! {
         write_back in any::<bool>(),
         read_allocate in any::<bool>(),
         shuffle in any::<bool>(),
+        fssd in any::<bool>(),
+        volatile in any::<bool>(),
     ) {
+        use wordline_ftl::config::{FirmwareConfig, FssdConfig};
         let cache = CacheConfig { write_back, read_allocate, ..cache_config(lines, 2, line_sectors) };
         let mut f = ftl_config();
         f.over_provisioning = 40.0;
-        f.firmware =
-            Some(wordline_ftl::config::FirmwareConfig { protected: false, ..Default::default() });
+        match fssd {
+            true => f.fssd = Some(FssdConfig { volatile, ..FssdConfig::default() }),
+            false => f.firmware = Some(FirmwareConfig { protected: false, ..Default::default() }),
+        }
         let mut h = host(cached.then_some(cache), &f);
         if shuffle && h.ctx.queue.is_empty() { h.ctx.queue.shuffle_ties(seed); }
         random_commands(&mut h, seed, 600);
