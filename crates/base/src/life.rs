@@ -433,6 +433,13 @@ const WHY_SHIFT: u32 = 48;
 const WHY_BITS: u32 = 6;
 const LAYER_BITS: u32 = 5;
 const _: () = assert!(Why::ALL.len() <= 1 << WHY_BITS && LAYERS <= 1 << LAYER_BITS);
+const _: () = {
+    let mut i = 0;
+    while i < Why::ALL.len() {
+        assert!(Why::ALL[i] as usize == i, "a reason is not in its place");
+        i += 1;
+    }
+};
 
 impl Packed {
     fn part(self) -> Part {
