@@ -30,11 +30,20 @@ use wordline_nvme::Opcode;
 /// Requests of a software queue that a bio is compared with (blk_mq_attempt_merge).
 const CHECKED: usize = 8;
 
-/// The worker of a core: hardware queues that are to be run.
+/// The worker of a core.
 #[derive(Debug)]
 pub(crate) struct Kblockd {
     thread: u32,
-    work: VecDeque<HctxId>,
+    work: VecDeque<Work>,
+}
+
+/// What it is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Work {
+    /// Send what waits in the software queue of a hardware queue.
+    Queue(HctxId),
+    /// Send a request that has its tag (blk_mq_requeue_work).
+    Request(u32),
 }
 
 impl Kblockd {
@@ -302,28 +311,45 @@ impl<S: Source> Host<S> {
         self.block.stamp(rq);
         self.block.hctxs[h].software.push_back(rq);
         let on = self.block.hctxs[h].core;
-        let worker = &mut self.block.kblockd[on];
-        if !worker.work.contains(&h) {
-            worker.work.push_back(h);
+        if !self.block.kblockd[on].work.contains(&Work::Queue(h)) {
+            self.give_kblockd(ctx, on, Work::Queue(h), core);
         }
+    }
+    /// blk_mq_kick_requeue_list: the worker of the core sends a request that has its tag.
+    pub(crate) fn requeue(&mut self, ctx: &mut Ctx, rq: u32, core: u32) {
+        self.give_kblockd(ctx, core, Work::Request(rq), core);
+    }
+    /// Work for the worker of a core, from core `by`.
+    fn give_kblockd(&mut self, ctx: &mut Ctx, on: u32, work: Work, by: u32) {
+        let worker = &mut self.block.kblockd[on];
+        worker.work.push_back(work);
         let thread = worker.thread;
         if self.threads[thread].asleep() == Asleep::Actions {
             self.counters.kblockd_runs += 1;
-            self.wake(ctx, thread, Some(core));
+            self.wake(ctx, thread, Some(by));
         }
     }
 
-    /// The worker: all that waits for one hardware queue, then the next queue.
+    /// The worker: all that waits for one hardware queue, or a request, then the next work.
     #[inline(never)]
     pub(crate) fn kblockd(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let core = self.threads[t].core();
         let work = &mut self.block.kblockd[core].work;
-        let Some(&h) = work.front() else { return self.sleep(ctx, t, Asleep::Actions) };
-        let Some(rq) = self.block.hctxs[h].software.pop_front() else {
-            work.pop_front();
-            return Flow::Again;
+        let rq = match work.front() {
+            None => return self.sleep(ctx, t, Asleep::Actions),
+            Some(&Work::Request(rq)) => {
+                work.pop_front();
+                rq
+            }
+            Some(&Work::Queue(h)) => match self.block.hctxs[h].software.pop_front() {
+                Some(rq) => rq,
+                None => {
+                    work.pop_front();
+                    return Flow::Again;
+                }
+            },
         };
-        let work = self.driver_work(core, rq);
+        let work = self.request_work(core, rq);
         let thread = &mut self.threads[t];
         thread.plan_issue(rq);
         thread.pend.driver += work;

@@ -111,15 +111,20 @@ impl<S: Source> Host<S> {
             self.queue_nbd(ctx, end, rq, core);
             return self.go(t, over);
         }
-        let work = self.flush_work(core, h);
-        let thread = &mut self.threads[t];
-        thread.plan_issue(rq);
-        thread.pend.driver += work;
-        self.segment(ctx, t, over)
+        self.requeue(ctx, rq, core);
+        self.go(t, over)
+    }
+
+    /// What the driver does for a request, a flush or another one.
+    pub(crate) fn request_work(&mut self, core: u32, rq: u32) -> u64 {
+        match self.block.requests[rq].purpose {
+            Purpose::Flush => self.flush_work(core, self.block.requests[rq].hctx),
+            _ => self.driver_work(core, rq),
+        }
     }
 
     /// A command without data, and the doorbell.
-    pub(crate) fn flush_work(&mut self, core: u32, h: u16) -> u64 {
+    fn flush_work(&mut self, core: u32, h: u16) -> u64 {
         if self.block.hctxs[h].is_sata() {
             return spend!(self, core, ScsiQueue, AhciIssue);
         }

@@ -12,7 +12,8 @@
 //! - Without a scheduler a request takes a hardware tag when it is allocated, with one it takes a
 //!   scheduler tag first and a hardware tag when it is dispatched. A submitter that finds no tag
 //!   unplugs and sleeps; tags are handed over in order of arrival.
-//! - Flushes (blk-flush.c): one at a time a hardware queue; those that come meanwhile share the next.
+//! - Flushes (blk-flush.c): one at a time a hardware queue; those that come meanwhile share the next. kblockd's
+//!   worker of the core that asks sends it (blk_mq_requeue_work).
 //!
 //! Left out: the kblockd hop of discards (dispatched by the submitter here), sbitmap's wake batches,
 //! write-back throttling, discard merges.

@@ -179,6 +179,9 @@ impl<S: Source> Host<S> {
         if let Some(end) = self.client_of(self.block.requests[rq].hctx) {
             return self.queue_nbd(ctx, end, rq, core);
         }
+        if self.block.requests[rq].purpose == Purpose::Flush {
+            return self.requeue(ctx, rq, core);
+        }
         self.raise(ctx, core, Irq::Dispatch(rq));
     }
 

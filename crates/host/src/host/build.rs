@@ -293,7 +293,9 @@ impl<S: Source> Host<S> {
             }
         }
         let mut kblockd = Vec::new();
-        if stack.flashshare.issue == Issue::Queued {
+        let flushes = |disk: &Disk| disk.info().volatile_cache && !disk.paths.is_bio_based();
+        let requeues = stack.kernel && disks.iter().any(flushes);
+        if stack.flashshare.issue == Issue::Queued || requeues {
             for core in 0..stack.cores {
                 let name = format!("kblockd/{core}");
                 let at = (0, &disks[0]);

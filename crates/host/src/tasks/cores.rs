@@ -1,5 +1,4 @@
 //! Cores hand out work: interrupts before threads, threads in CFS's order.
-use crate::block::Purpose;
 use crate::function::spend;
 use crate::host::Host;
 use crate::source::Source;
@@ -273,10 +272,7 @@ impl<S: Source> Host<S> {
             Irq::Tick => spend!(self, core, Tick),
             Irq::Network(end) => self.network_irq(end, core),
             Irq::Dispatch(rq) => {
-                let work = match self.block.requests[rq].purpose {
-                    Purpose::Flush => self.flush_work(core, self.block.requests[rq].hctx),
-                    _ => self.driver_work(core, rq),
-                };
+                let work = self.request_work(core, rq);
                 work + self.repair_sum(core, rq)
             }
         };

@@ -46,8 +46,8 @@ fn a_synchronous_call_is_a_fua_write_and_a_flush_by_the_sum_of_their_stages() {
     // As the closed form of a read.
     let plain = 11_800;
     assert_eq!(one(spec(Engine::Pvsync2, 1), drive()), (vec![plain; 50], (0, 0, 50)));
-    // Bio, request and doorbell; the drive; interrupt; wake-up. The call returns once.
-    let flush = (250 + 400 + 150) + 7_300 + (500 + 400 + 300) + 1_300;
+    // Bio and request; the worker's wake-up, and its doorbell; the drive; interrupt; wake-up. The call returns once.
+    let flush = (250 + 400) + (1_300 + 150) + 7_300 + (500 + 400 + 300) + 1_300;
     let found = one(synced(Engine::Pvsync2, 1), drive());
     assert_eq!(found, (vec![plain + flush; 50], (50, 50, 100)));
     // The call and its bio, which ends before a request is made of it.
