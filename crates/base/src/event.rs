@@ -50,7 +50,7 @@ pub enum Kind {
     Network,
     /// The controller's firmware has added up the sectors of a rebuild. Index: sum.
     Summed,
-    /// The program rate releases a flash operation. Index: unused.
+    /// The program rate releases a flash operation. Index: LUN.
     Release,
     /// A part of an operation of a gang begins, behind the first. Index: part.
     NandPart,

@@ -78,7 +78,9 @@ pub(crate) struct Line {
     pub handed: bool,
     /// To be written back again when the write-back under way is done.
     pub again: bool,
-    /// The next write-back must be durable.
+    /// The write-back under way must be durable.
+    pub forced: bool,
+    /// The next one must be.
     pub fua: bool,
     /// The FTL did not take it: what it holds is here alone, and it is not replaced.
     pub kept: bool,
@@ -101,6 +103,7 @@ const BLANK_LINE: Line = Line {
     writing_back: false,
     handed: false,
     again: false,
+    forced: false,
     fua: false,
     kept: false,
 };
@@ -716,7 +719,8 @@ impl Cache {
         line.writing_back = true;
         line.writing = line.dirty;
         line.dirty = 0;
-        (std::mem::take(&mut line.position), std::mem::take(&mut line.fua))
+        line.forced = std::mem::take(&mut line.fua);
+        (std::mem::take(&mut line.position), line.forced)
     }
 
     /// The line waiting longest for its write-back, with its position.

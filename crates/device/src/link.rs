@@ -7,7 +7,7 @@
 //!
 //! A switch in front of several drives is one more such link, which they share. It forwards packets as they
 //! come: a transfer begins on the second link `t_forward` after it began on the first, and ends on it
-//! no earlier than that after its end.
+//! no earlier than that after its end. A drive that waits for its own link holds nobody up on the shared one.
 //!
 //! A drive behind a bridge has a SAS link in its place: commands, data and responses are frames of their own
 //! kind, and a drive asks for the data of a write with a frame.
@@ -22,6 +22,7 @@
 
 use crate::config::{LinkConfig, SasConfig, SwitchConfig};
 use crate::sata::SataConfig;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wordline_base::{BadValue, Layer, Span, Time, Timeline};
 
@@ -138,7 +139,45 @@ pub struct Switch {
 #[derive(Default)]
 struct Upstream {
     to_device: Timeline,
-    to_host: Timeline,
+    to_host: Shared,
+}
+
+/// A link that transfers come to from several others. Each is asked for when it is asked for there, and so before it
+/// comes, in no order of coming: it gets the first stretch from then on that nothing has.
+#[derive(Default)]
+struct Shared {
+    /// Stretches granted that are not over, in order.
+    granted: VecDeque<(Time, Time)>,
+    /// Nanoseconds of all that was granted.
+    busy: Span,
+}
+
+impl Shared {
+    /// The first free stretch of `span` from `at` on. It is `now`, and nothing comes before that.
+    fn reserve(&mut self, now: Time, at: Time, span: Span) -> (Time, Time) {
+        while self.granted.front().is_some_and(|&(_, end)| end <= now) {
+            self.granted.pop_front();
+        }
+        self.busy += span;
+        let mut place = self.granted.partition_point(|&(_, end)| end <= at);
+        let mut start = at;
+        while let Some(&(begun, end)) = self.granted.get(place)
+            && begun < start + span
+        {
+            (start, place) = (end, place + 1);
+        }
+        let end = start + span;
+        match place.checked_sub(1).and_then(|before| self.granted.get_mut(before)) {
+            Some(before) if before.1 == start => before.1 = end,
+            _ => self.granted.insert(place, (start, end)),
+        }
+        (start, end)
+    }
+    /// Time in use up to `now`.
+    fn busy_until(&self, now: Time) -> Span {
+        let left = |&(begun, end): &(Time, Time)| end.since(begun.max(now)).0;
+        self.busy.saturating_sub(Span(self.granted.iter().map(left).sum()))
+    }
 }
 
 impl Switch {
@@ -154,33 +193,24 @@ impl Switch {
     /// A transfer to a drive at the end of `link`, where it takes `span`.
     #[inline(never)]
     fn down(&self, link: &mut Timeline, now: Time, span: Span, bytes: u64) -> Way {
-        let spans = [Span::of_bytes(bytes, self.rate), span];
-        through(&mut self.upstream().to_device, link, now, spans, self.t_forward)
+        let (begun, ended) =
+            self.upstream().to_device.reserve(now, Span::of_bytes(bytes, self.rate));
+        let (start, end) = link.reserve(begun + self.t_forward, span);
+        [(begun, ended), (start, end.max(ended + self.t_forward))]
     }
     /// A transfer from there.
     #[inline(never)]
     fn up(&self, link: &mut Timeline, now: Time, span: Span, bytes: u64) -> Way {
-        let spans = [span, Span::of_bytes(bytes, self.rate)];
-        through(link, &mut self.upstream().to_host, now, spans, self.t_forward)
+        let (begun, ended) = link.reserve(now, span);
+        let (at, span) = (begun + self.t_forward, Span::of_bytes(bytes, self.rate));
+        let (start, end) = self.upstream().to_host.reserve(now, at, span);
+        [(begun, ended), (start, end.max(ended + self.t_forward))]
     }
     /// Nanoseconds that its upstream link carried data: to the drives, and to the host.
     pub fn busy(&self, now: Time) -> (Span, Span) {
         let upstream = self.upstream();
         (upstream.to_device.busy_until(now), upstream.to_host.busy_until(now))
     }
-}
-
-/// A transfer over two links.
-fn through(
-    first: &mut Timeline,
-    second: &mut Timeline,
-    now: Time,
-    spans: [Span; 2],
-    forward: Span,
-) -> Way {
-    let (begun, ended) = first.reserve(now, spans[0]);
-    let (start, end) = second.reserve(begun + forward, spans[1]);
-    [(begun, ended), (start, end.max(ended + forward))]
 }
 
 impl Link {
@@ -421,6 +451,46 @@ mod tests {
         let way = links[0].data_in(begin, 4096);
         assert_eq!(way.arrival, begin + links[0].span(4096) + Span(150 + 500 + 150));
         assert_eq!((links[0].t_bell, links[0].t_post), (Span(350), Span(200)));
+    }
+
+    /// A drive of one lane has a hundred large transfers to make, one after the other on its own link. One of another
+    /// drive, of a lane too, comes behind them, and waits for the first of them alone.
+    #[test]
+    fn a_drive_that_waits_for_its_own_link_holds_nobody_up_at_the_switch() {
+        let upstream =
+            SwitchConfig { generation: 3, lanes: 16, efficiency: 90.0, t_forward: Span(150) };
+        let time = |transfers| {
+            let switch = Switch::new(&upstream).unwrap();
+            let mut links = [(); 2].map(|()| Link::new(&config(3, 1, 90.0)).unwrap());
+            links.iter_mut().for_each(|link| link.join(switch.clone()));
+            for _ in 0..transfers {
+                links[0].data_out(Time(1000), 128 << 10);
+            }
+            links[1].data_out(Time(1000), 4096).arrival
+        };
+        assert!(time(100) == time(1) && time(1) < time(0) + Span::from_us(10));
+    }
+
+    /// The shared link beside a list of all nanoseconds: what is granted is the first free stretch, no nanosecond is
+    /// granted twice, and all of them are counted.
+    #[test]
+    fn a_shared_link_grants_the_first_free_stretch() {
+        for seed in 0..200 {
+            let mut rng = wordline_base::Rng::from_seed(seed);
+            let (mut shared, mut taken, mut now) = (Shared::default(), vec![false; 4000], 0);
+            for _ in 0..60 {
+                now += rng.below(20);
+                let (at, span) = (now + rng.below(200), 1 + rng.below(30));
+                let free = |from: &u64| (*from..from + span).all(|t| !taken[t as usize]);
+                let first = (at..).find(free).unwrap();
+                let granted = shared.reserve(Time(now), Time(at), Span(span));
+                assert_eq!(granted, (Time(first), Time(first + span)), "seed {seed}");
+                taken[first as usize..(first + span) as usize].fill(true);
+                let until = now + rng.below(100);
+                let busy = taken[..until as usize].iter().filter(|t| **t).count() as u64;
+                assert_eq!(shared.busy_until(Time(until)), Span(busy), "seed {seed}");
+            }
+        }
     }
 
     #[test]

@@ -313,6 +313,10 @@ pub struct ErrorConfig {
 }
 
 impl ErrorConfig {
+    /// What was written before time began has errors by its age.
+    pub(crate) fn ages(&self) -> bool {
+        self.model != ErrorModel::None && self.age_days > 0
+    }
     /// Whether a page can have such a code.
     pub(crate) fn check(&self, page_bytes: u32) -> Result<(), BadValue> {
         if !(1..=page_bytes).contains(&self.codeword_bytes) {

@@ -23,6 +23,15 @@ wordline_base::counters! {
     }
 }
 
+/// What parts of one read have met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Met {
+    /// A part was read again.
+    pub again: bool,
+    /// No step made a part good.
+    pub lost: bool,
+}
+
 /// The constants of the sum.
 #[derive(Clone)]
 struct Terms {
@@ -203,6 +212,12 @@ impl Errors {
             return Some(0);
         }
         self.draw(page)
+    }
+
+    /// What was counted just now is of a read that had met this already in other parts of it.
+    pub fn count_once(&mut self, before: Met) {
+        self.counts.reads_done_again -= u64::from(before.again);
+        self.counts.reads_lost -= u64::from(before.lost);
     }
 
     /// Wrong bits of the worst codeword as the page was read last, just now after so many `rereads`; none: more than

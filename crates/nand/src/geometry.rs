@@ -94,6 +94,10 @@ impl Geometry {
                 format!("must divide the number of channels, {}", c.channels),
             ));
         }
+        if c.independent_plane_reads && c.planes > 64 {
+            let message = "must be at most 64 where independent_plane_reads is set";
+            return Err(BadValue::new("planes", message));
+        }
         if (1..512).contains(&c.transfer_bytes) {
             return Err(BadValue::new("transfer_bytes", "must be 0 (all at once) or at least 512"));
         }

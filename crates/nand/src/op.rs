@@ -92,6 +92,8 @@ impl Record {
     #[inline(always)]
     pub fn mark(&self, lives: &mut Lives, io: IoId) {
         let Some(life) = lives.of(io) else { return };
+        // Issued later than the operation's first part.
+        life.mark(Layer::Transfer, Why::Command, self.channel, self.submitted);
         if self.started > self.submitted {
             let mut at = self.submitted;
             for class in Class::ALL {
@@ -104,8 +106,6 @@ impl Record {
             at += Span(self.waited[SUSPENSION]);
             life.mark(Layer::LunWait, Why::Suspending, self.lun, at);
         }
-        // Issued later than the operation's first part.
-        life.mark(Layer::Transfer, Why::Command, self.channel, self.submitted);
         // Put together, whenever they were: steps are few and sums exact.
         let [before, during, after] = self.away;
         let lost = self.started + before + during;

@@ -38,10 +38,10 @@ pub(crate) struct Background {
     jobs: VecDeque<Job>,
     /// The last job is through the firmware then.
     end: Time,
-    /// Operations the program rate holds back, with their release.
-    held: VecDeque<(Time, Op)>,
-    /// Of those, by LUN.
-    held_of: IdVec<LunId, u32>,
+    /// By LUN: programs that the program rate holds back, with their release, and what came behind them.
+    held: IdVec<LunId, VecDeque<(Time, Op)>>,
+    /// How many those are.
+    held_back: u32,
 }
 
 impl Background {
@@ -49,12 +49,12 @@ impl Background {
         Background {
             jobs: VecDeque::new(),
             end: Time::ZERO,
-            held: VecDeque::new(),
-            held_of: IdVec::filled(0, luns),
+            held: IdVec::filled(VecDeque::new(), luns),
+            held_back: 0,
         }
     }
     pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.held.is_empty()
+        self.jobs.is_empty() && self.held_back == 0
     }
 }
 
@@ -185,8 +185,7 @@ impl Controller {
                 self.submit_in_order(ctx, op);
             }
             Job::ReadAhead(op) => self.submit_read(ctx, op),
-            Job::WriteBack(key) if self.looks_up => self.look_up_write_back(ctx, key),
-            Job::WriteBack(key) => self.hand_over(ctx, key),
+            Job::WriteBack(key) => self.begin_hand_over(ctx, key),
             Job::Sum(op) => {
                 let ftl = self.ftl.as_mut().expect("an FTL asked for it");
                 ftl.on_done(ctx, op, Outcome::Ok);
@@ -207,30 +206,35 @@ impl Controller {
         if op.kind == OpKind::Program {
             at = self.program_rate.admit(ctx.now, self.geometry.unit_bytes() as u32);
         }
-        if at == ctx.now && self.background.held_of[lun] == 0 {
+        let held = &mut self.background.held[lun];
+        if let Some(&(last, _)) = held.back() {
+            at = at.max(last);
+        } else if at == ctx.now {
             self.begin_on_flash(ctx, op);
             return at;
         }
-        if let Some((last, _)) = self.background.held.back() {
-            at = at.max(*last);
-        }
-        self.background.held_of[lun] += 1;
-        self.background.held.push_back((at, op));
-        ctx.at(at, Kind::Release, 0);
+        held.push_back((at, op));
+        self.background.held_back += 1;
+        ctx.at(at, Kind::Release, lun);
         at
     }
 
-    pub(super) fn release_held_back(&mut self, ctx: &mut Ctx) {
-        let (_, op) = self.background.held.pop_front().expect("an event for each operation");
-        self.background.held_of[self.geometry.lun_of(op.ppa)] -= 1;
+    pub(super) fn release_held_back(&mut self, ctx: &mut Ctx, lun: LunId) {
+        let held = self.background.held[lun].pop_front();
+        let (_, op) = held.expect("an event for each operation");
+        self.background.held_back -= 1;
         self.begin_on_flash(ctx, op);
     }
 
     /// Submits an operation, or keeps it until there is power for it.
-    fn begin_on_flash(&mut self, ctx: &mut Ctx, op: Op) {
+    fn begin_on_flash(&mut self, ctx: &mut Ctx, mut op: Op) {
         if self.power.is_some() {
             self.note_heat(ctx.now);
             let lun = self.geometry.lun_of(op.ppa);
+            if op.kind == OpKind::Erase {
+                // The limit takes it for what it draws, at its begin and at its end.
+                op.slc = self.nand.is_slc(op.ppa);
+            }
             if let Some(limit) = &mut self.power
                 && !limit.admits(ctx.now, lun, op)
             {
@@ -283,6 +287,14 @@ impl Controller {
         self.enqueue_job(ctx, cost, Job::WriteBack(key));
     }
 
+    /// A line's write-back has had its core.
+    pub(super) fn begin_hand_over(&mut self, ctx: &mut Ctx, key: u32) {
+        match self.looks_up {
+            true => self.look_up_write_back(ctx, key),
+            false => self.hand_over(ctx, key),
+        }
+    }
+
     /// Asks where a line's sectors are before they are written.
     #[inline(never)]
     fn look_up_write_back(&mut self, ctx: &mut Ctx, key: u32) {
@@ -302,6 +314,14 @@ impl Controller {
     /// The FTL gets the line's sectors, with their stamps.
     pub(super) fn hand_over(&mut self, ctx: &mut Ctx, key: u32) {
         let WriteBack { line: id, fua, .. } = self.write_backs[key];
+        if !self.trims.is_empty() && !fua {
+            let cache = self.cache.as_ref().expect("a line belongs to a cache");
+            let first = cache.first_sector(id);
+            // What is to be durable behind it the trim waits for.
+            if !cache.line(id).fua && self.lines_are_trimmed(first, first + 1) {
+                return self.behind_trims.write_backs.push(key);
+            }
+        }
         let cache = self.cache.as_mut().expect("a line belongs to a cache");
         let ftl = self.ftl.as_mut().expect("a cache stands before an FTL");
         let line = cache.line_mut(id);

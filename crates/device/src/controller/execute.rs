@@ -7,7 +7,7 @@
 //! Commands in flight are not ordered among each other (NVMe 1.4 section 6.2): a read returns what
 //! was newest when it was looked up.
 
-use crate::cache::{Fill, Wait, bits};
+use crate::cache::{Fill, Wait, Woken, bits};
 use crate::controller::{Command, Controller, Stage, touch_of};
 use std::ops::Range;
 use wordline_base::{Ctx, IoId, Layer, Lpn, Why};
@@ -24,6 +24,23 @@ pub(crate) const OWNER_KIND: u32 = 3 << 30;
 /// A tag of the FTL that is a write-back and not a command; and one that is a look-up.
 pub(crate) const WRITE_BACK: u32 = 1 << 31;
 pub(crate) const LOOK_UP: u32 = 1 << 30;
+
+/// A trim that waits until no write-back of its range is under way, and the sectors that it covers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrimInCache {
+    cmd: u32,
+    first: u32,
+    end: u32,
+}
+
+/// What waits for such trims, as it touches a line of theirs.
+#[derive(Debug, Default)]
+pub(crate) struct BehindTrims {
+    /// Write-backs that the FTL has not been given.
+    pub write_backs: Vec<u32>,
+    /// Writes with FUA that are not in the cache.
+    pub writes: Vec<u32>,
+}
 
 /// What waits until the FTL knows where sectors are.
 #[derive(Clone, Copy, Debug)]
@@ -290,25 +307,58 @@ impl Controller {
 
     /// Deallocate: whole sectors of the range read as zeroes from now on.
     pub(super) fn trim(&mut self, ctx: &mut Ctx, cmd: u32) {
-        if self.is_read_only() {
-            return self.write_fault(ctx, cmd);
-        }
         let sqe = self.commands[cmd].sqe;
         let Range { start: first, end } = touch_of(&sqe, self.geometry.sector).sectors;
-        if first >= end {
-            return self.finish(ctx, cmd);
-        }
-        if self.cache.is_some() && !self.trim_cache(cmd, first, end - first) {
-            self.commands[cmd].stage = Stage::Trim;
+        let waits = !self.is_read_only()
+            && first < end
+            && self.cache.is_some()
+            && !self.trim_cache(cmd, first, end - first);
+        if waits {
+            if self.commands[cmd].stage != Stage::Trim {
+                self.commands[cmd].stage = Stage::Trim;
+                self.trims.push(TrimInCache { cmd, first, end });
+            }
             return;
         }
-        self.commands[cmd].stage = Stage::Ftl;
-        let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
-        ftl.trim(ctx, cmd, Lpn(first), end - first);
+        let waited = self.commands[cmd].stage == Stage::Trim;
+        if self.is_read_only() {
+            self.write_fault(ctx, cmd);
+        } else if first >= end {
+            self.finish(ctx, cmd);
+        } else {
+            self.commands[cmd].stage = Stage::Ftl;
+            let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
+            ftl.trim(ctx, cmd, Lpn(first), end - first);
+        }
+        if waited {
+            self.trims.retain(|trim| trim.cmd != cmd);
+            self.go_on_behind_trims(ctx);
+        }
     }
 
-    /// Drops a range from the cache. False: the FTL is still taking some of it in, and a write
-    /// must not come after the trim that follows it, so the command waits.
+    /// A trim that waits in the cache covers a part of a line that has one of these sectors.
+    #[inline]
+    pub(super) fn lines_are_trimmed(&self, from: u32, to: u32) -> bool {
+        !self.trims.is_empty() && {
+            let line = self.cache.as_ref().map_or(1, |cache| cache.line_sectors);
+            let (from, to) = (from / line * line, to.next_multiple_of(line));
+            self.trims.iter().any(|trim| trim.first < to && from < trim.end)
+        }
+    }
+    /// What waited for a trim goes on.
+    fn go_on_behind_trims(&mut self, ctx: &mut Ctx) {
+        for key in std::mem::take(&mut self.behind_trims.write_backs) {
+            self.begin_hand_over(ctx, key);
+        }
+        for cmd in std::mem::take(&mut self.behind_trims.writes) {
+            self.woken.push_back(Woken { cmd, wait: Wait::Change, number: 0 });
+        }
+    }
+
+    /// Drops a range from the cache. False: the FTL is still taking some of it in, or has to because it is
+    /// written with FUA, and a write must not come after the trim that follows it, so the command waits. What the FTL
+    /// would be given meanwhile of the range waits for the trim ([`Controller::hand_over`]), as do writes with FUA:
+    /// otherwise the trim might wait for as long as others write.
     fn trim_cache(&mut self, cmd: u32, lpn: u32, sectors: u32) -> bool {
         let cache = self.cache.as_mut().expect("a range is dropped from a cache");
         let end = lpn + sectors;
@@ -328,8 +378,9 @@ impl Controller {
             }));
         }
         for &(id, first, n) in touched.iter() {
-            let line = cache.line(id);
-            if line.handed && line.writing & bits(first, n) != 0 {
+            let (line, of) = (cache.line(id), bits(first, n));
+            let goes = line.writing & of != 0 && (line.handed || line.forced);
+            if goes || line.fua && line.dirty & of != 0 {
                 cache.wait(id, cmd, Wait::Change);
                 return false;
             }

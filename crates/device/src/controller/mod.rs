@@ -30,7 +30,7 @@ mod write;
 use crate::cache::{Cache, CacheStats, Fill, LineId, Woken, ways_of};
 use crate::config::{Arbitration, CacheConfig, DeviceConfig, QueueConfig, SasConfig};
 use crate::controller::background::{Background, WriteBack};
-use crate::controller::execute::LookUp;
+use crate::controller::execute::{BehindTrims, LookUp, TrimInCache};
 use crate::controller::read::{Flight, OnCore, Sum};
 use crate::controller::staging::Staging;
 use crate::controller::stream::Stream;
@@ -181,6 +181,9 @@ pub struct Controller {
     forced: bool,
     /// Writes that wait for less to be dirty, in the order in which they came.
     admission: VecDeque<u32>,
+    /// Trims that wait in the cache.
+    trims: Vec<TrimInCache>,
+    behind_trims: BehindTrims,
     cache: Option<Cache>,
     /// By partition of the cache.
     read_ahead: Vec<ReadAhead>,
@@ -350,6 +353,8 @@ impl Controller {
             write_backs: Slab::default(),
             forced: false,
             admission: VecDeque::new(),
+            trims: Vec::new(),
+            behind_trims: BehindTrims::default(),
             cache,
             read_ahead,
             epoch,
@@ -493,7 +498,7 @@ impl Controller {
             // No data take turns: nobody waits for the end of this one.
             Kind::DataOut if self.turns.is_empty() => return self.finish(ctx, index),
             Kind::DataOut => self.finish(ctx, index),
-            Kind::Release => self.release_held_back(ctx),
+            Kind::Release => self.release_held_back(ctx, event.index()),
             Kind::Aggregation => return self.front.aggregation_over(ctx, index as u16),
             Kind::NandArray
             | Kind::NandBus

@@ -155,6 +155,11 @@ impl Controller {
         let command = &mut self.commands[cmd];
         let (fua, class) = (command.sqe.fua && !capacitor, command.sqe.class);
         self.forced |= fua;
+        let (from, to) = (command.cursor, command.lpn + command.sectors);
+        if fua && self.lines_are_trimmed(from, to) {
+            return self.behind_trims.writes.push(cmd);
+        }
+        let command = &mut self.commands[cmd];
         let partition = command.partition;
         let end = command.lpn + command.sectors;
         let cache = self.cache.as_mut().expect("a write is inserted into a cache");

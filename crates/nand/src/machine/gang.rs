@@ -13,6 +13,7 @@
 //! Then every part is an operation of its own: LUN numbers are dies, channels those of the board.
 
 use crate::config::NandConfig;
+use crate::errors::Met;
 use crate::geometry::{BlockId, ChannelId, Geometry, LineId, LunId};
 use crate::machine::{Nand, Op};
 use serde::Serialize;
@@ -51,6 +52,8 @@ impl Joined {
 struct Join {
     left: u32,
     first: Time,
+    /// Some of its parts had to be read again, and some were read in vain.
+    met: Met,
 }
 
 #[derive(Clone, Debug)]
@@ -146,8 +149,15 @@ impl Gang {
         }
     }
 
-    /// A part of an operation ended; true if it was the last.
-    pub fn part_over(&mut self, now: Time, key: u32) -> bool {
+    /// A part of a read is read again, perhaps in vain: what parts of the same read had met before.
+    pub fn part_again(&mut self, key: u32, lost: bool) -> Met {
+        let met = &mut self.joins[key].met;
+        let before = *met;
+        (met.again, met.lost) = (true, met.lost || lost);
+        Met { again: before.again, lost: before.lost && lost }
+    }
+    /// A part of an operation ended; true if it was the last. That one is `lost` if any part was.
+    pub fn part_over(&mut self, now: Time, key: u32, lost: &mut bool) -> bool {
         let join = &mut self.joins[key];
         if join.left as usize == self.held_back.len() {
             join.first = now;
@@ -157,6 +167,7 @@ impl Gang {
             return false;
         }
         let skew = now.since(join.first).0;
+        *lost |= join.met.lost;
         self.joins.remove(key);
         let c = &mut self.counters;
         c.operations += 1;
@@ -180,7 +191,7 @@ impl Nand {
     pub(super) fn submit_parts(&mut self, ctx: &mut Ctx, op: Op) {
         let gang = self.gang.as_mut().expect("parts are of a gang");
         let (parts, gang_skew) = (gang.parts, gang.gang_skew);
-        let join = gang.joins.insert(Join { left: parts, first: ctx.now });
+        let join = gang.joins.insert(Join { left: parts, first: ctx.now, met: Met::default() });
         for part in 0..parts {
             if gang_skew == Span::ZERO || part == 0 {
                 self.submit_part(ctx, op, part, join);
@@ -349,5 +360,36 @@ mod tests {
                 .filter(|r| r.op.kind == OpKind::Read)
                 .all(|r| r.end.since(r.submitted) >= least)
         );
+    }
+
+    /// A read of a gang fails when a part of it is lost, the one that ends last or another, and counts once. So as many
+    /// reads are done again as where both parts are one operation.
+    #[test]
+    fn a_read_of_parts_is_lost_with_any_of_them_and_counts_once() {
+        let reads = |gang_skew, steps| {
+            let errors = crate::config::ErrorConfig {
+                model: crate::config::ErrorModel::Mlc2yNm,
+                cycles: 3000,
+                age_days: 300,
+                spread: 0,
+                corrects: 430,
+                steps,
+                ..Default::default()
+            };
+            let config = NandConfig { gang_skew, errors, ..pairs() };
+            let (nand, done) = run(Nand::new(&config, Seed(1)).unwrap());
+            let lost = done.iter().filter(|r| r.outcome == crate::Outcome::Failed).count() as u64;
+            let counted = nand.reread().unwrap();
+            assert_eq!(counted.reads_lost, lost, "{gang_skew:?}");
+            assert_eq!(nand.counters().failed.iter().sum::<u64>(), lost);
+            let reads = done.iter().filter(|r| r.op.kind == OpKind::Read).count() as u64;
+            assert!(counted.reads_done_again <= reads);
+            (counted.reads_done_again as f64, reads as f64)
+        };
+        for steps in [0, 8] {
+            let ((whole, n), (apart, _)) = (reads(Span::ZERO, steps), reads(Span(1), steps));
+            let spread = 4.0 * (whole * (1.0 - whole / n) * 2.0).sqrt();
+            assert!(whole > 20.0 && (apart - whole).abs() < spread, "{steps}: {whole}, {apart}");
+        }
     }
 }

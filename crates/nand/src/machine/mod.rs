@@ -44,7 +44,7 @@ use crate::script::Script;
 use crate::variation::Variation;
 use std::collections::VecDeque;
 use wordline_base::track::Track;
-use wordline_base::{BadValue, Ctx, IdVec, Kind, Rng, Seed, Slab, Span, Time, Timeline};
+use wordline_base::{BadValue, BitMap, Ctx, IdVec, Kind, Rng, Seed, Slab, Span, Time, Timeline};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Lun {
@@ -151,6 +151,8 @@ pub struct Nand {
     script: Script,
     bad_block_seed: u64,
     errors: Option<Box<Errors>>,
+    /// Of media written in place whose age matters: units written since time began, by block and page.
+    written: Option<Box<BitMap>>,
     decoder: Option<Box<Decoder>>,
     variation: Option<Box<Variation>>,
     slc: Option<Box<Slc>>,
@@ -175,6 +177,11 @@ pub struct Nand {
     plain: bool,
     /// Every stage ends with an event, as tests ask for it: also those whose end is known before.
     stages_apart: bool,
+}
+
+/// The place of a unit among those of all blocks.
+fn unit_index(block: BlockId, page: u32, g: &Geometry) -> usize {
+    block as usize * g.pages as usize + page as usize
 }
 
 /// The block of an operation at `lun`, one of so many parts of a gang.
@@ -227,6 +234,10 @@ impl Nand {
                 .map_err(|e| BadValue::new("faults.script", e.to_string()))?,
             bad_block_seed,
             errors: Errors::new(config, seed)?.map(Box::new),
+            written: (config.in_place && config.errors.ages()).then(|| {
+                let units = (luns * geometry.lines) as usize * geometry.pages as usize;
+                Box::new(BitMap::new(units))
+            }),
             decoder: Decoder::new(config, &geometry, parts)?.map(Box::new),
             variation: Variation::new(config, geometry.planes / parts, seed)?.map(Box::new),
             slc: match &config.slc {
@@ -293,6 +304,12 @@ impl Nand {
         for part in first..first + self.parts {
             self.blocks[part] = Block { programmed, before: programmed, erases, reads: 0, slc };
         }
+    }
+
+    /// The block at this place is written with a bit a cell.
+    pub fn is_slc(&self, ppa: Ppa) -> bool {
+        let block = self.block_index(self.geometry.lun_of(ppa), self.geometry.line_of(ppa));
+        self.blocks[block * self.parts].slc
     }
 
     /// What it was made of.
@@ -453,16 +470,28 @@ impl Nand {
                     None => (&mut self.errors, self.t_read[page_type], page_type),
                 };
                 if let Some(errors) = errors {
-                    block.reads = block.reads.saturating_add(1);
+                    // What is written over has no reads of its block behind it that an erasure would end.
+                    block.reads = block.reads.saturating_add(u32::from(!geometry.in_place));
+                    let old = match &self.written {
+                        Some(written) => !written.get(unit_index(number, page, geometry)),
+                        None => page < u32::from(block.before),
+                    };
                     let page = Page {
                         block: number,
                         page_type,
                         erases: block.erases,
-                        old: page < u32::from(block.before),
+                        old,
                         reads: block.reads,
-                        bytes: geometry.sector.bytes_of(op.sectors) as u32,
+                        // A part of a gang's read has its die's share of the sectors.
+                        bytes: geometry.sector.bytes_of(op.sectors) as u32 / self.parts,
                     };
                     let rereads = errors.rereads(page);
+                    if rereads != Some(0)
+                        && state.join != WHOLE
+                        && let Some(gang) = &mut self.gang
+                    {
+                        errors.count_once(gang.part_again(state.join, rereads.is_none()));
+                    }
                     if let Some(decoder) = &self.decoder {
                         state.iterations = decoder.iterations(errors.wrong(&page, rereads));
                     }
@@ -483,6 +512,9 @@ impl Nand {
                     geometry.slc_pages
                 );
                 block.programmed += u16::from(!geometry.in_place);
+                if let Some(written) = &mut self.written {
+                    written.set(unit_index(number, page, geometry));
+                }
                 (
                     self.t_unit_transfer,
                     slc.map_or(self.t_program[page_type], |slc| slc.mode.t_program),
@@ -799,14 +831,14 @@ impl Nand {
     /// The LUN is done with it; true if the operation is over, all its parts.
     #[inline(always)]
     pub(crate) fn finish(&mut self, ctx: &mut Ctx, lun: LunId, key: u32) -> bool {
-        let State { record, join, .. } = &mut self.states[key];
+        let State { record, join, lost, .. } = &mut self.states[key];
         record.end = ctx.now;
         if self.decoder.is_some() && record.op.kind == OpKind::Read {
             self.decode(ctx, lun, key);
             return false;
         }
         let over = match &mut self.gang {
-            Some(gang) if *join != WHOLE => gang.part_over(ctx.now, *join),
+            Some(gang) if *join != WHOLE => gang.part_over(ctx.now, *join, lost),
             _ => true,
         };
         if over {
@@ -838,9 +870,10 @@ impl Nand {
     /// The decoders are through with a read. If it is over, all its parts: its key, for [`Nand::record`].
     #[inline(never)]
     fn decoded(&mut self, ctx: &mut Ctx, key: u32) -> Option<u32> {
-        let join = self.states[key].join;
+        let State { join, lost, .. } = &mut self.states[key];
+        let join = *join;
         let over = match &mut self.gang {
-            Some(gang) if join != WHOLE => gang.part_over(ctx.now, join),
+            Some(gang) if join != WHOLE => gang.part_over(ctx.now, join, lost),
             _ => true,
         };
         if over && join != WHOLE {

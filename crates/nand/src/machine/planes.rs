@@ -64,6 +64,10 @@ impl Planes {
         })
     }
 
+    /// All planes of a LUN, a bit each.
+    fn every(&self) -> u64 {
+        u64::MAX >> (64 - self.count)
+    }
     /// All planes of a LUN.
     fn of_lun(&self, lun: LunId) -> Range<u32> {
         lun * self.count..(lun + 1) * self.count
@@ -79,13 +83,18 @@ impl Planes {
     pub fn track(&self, plane: u32) -> Track {
         Track::Plane(plane / self.count, plane % self.count)
     }
+    /// Of the planes of a LUN, those at which no read may begin.
+    fn taken(&self, lun: LunId) -> u64 {
+        let planes = self.all.slice(self.of_lun(lun)).iter().enumerate();
+        planes.fold(0, |taken, (i, plane)| taken | u64::from(plane.current.is_some()) << i)
+    }
+    /// A range of planes of a LUN, a bit each.
+    fn bits(&self, lun: LunId, of: &Range<u32>) -> u64 {
+        u64::MAX >> (64 - of.len()) << (of.start - lun * self.count)
+    }
     /// No plane of the LUN has a read, or data of one.
     fn is_free(&self, lun: LunId) -> bool {
         !self.all.slice(self.of_lun(lun)).iter().any(Plane::is_held)
-    }
-    /// No array of a read's planes is another's.
-    fn can_start(&self, of: Range<u32>) -> bool {
-        self.all.slice(of).iter().all(|plane| plane.current.is_none())
     }
     /// The cache registers of a read's planes are free.
     pub fn can_leave(&self, g: &Geometry, lun: LunId, op: &Op) -> bool {
@@ -206,8 +215,8 @@ impl Nand {
     /// What waits at the LUN starts, as far as it can.
     pub(super) fn go_on(&mut self, ctx: &mut Ctx, lun: LunId) {
         let suspended = self.preemption.as_ref().and_then(|p| p.suspended(lun));
-        // Planes that reads before this one in the queue wait for.
-        let mut wanted: Vec<Range<u32>> = Vec::new();
+        // Planes that have a read, or that reads before this one in the queue wait for.
+        let (mut taken, every) = (self.planes().taken(lun), self.planes().every());
         let mut place = 0;
         while self.luns[lun].current.is_none() {
             let Some(&key) = self.luns[lun].queue.get(place) else { break };
@@ -221,10 +230,13 @@ impl Nand {
             if suspended.is_some_and(|suspended| !self.may_pass(key, suspended)) {
                 break;
             }
-            let of = self.planes_of(lun, key);
-            let meets = |other: &Range<u32>| of.start < other.end && other.start < of.end;
-            if !self.planes().can_start(of.clone()) || wanted.iter().any(meets) {
-                wanted.push(of);
+            if taken == every {
+                break;
+            }
+            let of = self.planes().bits(lun, &self.planes_of(lun, key));
+            let meets = taken & of != 0;
+            taken |= of;
+            if meets {
                 place += 1;
                 continue;
             }

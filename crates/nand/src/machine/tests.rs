@@ -191,6 +191,68 @@ fn what_is_programmed_while_a_read_is_with_the_decoder_is_not_what_it_returns() 
     assert_eq!(held(&b), [Some(fold(0, tag(7, 3)))]);
 }
 
+/// Of media written in place, what was there before is as old as `age_days`, and what was written since is not; reads
+/// disturb nothing for good.
+#[test]
+fn units_written_in_place_are_young_again() {
+    let errors = ErrorConfig {
+        model: ErrorModel::Mlc2yNm,
+        cycles: 3000,
+        age_days: 1000,
+        spread: 0,
+        corrects: 400,
+        ..ErrorConfig::default()
+    };
+    let c = NandConfig {
+        in_place: true,
+        t_erase: Span::ZERO,
+        cell: crate::config::Cell::Slc,
+        t_program: crate::config::PerPage::One(Span(1)),
+        errors,
+        ..small()
+    };
+    let mut b = Bench::new(&c);
+    let mut read = |pages: std::ops::Range<u32>| {
+        let before = b.nand.reread().unwrap().reads_done_again;
+        let n = u64::from(pages.end - pages.start);
+        for page in pages {
+            b.submit(OpKind::Read, Class::UserRead, 1, page, 2);
+        }
+        b.run();
+        let again = b.nand.reread().unwrap().reads_done_again - before;
+        b.submit(OpKind::Program, Class::UserProgram, 1, 0, 2);
+        b.submit(OpKind::Program, Class::UserProgram, 1, 1, 2);
+        b.run();
+        (again, n)
+    };
+    let (old, n) = read(0..16);
+    assert_eq!(old, n);
+    assert_eq!([read(0..2).0, read(2..16).0], [0, 14]);
+    for _ in 0..1000 {
+        assert_eq!(read(0..2).0, 0);
+    }
+}
+
+/// A part of a gang that is issued later, and then waits for its LUN: the time before it was issued is the transfer's.
+#[test]
+fn what_comes_before_an_operation_is_not_its_wait() {
+    let mut b = Bench::new(&small());
+    let (g, io) =
+        (b.nand.geometry, b.ctx.lives.begin(0, wordline_base::Ddir::Read, 0, 4096, Time(0)));
+    for lun in 0..g.luns {
+        b.nand.set_block(lun, 0, g.pages, 1, false);
+    }
+    b.ctx.at(Time(1000), Kind::Sample, 0);
+    b.run_with(|b| (0..2).for_each(|page| b.submit(OpKind::Read, Class::UserRead, 0, page, 0)));
+    let waited = b.done[1];
+    assert!(waited.submitted == Time(1000) && waited.started > waited.submitted);
+    waited.mark(&mut b.ctx.lives, io);
+    let life = b.ctx.lives.end(io);
+    let steps = life.steps();
+    let first: Vec<_> = steps.iter().take(2).map(|s| (s.layer, s.end)).collect();
+    assert_eq!(first, [(Layer::Transfer, Time(1000)), (Layer::LunWait, waited.started)]);
+}
+
 #[test]
 fn an_idle_lun_takes_exactly_the_sum_of_its_stages() {
     let c = small();

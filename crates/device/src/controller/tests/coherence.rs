@@ -606,6 +606,57 @@ fn a_trim_leaves_what_it_covers_in_part() {
 
 /// A cache that answered writes which the FTL then refuses is read-only: of what comes later, and of what waits by then,
 /// nothing is answered well.
+/// Write-backs of the range, and writes with FUA, follow each other without a gap. A trim waits for those that are under
+/// way, and not for what comes behind it.
+#[test]
+fn a_trim_does_not_wait_for_as_long_as_others_write() {
+    for (write_back, every, dirty_high) in
+        [(true, 0, 10), (true, 1, 10), (true, 4, 90), (false, 0, 50), (false, 3, 50)]
+    {
+        let cache = CacheConfig { write_back, dirty_high, ..cache_config(256, 4, 4) };
+        let mut h = host(Some(cache), &ftl_config());
+        let range = 2048;
+        let write = |h: &mut Host, i: u64| {
+            let (at, n) = (i * 7919 % range * SECTOR, SECTOR as u32);
+            match every > 0 && i.is_multiple_of(every) {
+                true => h.submit_fua(0, at, n),
+                false => h.submit(0, Opcode::Write, at, n),
+            };
+        };
+        (0..32).for_each(|i| write(&mut h, i));
+        let (mut i, mut trimmed) = (32, None::<(u16, u64)>);
+        let mut seen = 0;
+        while i < 20_000 {
+            assert!(h.step());
+            for done in seen..h.done.len() {
+                let trim = trimmed.is_some_and(|(cid, ..)| h.done[done].posted.cqe.cid == cid);
+                if let (true, Some((_, end))) = (trim, &mut trimmed) {
+                    *end = i;
+                }
+                write(&mut h, i);
+                i += 1;
+            }
+            seen = h.done.len();
+            if i > 2_000 && trimmed.is_none() {
+                let cid = h.submit(0, Opcode::Deallocate, 0, (range * SECTOR) as u32);
+                trimmed = Some((cid, u64::MAX));
+            }
+        }
+        let (_, end) = trimmed.unwrap();
+        assert!(end < 4_000, "{write_back} {every} {dirty_high}: the trim ended at write {end}");
+        h.settle();
+        h.assert_no_wrong("beside a trim");
+        for lpn in 0..range {
+            h.submit(0, Opcode::Read, lpn * SECTOR, SECTOR as u32);
+            if lpn % 64 == 63 {
+                h.settle();
+            }
+        }
+        h.assert_no_wrong("after a trim");
+        h.drive.ftl.as_ref().unwrap().check_invariants().unwrap();
+    }
+}
+
 #[test]
 fn after_a_lost_write_back_no_write_flush_or_trim_succeeds() {
     let mut n = nand_config();

@@ -325,6 +325,33 @@ fn the_program_rate_limits_every_program() {
     assert!(rate <= 1.01e8, "{rate}");
 }
 
+/// An erasure behind a program that the rate holds back waits for that one, and not for those of other LUNs.
+#[test]
+fn what_is_behind_a_held_program_waits_for_its_own_lun_alone() {
+    let n = nand_config();
+    let mut d = device_config();
+    let mut ends = |rate, programs: u64| {
+        d.limits.program_rate = rate;
+        let mut h = Host::bare(&n, &d);
+        h.queue(0, 256, QueuePriority::Medium);
+        let g = h.drive.nand().geometry;
+        let (unit, sectors) = (g.unit_bytes() as u32, u64::from(g.sectors_per_unit));
+        for page in 0..programs {
+            // LUN 0 twice, then LUN 1 again and again.
+            let luns = u64::from(g.luns);
+            let at = if page < 2 { page * luns } else { (page - 2) * luns + 1 };
+            h.submit(0, Opcode::VectorWrite, at * sectors, unit);
+        }
+        // All data are in the drive.
+        h.advance(Time::ZERO + Span::from_us(500));
+        let block = u64::from(g.pages) * u64::from(g.luns) * sectors;
+        let erase = h.submit(0, Opcode::VectorReset, block, unit);
+        h.settle();
+        h.done.iter().find(|done| done.posted.cqe.cid == erase).unwrap().at
+    };
+    assert_eq!(ends(10_000_000, 32), ends(10_000_000, 2));
+}
+
 #[test]
 fn writes_are_no_faster_than_the_drives_limits() {
     let n = nand_config();
