@@ -10,7 +10,7 @@ use wordline::RunResult;
 use wordline_base::hist::BUCKETS;
 use wordline_base::{Ddir, Histogram, Layer};
 use wordline_frontend::{Format, files, text};
-use wordline_sim::{Log, LogKind};
+use wordline_sim::{HistLine, Log, LogKind};
 
 /// What Python's `Result` reads a run through.
 #[pyclass(frozen, module = "wordline._wordline")]
@@ -90,27 +90,27 @@ impl Outcome {
         Ok(())
     }
 
-    fn log(arrays: &Bound<'_, PyDict>, log: &Log) -> PyResult<()> {
-        let name = wordline_report::log_file_name(log);
+    /// What fio has in a file, of one thread or of several.
+    fn log(arrays: &Bound<'_, PyDict>, name: &str, logs: &[&Log]) -> PyResult<()> {
         let at = |column: &str| format!("logs/{name}/{column}");
-        if log.kind == LogKind::Hist {
-            let rows = log.hist.len();
-            let bins = log.hist.first().map_or(0, |line| line.bins.len());
-            let of = log.hist.iter().map(|line| int(line.at.0)).collect();
+        if logs.iter().any(|log| log.kind == LogKind::Hist) {
+            let lines: Vec<&HistLine> = logs.iter().flat_map(|log| &log.hist).collect();
+            let bins = lines.first().map_or(0, |line| line.bins.len());
+            let of = lines.iter().map(|line| int(line.at.0)).collect();
             Self::put::<i64>(arrays, at("at_ns"), of)?;
-            let of = log.hist.iter().map(|line| line.ddir as u8).collect();
+            let of = lines.iter().map(|line| line.ddir as u8).collect();
             Self::put::<u8>(arrays, at("direction"), of)?;
-            let all = log.hist.iter().flat_map(|line| line.bins.iter().map(|&n| int(n)));
+            let all = lines.iter().flat_map(|line| line.bins.iter().map(|&n| int(n)));
             let all: Vec<i64> = all.collect();
-            let matrix = PyArray1::from_vec(arrays.py(), all).reshape([rows, bins])?;
+            let matrix = PyArray1::from_vec(arrays.py(), all).reshape([lines.len(), bins])?;
             return arrays.set_item(at("counts"), matrix);
         }
-        let lines = &log.lines;
-        Self::put::<i64>(arrays, at("at_ns"), lines.iter().map(|l| int(l.at.0)).collect())?;
-        Self::put::<i64>(arrays, at("value"), lines.iter().map(|l| int(l.value)).collect())?;
-        Self::put::<u8>(arrays, at("direction"), lines.iter().map(|l| l.ddir as u8).collect())?;
-        Self::put::<u32>(arrays, at("size_bytes"), lines.iter().map(|l| l.bs).collect())?;
-        Self::put::<i64>(arrays, at("offset_bytes"), lines.iter().map(|l| int(l.offset)).collect())
+        let lines = || logs.iter().flat_map(|log| &log.lines);
+        Self::put::<i64>(arrays, at("at_ns"), lines().map(|l| int(l.at.0)).collect())?;
+        Self::put::<i64>(arrays, at("value"), lines().map(|l| int(l.value)).collect())?;
+        Self::put::<u8>(arrays, at("direction"), lines().map(|l| l.ddir as u8).collect())?;
+        Self::put::<u32>(arrays, at("size_bytes"), lines().map(|l| l.bs).collect())?;
+        Self::put::<i64>(arrays, at("offset_bytes"), lines().map(|l| int(l.offset)).collect())
     }
 }
 
@@ -141,8 +141,8 @@ impl Outcome {
         let arrays = PyDict::new(py);
         self.histograms(&arrays)?;
         self.over_time(&arrays)?;
-        for log in self.result.threads.iter().flat_map(|thread| &thread.logs) {
-            Self::log(&arrays, log)?;
+        for (name, logs) in wordline_report::log_files(&self.result) {
+            Self::log(&arrays, &name, &logs)?;
         }
         Ok(arrays)
     }
@@ -222,6 +222,7 @@ fn document(result: &RunResult) -> Result<String, serde_json::Error> {
             "name": thread.name,
             "number": thread.number,
             "group": thread.group,
+            "reported": thread.reported,
             "ioengine": thread.ioengine,
             "iodepth": thread.iodepth,
             "error": thread.error,

@@ -232,6 +232,34 @@ def test_logs_that_jobs_ask_for(tmp_path):
     assert result.logs["here_clat_hist.1.log"]["counts"].shape[1] == 1856
 
 
+def test_threads_that_share_a_log_are_all_in_it():
+    logs = "write_lat_log=here\nwrite_hist_log=here\nlog_hist_msec=1\nper_job_logs=0\n"
+    job = f"[a]\nnumjobs=2\nrw=randread\nnumber_ios=300\n{logs}"
+    result = wl.run(job, device="z-ssd-small", progress=False)
+    assert result.logs["here_lat.log"].rows == 600
+    rows = result.logs["here_clat_hist.log"]
+    assert rows.rows == len(rows["counts"]) > 2 and rows["counts"].sum() == 600
+
+
+def test_a_course_has_no_rate_where_nothing_is_counted():
+    reader = "rw=randread\ntime_based\nruntime=20ms\n"
+    job = f"[a]\n{reader}[b]\nstonewall\nramp_time=20ms\n{reader}"
+    result = wl.run(job, device="z-ssd-small", precondition="fill", progress=False)
+    series = result.series("read")
+    middle = (series["begin_s"] + series["end_s"]) / 2
+    ramp = (middle > 0.021) & (middle < 0.039)
+    assert ramp.sum() > 3 and np.isnan(series["iops"][ramp]).all()
+    others = series["iops"][(middle < 0.019) | (middle > 0.041) & (middle < 0.059)]
+    assert others.min() > 0.8 * others.max(), series
+
+
+def test_threads_without_statistics_are_in_no_sum():
+    job = "[a]\nrw=randread\nnumber_ios=100\n[b]\nstats=0\nrw=randread\nbs=64k\nnumber_ios=50\n"
+    result = wl.run(job, device="z-ssd-small", progress=False)
+    assert (result.read.ios, result.direction("read", job="b").ios) == (100, 50)
+    assert result.latency("read").count == 100 and any("stats=0" in note for note in result.notes)
+
+
 def test_syncs_are_told_as_reads_and_writes_are():
     job = "[db]\nrw=write\nbs=4k\nsize=8m\nfdatasync=4\nnumber_ios=2000\ndirectory=/mnt\nfallocate=none\n"
     result = wl.run(job, device="z-ssd-small", fs="ext4", slowest=3, progress=False)

@@ -449,11 +449,10 @@ class Result:
         return threads[0]
 
     def direction(self, name: str, job: str | None = None) -> Direction | None:
-        """All reads, writes or trims, of all jobs or of one."""
+        """All reads, writes or trims, of all jobs that are reported (`stats=0` is not) or of one."""
         _direction(name)
-        if job is not None:
-            self._of(job)
-        of = [thread.direction(name) for thread in self.threads if job in (None, thread.name)]
+        chosen = [t for t in self.threads if t.about.get("reported", True)] if job is None else self._of(job)
+        of = [thread.direction(name) for thread in chosen]
         each = [one for one in of if one is not None]
         ran = _wordline.covered([(one.began_ns, one.began_ns + one.runtime_ns) for one in each])
         return reduce(lambda total, one: total._with(one, ran), each) if each else None
@@ -487,7 +486,8 @@ class Result:
             self._of(job)
         total: Distribution | None = None
         for t, about in enumerate(self._document["threads"]):
-            if about["sync"]["count"] > 0 and job in (None, about["name"]):
+            chosen = about.get("reported", True) if job is None else job == about["name"]
+            if about["sync"]["count"] > 0 and chosen:
                 one = self._distribution(f"threads/{t}/sync/lat", about["sync"])
                 total = one if total is None else total.merge(one)
         return total
@@ -595,10 +595,11 @@ class Result:
         begin = np.arange(len(matrix), dtype=np.int64) * step
         end = np.minimum(begin + step, self.simulated_ns)
         ios = matrix.sum(axis=1)
-        # What came back in a ramp is not counted.
+        # What came back in a ramp, or in the search of `latency_target`, is not counted.
         rows = self._document["machine"]["intervals"]["latency"]
-        ramp = next((row["counted_from_ns"] for row in rows if row["ddir"] == name), 0)
-        counted = end - np.maximum(begin, ramp)
+        counted = end - begin
+        for a, b in next((row.get("uncounted_ns", []) for row in rows if row["ddir"] == name), []):
+            counted = counted - np.maximum(np.minimum(end, b) - np.maximum(begin, a), 0)
         columns: dict[str, NDArray[Any]] = {
             "begin_s": begin / 1e9,
             "end_s": end / 1e9,

@@ -901,3 +901,98 @@ fn what_an_array_writes_and_what_kb_base_is_for_is_told() {
     assert!(text.contains("of the drives: what an array writes to its members"), "{text}");
     assert!(result.notes.iter().any(|note| note.contains("kb_base=1000")), "{:?}", result.notes);
 }
+
+/// What our own part of the result says of a direction: its entry in `latency` and its row of `layers`.
+fn own(outcome: &Outcome, ddir: &str) -> [Value; 2] {
+    let text = fio_json(&outcome.result, false, &JsonOptions { machine: true });
+    let own = serde_json::from_str::<Value>(&text).unwrap()["wordline"].take();
+    let find = |list: &Value| {
+        let mut list = list.as_array().unwrap().iter();
+        list.find(|row| row["ddir"] == ddir).cloned().unwrap_or_default()
+    };
+    [find(&own["latency"]), find(&own["machine"]["layers"])]
+}
+
+/// fio counts a chunk of computing as a read of no bytes. It is no I/O of ours.
+#[test]
+fn chunks_of_computing_are_in_no_latency_of_ios() {
+    let reader = "[r]\nrw=randread\nbs=4k\nnorandommap\niodepth=4\nnumber_ios=3000\n";
+    let beside = run(&format!(
+        "{reader}[c]\nioengine=cpuio\ncpuload=50\ncpuchunks=50\ntime_based\nruntime=20ms\n"
+    ));
+    let [latency, layers] = own(&beside, "read");
+    assert_eq!(
+        (&latency["N"], &latency["ios"], &latency["bytes"]),
+        (&3000.into(), &3000.into(), &(3000 << 12).into())
+    );
+    assert_eq!(layers["count"], 3000);
+    assert!(json(&beside, 1)["read"]["total_ios"].as_u64().unwrap() > 50);
+    // The longest chunk is 50 us of a cycle of 100.
+    let slowest = |v: &Value| v["max_ns"].as_f64().unwrap();
+    assert!(slowest(&latency) < 1.1 * slowest(&own(&run(reader), "read")[0]));
+}
+
+/// A job with `stats=0` is in the numbers of the drive alone.
+#[test]
+fn a_job_without_statistics_is_in_none_of_them() {
+    let job = "[a]\nrw=randread\nbs=4k\nnorandommap\nnumber_ios=500\n[b]\nstats=0\nrw=randread\nbs=64k\nnumber_ios=300\n";
+    let outcome = run(job);
+    let [latency, layers] = own(&outcome, "read");
+    assert_eq!((&latency["N"], &layers["count"]), (&500.into(), &500.into()));
+    let m = &outcome.result.machine;
+    let over_time = &m.intervals.latency[0];
+    assert_eq!(over_time.ios.iter().sum::<u64>(), 500);
+    assert_eq!(over_time.bytes.iter().sum::<u64>(), 500 << 12);
+    assert_eq!(m.served, 800);
+    assert!(
+        outcome.result.notes.iter().any(|note| note.contains("stats=0")),
+        "{:?}",
+        outcome.result.notes
+    );
+}
+
+/// Jobs of a group are reported as its first is, and have a rate together.
+#[test]
+fn jobs_of_a_group_have_the_rate_that_they_are_reported_with() {
+    let job = "[global]\ngroup_reporting\nbs=4k\nnorandommap\nnumber_ios=400\n[a]\nrw=randread\n[b]\nrw=randwrite\n\
+               unified_rw_reporting=1\n";
+    for ddir in ["read", "write"] {
+        let [latency, _] = own(&run(job), ddir);
+        assert_eq!((&latency["N"], &latency["ios"]), (&400.into(), &400.into()), "{ddir}");
+        assert!(latency["ran_ns"].as_u64().unwrap() > 0, "{ddir}");
+    }
+}
+
+/// Of the time in which the only reader is in its ramp, or looks for its depth, nothing is known; of a pause between
+/// readers it is known that nothing came back.
+#[test]
+fn a_course_over_time_is_interrupted_where_nothing_is_counted() {
+    let reader = "rw=randread\nbs=4k\nnorandommap\niodepth=4\ntime_based\n";
+    let uncounted = |jobs: &str| {
+        let outcome = run(jobs);
+        let row = outcome.result.machine.intervals.latency[0].clone();
+        (row.uncounted_ns, outcome.result.machine.simulated_ns)
+    };
+    let ramped = format!(
+        "[a]\n{reader}runtime=20ms\n[b]\nstonewall\n{reader}runtime=20ms\nramp_time=15ms\n"
+    );
+    let (found, end) = uncounted(&ramped);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0][0].abs_diff(20_000_000) < 200_000 && found[0][1] == found[0][0] + 15_000_000,
+        "{found:?}"
+    );
+    assert!(end.abs_diff(55_000_000) < 500_000);
+    let beside = format!(
+        "[a]\n{reader}runtime=60ms\n[b]\n{reader}startdelay=10ms\nruntime=20ms\nramp_time=15ms\n"
+    );
+    assert_eq!(uncounted(&beside).0, Vec::<[u64; 2]>::new());
+    let searching = format!(
+        "[a]\n{reader}iodepth=64\nlatency_target=40us\nlatency_window=5ms\nruntime=100ms\n"
+    );
+    let (found, end) = uncounted(&searching);
+    assert!(
+        found.len() == 1 && found[0][0] == 0 && found[0][1] > 5_000_000 && found[0][1] < end,
+        "{found:?} of {end}"
+    );
+}

@@ -248,11 +248,15 @@ pub fn value(run: &Value, id: &str) -> Option<f64> {
         (!all.is_empty()).then(|| all.iter().sum::<f64>())
     };
     let d = distribution(run, ddir)?;
-    // Jobs that did not run at once have no rate together that is the sum of theirs.
-    let rate = |key: &str| Some(sum(key)? * 1e9 / d["ran_ns"].as_f64().filter(|ns| *ns > 0.0)?);
+    // Jobs that did not run at once have no rate together that is the sum of theirs. fio's counts of jobs have chunks of
+    // computing among them.
+    let rate = |own: &str, of_jobs: &str| {
+        let n = d[own].as_f64().or_else(|| sum(of_jobs))?;
+        Some(n * 1e9 / d["ran_ns"].as_f64().filter(|ns| *ns > 0.0)?)
+    };
     match what {
-        "iops" => rate("total_ios"),
-        "bw" => rate("io_bytes"),
+        "iops" => rate("ios", "total_ios"),
+        "bw" => rate("bytes", "io_bytes"),
         "mean" => d["mean_ns"].as_f64(),
         "max" => d["max_ns"].as_f64(),
         _ => percentile(what, &d["N"], &d["percentile"]),

@@ -399,13 +399,18 @@ fn over_time(run: &Value) -> String {
     };
     let none = json!({});
     if has_intervals(run) {
-        let ramps = i["latency"].as_array().into_iter().flatten();
-        let note = match ramps.map(|l| float(&l["counted_from_ns"])).fold(0.0, f64::max) {
-            0.0 => String::new(),
-            ns => format!(
-                "A job's ramp is over at {}: of what came back before nothing is counted.",
-                time(ns)
+        let all = i["latency"].as_array().into_iter().flatten();
+        let stretches: Vec<[f64; 2]> = all.flat_map(uncounted).collect();
+        let note = match stretches[..] {
+            [] => String::new(),
+            [[from, to]] => format!(
+                "From {} to {} a job was in its ramp, or looked for its depth: nothing of that time is counted.",
+                time(from),
+                time(to)
             ),
+            _ => "Where the line is interrupted, jobs were in their ramp or looked for their depth: nothing of that \
+                  time is counted."
+                .to_owned(),
         };
         add("rate", "rate", none.clone(), "I/Os a second", &note);
         if host_has(m) {
@@ -533,7 +538,8 @@ fn interval_table(m: &Value) -> String {
         let mut row =
             vec![Cell::number(fixed(end / 1e9, 3), Some(*end), format!("{base}.end_ns.{k}"))];
         for (d, l) in &dirs {
-            let counted = (end - begin.max(float(&l["counted_from_ns"]))) / 1e9;
+            let without = uncounted(l).map(|[from, to]| (end.min(to) - begin.max(from)).max(0.0));
+            let counted = (end - begin - without.sum::<f64>()) / 1e9;
             let rate = float(&l["ios"][k]) / counted.max(1e-9);
             row.push(match counted > 0.0 {
                 true => Cell::number(fixed(rate, 0), Some(rate), ""),
@@ -757,6 +763,12 @@ fn slowest(run: &Value) -> String {
     out
 }
 
+/// Stretches of time of which nothing of a direction is counted.
+fn uncounted(of: &Value) -> impl Iterator<Item = [f64; 2]> + '_ {
+    let list = of["uncounted_ns"].as_array().into_iter().flatten();
+    list.map(|stretch| [0, 1].map(|end| float(&stretch[end])))
+}
+
 fn wear(run: &Value) -> String {
     let m = &run["wordline"]["machine"];
     let w = &m["wear"];
@@ -768,12 +780,14 @@ fn wear(run: &Value) -> String {
             Cell::number(fixed(x, decimals), Some(x), format!("wordline.machine.wear.{key}")),
         ]
     };
-    let rows = vec![
+    let mut rows = vec![
         row("fewest", "erases_min", 0),
         row("mean", "erases_mean", 2),
         row("most", "erases_max", 0),
-        row("rated", "rated", 0),
     ];
+    if float(&w["rated"]) > 0.0 {
+        rows.push(row("rated", "rated", 0));
+    }
     let mut out = String::new();
     for (d, f) in m["flash"].as_array().into_iter().flatten().enumerate() {
         if f["blocks_by_erases"].as_array().is_some_and(|rows| rows.len() > 1) {

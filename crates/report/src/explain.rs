@@ -378,7 +378,10 @@ const CLASSES_SHOWN: usize = 12;
 fn cache_partition(p: &CachePartitionUse) -> Vec<String> {
     let reads = p.read_hits.saturating_add(p.read_misses);
     let mut items = vec![
-        format!("{:.1}% of {reads} reads hit", percent(p.read_hits as f64, reads as f64)),
+        format!(
+            "{:.1}% of {reads} sectors read were there",
+            percent(p.read_hits as f64, reads as f64)
+        ),
         format!("{} sectors written", p.writes),
         format!("{} of {} read-aheads used", p.read_ahead_used, p.read_ahead),
         format!("{} useless", p.read_ahead_useless),
@@ -682,7 +685,10 @@ fn tail(result: &RunResult) -> Vec<String> {
     if let Some(c) = &m.totals.cache {
         let reads = c.read_hits.saturating_add(c.read_misses);
         let mut items = vec![
-            format!("{:.1}% of {reads} reads hit", percent(c.read_hits as f64, reads as f64)),
+            format!(
+                "{:.1}% of {reads} sectors read were there",
+                percent(c.read_hits as f64, reads as f64)
+            ),
             format!("{} of {} read-aheads used", c.read_ahead_used, c.read_ahead),
             format!("{} evictions", c.evictions),
             format!("{} write-backs", c.write_backs),

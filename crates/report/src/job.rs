@@ -2,6 +2,7 @@
 //! own line.
 
 use crate::number::{finite, millis_up, per_second, percentile_list, share};
+use std::borrow::Cow;
 use wordline_base::hist::midpoint;
 use wordline_base::{Histogram, IoClass, Span};
 use wordline_sim::{
@@ -57,7 +58,7 @@ pub struct Job<'a> {
     pub description: &'a str,
     pub group: u32,
     pub number: u32,
-    pub members: u32,
+    pub threads: Vec<&'a ThreadResult>,
     /// All directions counted in the first, under the name "mixed".
     pub mixed: bool,
     /// With directions apart, all of them as one beside them.
@@ -224,7 +225,7 @@ impl<'a> Job<'a> {
             description: thread.description.as_deref().unwrap_or(""),
             group: thread.group,
             number: thread.number,
-            members: 0,
+            threads: Vec::new(),
             mixed: false,
             unified: None,
             dirs: Default::default(),
@@ -262,7 +263,7 @@ impl<'a> Job<'a> {
         if let Some(all) = &mut self.unified {
             all.add(result, thread);
         }
-        self.members += 1;
+        self.threads.push(thread);
         for (i, dir) in thread.dirs.iter().enumerate() {
             let to = if self.mixed { 0 } else { i };
             add_dir(&mut self.dirs[to], dir);
@@ -325,6 +326,20 @@ impl<'a> Job<'a> {
             Some(s) => (s.target.0, s.window.0 / 1_000, s.percentile, s.depth),
             None => (0, 0, 100.0, self.iodepth),
         }
+    }
+
+    /// Latencies of I/Os by direction, without the chunks of computing that fio counts as reads.
+    pub fn latencies(&self) -> [Cow<'_, Histogram>; 3] {
+        if self.threads.iter().all(|thread| thread.chunks.is_empty()) {
+            return self.dirs.each_ref().map(|dir| Cow::Borrowed(&dir.lat));
+        }
+        let mut sums: [Histogram; 3] = Default::default();
+        for thread in &self.threads {
+            for (i, dir) in thread.dirs.iter().enumerate() {
+                sums[if self.mixed { 0 } else { i }].merge(&dir.lat);
+            }
+        }
+        sums.map(Cow::Owned)
     }
 
     pub fn total_ios(&self) -> u64 {

@@ -474,7 +474,7 @@ fn wordline(result: &RunResult, jobs: &[Job], plus: bool) -> Value {
     o.insert("result_format".to_owned(), Value::from(RESULT_FORMAT));
     o.insert("provenance".to_owned(), to_value(&result.provenance));
     o.insert("ended".to_owned(), to_value(&result.ended));
-    o.insert("latency".to_owned(), latency_json(result, jobs));
+    o.insert("latency".to_owned(), latency_json(jobs));
     o.insert("machine".to_owned(), machine);
     if !result.slowest.is_empty() {
         o.insert("slowest".to_owned(), slowest_json(result));

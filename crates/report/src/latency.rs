@@ -1,12 +1,12 @@
 //! Distributions of latency whose tail can be drawn: percentiles on an axis of nines.
 
-use crate::job::{self, Job};
+use crate::job::Job;
 use crate::number::{finite, percentiles};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use wordline_base::time::covered;
 use wordline_base::{Ddir, Histogram, IoClass, Span, Time};
-use wordline_sim::RunResult;
+use wordline_sim::DirResult;
 
 /// Points of the axis to a nine: the n-th point is the percentage beyond which 10^(-n/20) of all lie.
 const POINTS: usize = 20;
@@ -73,31 +73,33 @@ fn distribution(ddir: &str, of: &str, name: &str, h: &Histogram) -> Value {
     })
 }
 
-/// For how long threads did I/O of a direction, or of all (`mixed`): where several did at once, that time counts once.
+/// What threads did in a direction, or in all (`mixed`), as their jobs are reported.
+fn dirs_of<'a>(jobs: &'a [Job<'a>], ddir: &'a str) -> impl Iterator<Item = &'a DirResult> {
+    let jobs = jobs.iter().filter(move |job| job.mixed == (ddir == "mixed"));
+    let dirs = jobs.flat_map(|job| &job.threads).flat_map(|t| Ddir::RW.iter().zip(&t.dirs));
+    let dirs = dirs.filter(move |(d, _)| ddir == "mixed" || d.name() == ddir).map(|(_, dir)| dir);
+    dirs.filter(|dir| dir.total_ios > 0)
+}
+
+/// For how long threads did I/O of a direction: where several did at once, that time counts once.
 /// What all have done in it is the rate of all, also where one ran after the other. Phases of one job by turns count as
 /// if they followed each other.
-fn ran(result: &RunResult, ddir: &str) -> Span {
-    let times =
-        result.threads.iter().filter(|t| t.reported && job::is_mixed(t) == (ddir == "mixed"));
-    let dirs = times.flat_map(|t| Ddir::RW.iter().zip(&t.dirs));
-    let dirs = dirs.filter(|(d, dir)| dir.total_ios > 0 && (ddir == "mixed" || d.name() == ddir));
-    covered(
-        dirs.map(|(_, dir)| (dir.began, Time(dir.began.0.saturating_add(dir.runtime.0)))).collect(),
-    )
+fn ran<'a>(dirs: impl Iterator<Item = &'a DirResult>) -> Span {
+    covered(dirs.map(|dir| (dir.began, Time(dir.began.0.saturating_add(dir.runtime.0)))).collect())
 }
 
 /// Total latency by direction, and where there are several, by job and by class.
-pub fn latency_json(result: &RunResult, jobs: &[Job]) -> Value {
+pub fn latency_json(jobs: &[Job]) -> Value {
     let mut all: Vec<(&str, Histogram)> = Vec::new();
     let mut by_job = Vec::new();
     for job in jobs {
-        for (i, dir) in job.dirs.iter().enumerate().filter(|(_, dir)| !dir.lat.is_empty()) {
+        for (i, lat) in job.latencies().iter().enumerate().filter(|(_, lat)| !lat.is_empty()) {
             let Some(ddir) = job.dir_name(i) else { continue };
             match all.iter_mut().find(|(known, _)| *known == ddir) {
-                Some((_, sum)) => sum.merge(&dir.lat),
-                None => all.push((ddir, dir.lat.clone())),
+                Some((_, sum)) => sum.merge(lat),
+                None => all.push((ddir, (**lat).clone())),
             }
-            by_job.push(distribution(ddir, "job", job.name, &dir.lat));
+            by_job.push(distribution(ddir, "job", job.name, lat));
         }
     }
     for job in jobs.iter().filter(|job| !job.sync.is_empty()) {
@@ -110,7 +112,12 @@ pub fn latency_json(result: &RunResult, jobs: &[Job]) -> Value {
     let of_all = |(ddir, h): &(&str, Histogram)| {
         let mut of = distribution(ddir, "all", "", h);
         if *ddir != "sync" {
-            of["ran_ns"] = ran(result, ddir).0.into();
+            let sum = |of: fn(&DirResult) -> u64| {
+                dirs_of(jobs, ddir).map(of).fold(0, u64::saturating_add)
+            };
+            of["ios"] = sum(|dir| dir.total_ios).into();
+            of["bytes"] = sum(|dir| dir.io_bytes).into();
+            of["ran_ns"] = ran(dirs_of(jobs, ddir)).0.into();
         }
         of
     };
@@ -119,7 +126,7 @@ pub fn latency_json(result: &RunResult, jobs: &[Job]) -> Value {
         list.append(&mut by_job);
     }
     let mut classes: BTreeMap<(usize, IoClass), Histogram> = BTreeMap::new();
-    for thread in result.threads.iter().filter(|t| t.reported && !job::is_mixed(t)) {
+    for thread in jobs.iter().filter(|job| !job.mixed).flat_map(|job| &job.threads) {
         for (d, dir) in thread.dirs.iter().enumerate() {
             if dir.classes.is_empty() && !dir.lat.is_empty() {
                 classes.entry((d, thread.class)).or_default().merge(&dir.lat);

@@ -143,7 +143,7 @@ fn job_block(out: &mut String, job: &Job, group: &Group) {
     if job.io_bytes() == 0 && job.total_ios() == 0 {
         return;
     }
-    put!(out, "{}: (groupid={}, jobs={}): ", job.name, job.group, job.members);
+    put!(out, "{}: (groupid={}, jobs={}): ", job.name, job.group, job.threads.len());
     put!(out, "err={:2}", job.error);
     if job.error != 0 {
         put!(out, " (func={}, error={})", job.func, error_text(job.error));

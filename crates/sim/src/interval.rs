@@ -141,8 +141,8 @@ impl Series {
         self.rows.last().map(|row| row.end_ns)
     }
 
-    /// `counted_from`: [`DirectionOverTime::counted_from_ns`], by direction.
-    pub fn result(&self, counted_from: [Time; 4]) -> Intervals {
+    /// `uncounted`: [`DirectionOverTime::uncounted_ns`], by direction.
+    pub fn result(&self, uncounted: [Vec<[u64; 2]>; 4]) -> Intervals {
         let rows = &self.rows;
         let flash = || rows.iter().map(|row| &row.flash);
         let names = Class::ALL.map(Class::name).into_iter().chain(["suspension", "transfer"]);
@@ -159,8 +159,8 @@ impl Series {
             end_ns: rows.iter().map(|row| row.end_ns).collect(),
             latency: Ddir::REPORTED
                 .iter()
-                .zip(counted_from)
-                .filter_map(|(&ddir, from)| self.of_direction(ddir, from))
+                .zip(uncounted)
+                .filter_map(|(&ddir, uncounted)| self.of_direction(ddir, uncounted))
                 .collect(),
             flash_reads: flash().map(|f| f.reads).collect(),
             flash_reads_waited: flash().map(|f| f.waited).collect(),
@@ -169,7 +169,7 @@ impl Series {
         }
     }
 
-    fn of_direction(&self, ddir: Ddir, counted_from: Time) -> Option<DirectionOverTime> {
+    fn of_direction(&self, ddir: Ddir, uncounted: Vec<[u64; 2]>) -> Option<DirectionOverTime> {
         let rows = || self.rows.iter().map(|row| &row.dirs[ddir as usize]);
         let cells =
             || rows().flat_map(|r| &r.counts).map(|&(bucket, _)| usize::from(bucket) / CELL);
@@ -184,7 +184,7 @@ impl Series {
         };
         Some(DirectionOverTime {
             ddir: ddir.name().into(),
-            counted_from_ns: counted_from.0,
+            uncounted_ns: uncounted,
             ios: rows().map(Gained::ios).collect(),
             bytes: rows().map(|row| row.bytes).collect(),
             p50_ns: at(50.0),
@@ -200,9 +200,51 @@ impl Series {
     }
 }
 
+/// What lies in one of some stretches of time and in none of others, in order and apart.
+pub fn outside(some: &[(Time, Time)], others: &[(Time, Time)]) -> Vec<[u64; 2]> {
+    let ends = |list: &[(Time, Time)], by: (i64, i64)| -> Vec<(u64, (i64, i64))> {
+        let list = list.iter().filter(|(from, to)| from < to);
+        list.flat_map(|(from, to)| [(from.0, by), (to.0, (-by.0, -by.1))]).collect()
+    };
+    let mut all = ends(some, (1, 0));
+    all.append(&mut ends(others, (0, 1)));
+    all.sort_unstable();
+    let (mut found, mut open, mut from) = (Vec::<[u64; 2]>::new(), (0, 0), 0);
+    for (at, by) in all {
+        if open.0 > 0 && open.1 == 0 && from < at {
+            match found.last_mut().filter(|last| last[1] == from) {
+                Some(last) => last[1] = at,
+                None => found.push([from, at]),
+            }
+        }
+        (open, from) = ((open.0 + by.0, open.1 + by.1), at);
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wordline_base::Rng;
+
+    #[test]
+    fn outside_is_what_a_look_at_each_moment_finds() {
+        for seed in 0..300 {
+            let mut rng = Rng::from_seed(seed);
+            let mut list = || -> Vec<(Time, Time)> {
+                let one = |rng: &mut Rng| (Time(rng.below(60)), Time(rng.below(60)));
+                (0..rng.below(6)).map(|_| one(&mut rng)).collect()
+            };
+            let (some, others) = (list(), list());
+            let in_any = |list: &[(Time, Time)], t| list.iter().any(|s| s.0.0 <= t && t < s.1.0);
+            let found = outside(&some, &others);
+            for t in 0..60 {
+                let is = found.iter().any(|s| s[0] <= t && t < s[1]);
+                assert_eq!(is, in_any(&some, t) && !in_any(&others, t), "seed {seed} at {t}");
+            }
+            assert!(found.windows(2).all(|w| w[0][1] < w[1][0]), "seed {seed}: {found:?}");
+        }
+    }
     use wordline_base::{IoId, Layer, Lives, Why};
 
     #[test]
@@ -223,7 +265,7 @@ mod tests {
                 series.halve();
             }
         }
-        let r = series.result([Time::ZERO; 4]);
+        let r = series.result(Default::default());
         assert_eq!(r.end_ns, [199, 399, 599, 699, 799, 899, 999]);
         assert_eq!(r.latency.len(), 1, "writes and trims had none");
         let reads = &r.latency[0];

@@ -135,6 +135,12 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
     for note in &plan.notes {
         say(note.text.clone());
     }
+    for job in plan.jobs.iter().filter(|job| !job.stats) {
+        say(format!(
+            "job {} has stats=0: its I/Os are in the numbers of drive and host, and in no latency and no rate",
+            job.name
+        ));
+    }
     for job in &plan.jobs {
         // In a file system of files these are names of files.
         if stack.fs.as_ref().is_none_or(|fs| fs.kind == FsKind::Bdev) {

@@ -130,6 +130,8 @@ pub struct ThreadStats {
     ramp_end: Time,
     /// The same of its ramp alone: `latency_target` begins its statistics anew.
     ramp_over: Option<Time>,
+    /// When it started, ramp and search among it.
+    begun: Option<Time>,
     /// Bandwidth of each direction, sampled.
     bw: [Sampler; 3],
     /// I/Os a second of each direction, sampled.
@@ -232,6 +234,7 @@ impl ThreadStats {
             },
             ramp_end: Time::ZERO,
             ramp_over: None,
+            begun: None,
             bw: Default::default(),
             iops: Default::default(),
             bw_interval: plan.bw_interval,
@@ -255,6 +258,7 @@ impl ThreadStats {
 
     /// The thread starts, and counts once `ramp` is over.
     pub fn start(&mut self, now: Time, ramp: Span) {
+        self.begun.get_or_insert(now);
         self.ramp_end = now + ramp;
         if ramp > Span::ZERO {
             self.ramp_over = Some(self.ramp_end);
@@ -430,6 +434,13 @@ impl ThreadStats {
     /// When it began to count.
     pub fn started(&self) -> Time {
         self.ramp_over.unwrap_or(self.result.started)
+    }
+    /// From its start to when what came back is counted, and from then to its last: where it has `searched` in vain
+    /// that is not at all.
+    pub fn stretches(&self, searched: bool) -> [(Time, Time); 2] {
+        let (from, last) = (self.begun.unwrap_or_default(), self.last());
+        let counted = if searched { last } else { self.result.started.min(last) };
+        [(from, counted), (counted, last)]
     }
     /// Whether an I/O of a direction of those that reports keep apart is in its numbers.
     pub fn has(&self, reported: usize) -> bool {

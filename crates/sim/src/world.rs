@@ -681,18 +681,19 @@ impl World {
         }
         let life = self.ctx.lives.get(f.io);
         debug_assert_eq!(life.latency(), f.completed.since(f.issued), "a life is the latency");
-        // Only syncs that fio has in its statistics have a row.
-        if f.ok && stats.counts(f.completed) && sync == SyncOf::Job {
+        // Only syncs that fio has in its statistics have a row, and only threads that are reported.
+        if f.ok && stats.counts(f.completed) && sync == SyncOf::Job && stats.result.reported {
             let row = f.ddir.reported();
-            let kept = match self.searched.is_empty() {
-                true => &mut self.kept,
-                false => self.searched.get_mut(&thread).unwrap_or(&mut self.kept),
+            let searched = match self.searched.is_empty() {
+                true => None,
+                false => self.searched.get_mut(&thread),
             };
-            kept.layers[row].add(life);
-            kept.slowest[row].offer(life, thread);
-            if let Some(series) = &mut self.latencies {
+            if let (None, Some(series)) = (&searched, &mut self.latencies) {
                 series.add(f.completed, f.ddir, life.latency());
             }
+            let kept = searched.unwrap_or(&mut self.kept);
+            kept.layers[row].add(life);
+            kept.slowest[row].offer(life, thread);
         }
         self.ctx.lives.release(f.io);
     }

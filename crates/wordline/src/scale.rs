@@ -240,12 +240,17 @@ impl Scale {
                     "so few lines leave no room to collect garbage as the whole drive does".into(),
                 )
             })?;
-        let mut said = format!("{} of {} blocks a LUN", blocks.part[0], blocks.whole[0]);
-        settings.add("nand.blocks", blocks.part[0]);
-        if blocks.part[1] != blocks.whole[1] {
-            settings.add("nand.pages_per_block", blocks.part[1]);
-            said += &format!(", of {} of {} pages", blocks.part[1], blocks.whole[1]);
-        }
+        let (part, whole) = (blocks.part, blocks.whole);
+        settings.add("nand.blocks", part[0]);
+        let mut said = if part[1] == whole[1] {
+            format!("{} of {} blocks a LUN", part[0], whole[0])
+        } else {
+            settings.add("nand.pages_per_block", part[1]);
+            format!(
+                "{} blocks of {} pages a LUN in place of {} of {}",
+                part[0], part[1], whole[0], whole[1]
+            )
+        };
         self.cut_erasures(config, blocks, &mut settings);
         let mut caches = self.cut_caches(config, &mut settings);
         self.cut_ftl(config, blocks, &mut settings);

@@ -154,7 +154,9 @@ impl DriveTotals {
         self.wear.erases_mean = mean(self.wear.erases_mean, o.wear.erases_mean);
         self.wear.erases_min = self.wear.erases_min.min(o.wear.erases_min);
         self.wear.erases_max = self.wear.erases_max.max(o.wear.erases_max);
-        self.wear.rated = self.wear.rated.min(o.wear.rated);
+        // Drives that are rated for different numbers have none together.
+        let alike = (self.wear.rated, self.wear.in_place) == (o.wear.rated, o.wear.in_place);
+        self.wear.rated = if alike { self.wear.rated } else { 0 };
         self.wear.in_place &= o.wear.in_place;
         self.write_amplification.add(&o.write_amplification);
         self.partial_writes.sectors += o.partial_writes.sectors;

@@ -77,12 +77,12 @@ pub struct Intervals {
 pub struct DirectionOverTime {
     /// `read`, `write` or `trim`.
     pub ddir: String,
-    /// When the first thread that does it came to the end of its ramp: of what came back before, nothing is counted.
-    /// 0 without a ramp.
-    pub counted_from_ns: u64,
-    /// I/Os that came back after the ramp.
+    /// From when to when threads that do it were in their ramp, or looked for the depth of `latency_target`, and no other
+    /// one counted: there nothing is known of what came back.
+    pub uncounted_ns: Vec<[u64; 2]>,
+    /// I/Os that came back and are counted.
     pub ios: Vec<u64>,
-    /// Bytes of I/Os that came back after the ramp.
+    /// Their bytes.
     pub bytes: Vec<u64>,
     /// Half of all are as fast or faster, to within 1/128; none where fewer than one I/O lies
     /// beyond.

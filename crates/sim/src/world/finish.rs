@@ -661,6 +661,7 @@ impl World {
     }
 
     pub(super) fn machine(&mut self, now: Time, host: &HostStats, generated: u64) -> Machine {
+        let uncounted = self.uncounted();
         // Searches that ended with the run.
         for searched in std::mem::take(&mut self.searched).into_values() {
             self.kept.merge(searched);
@@ -747,17 +748,21 @@ impl World {
                     SwitchUse { name: String::new(), link }
                 })
                 .collect(),
-            intervals: self.intervals.result(self.counted_from()),
+            intervals: self.intervals.result(uncounted),
             flash: self.drives.iter().map(|seat| seat.flash(now)).collect(),
         }
     }
 
-    /// [`DirectionOverTime::counted_from_ns`](crate::DirectionOverTime::counted_from_ns), by direction.
-    fn counted_from(&self) -> [Time; 4] {
+    /// [`DirectionOverTime::uncounted_ns`](crate::DirectionOverTime::uncounted_ns), by direction.
+    fn uncounted(&self) -> [Vec<[u64; 2]>; 4] {
         std::array::from_fn(|d| {
-            let counting = self.threads.iter().filter(|stats| stats.has(d));
-            let first = counting.min_by_key(|stats| stats.started());
-            first.and_then(ThreadStats::ramp_over).unwrap_or(Time::ZERO)
+            let stretches = (0..)
+                .zip(&self.threads)
+                .filter(|(_, stats)| stats.has(d))
+                .map(|(thread, stats)| stats.stretches(self.searched.contains_key(&thread)));
+            let (not_counted, counted): (Vec<_>, Vec<_>) =
+                stretches.map(|[not, counted]| (not, counted)).unzip();
+            crate::interval::outside(&not_counted, &counted)
         })
     }
 
