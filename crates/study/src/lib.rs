@@ -19,6 +19,7 @@ mod page;
 mod plan;
 mod preset;
 mod published;
+mod repeat;
 mod run;
 mod spec;
 mod store;
@@ -30,8 +31,8 @@ mod worker;
 pub use claims::Claims;
 pub use compare::{Comparison, Judgement, Verdict};
 pub use error::{
-    FormulaError, NoStudy, OnlyError, PathError, PointError, StoreError, Unknown, VariableError,
-    VaryError, WorkerError,
+    FormulaError, NoStudy, OnlyError, PathError, PointError, RepeatError, StoreError, Unknown,
+    VariableError, VaryError, WorkerError,
 };
 pub use machine::{ageing_key, prepare, run as run_on};
 pub use page::{entry, page, text_of};
@@ -58,13 +59,20 @@ pub fn tabulate<'a>(
     failed: &[Failed],
 ) -> Result<Table<'a>, ConfigError> {
     let results: Vec<_> = plan.points.iter().map(|p| store.result(p)).collect();
-    let metrics = metric::extract(study, &plan.points, &results)?;
-    let comparisons = compare::compare(study, plan, &metrics);
+    let numbers = repeat::Numbers::of(study, plan, &results)?;
+    let comparisons = compare::compare(study, plan, &numbers);
     let failed = failed.iter().map(|f| (f.point, f.why.clone())).collect();
     let told =
         |result: &serde_json::Value| [metric::too_few(study, result), warnings_of(result)].concat();
-    let warnings = results.iter().map(|r| r.as_ref().map_or(Vec::new(), told)).collect();
-    Ok(Table { study, plan, metrics, comparisons, failed, warnings })
+    let warnings: Vec<_> = results.iter().map(|r| r.as_ref().map_or(Vec::new(), told)).collect();
+    let warnings = repeat::together(plan, warnings);
+    let (halves, agree) = (numbers.halves(), numbers.agree());
+    let mut seeds = vec![0; plan.cases().len()];
+    for (i, _) in results.iter().enumerate().filter(|(_, result)| result.is_some()) {
+        seeds[plan.case_of(i)] += 1;
+    }
+    let metrics = numbers.means;
+    Ok(Table { study, plan, metrics, halves, agree, seeds, comparisons, failed, warnings })
 }
 
 /// What may mislead a reader of a result's numbers.
@@ -73,8 +81,11 @@ fn warnings_of(result: &serde_json::Value) -> Vec<String> {
     all.filter_map(|w| w.as_str().map(str::to_owned)).collect()
 }
 
-/// Writes `<out>/<study>.csv`, `.json` and, if the study has a chart, `.svg`. A quick scale, a part of the points or
-/// what is varied never replaces the tables of the whole.
+/// In the names of tables of means.
+pub(crate) const REPEATED: &str = ".repeated";
+
+/// Writes `<out>/<study>.csv`, `.json` and, if the study has a chart, `.svg`. A quick scale, a part of the points, what
+/// is varied or means over seeds never replace the tables of the whole.
 pub fn write_tables(
     table: &Table<'_>,
     store: &Store,
@@ -83,6 +94,9 @@ pub fn write_tables(
     let mut stem = table.plan.scale.stem(&table.study.name);
     if table.study.varied().next().is_some() {
         stem += ".varied";
+    }
+    if table.plan.repeat.is_some() {
+        stem += REPEATED;
     }
     if table.plan.partial {
         stem += ".part";
