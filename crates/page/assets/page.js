@@ -652,7 +652,6 @@ charts.study = (args) => {
   const shownX = (x, to) => (x === to ? nameX(x) : `${nameX(x)} to ${nameX(to)}`);
   const halfOf = (s, x) => (s.halves ?? []).find((h) => h.x === x)?.half;
   const spread = (s, x) => (halfOf(s, x) == null ? "" : ` ± ${digits(halfOf(s, x), 2)}`);
-  const means = f.panels.some((p) => p.series.some((s) => s.halves));
   const one = (p, width, height, margins) => {
     const points = p.series.map((s) => ({ ...s, points: s.points.filter(visible) }));
     const marks = p.marks.filter((m) => visible([m.x, m.y]));
@@ -719,11 +718,12 @@ charts.study = (args) => {
   };
   return {
     legend: [...(f.curves.length > 1 ? f.curves.map((label, i) => ({ label, colour: seriesColour(i), dash: dash(i), box: boxes })) : []),
-      ...f.ways.map(([how, label]) => ({ label, colour: v("ink"), mark: SIGNS[how] }))],
+      ...f.ways.map(([how, label]) => ({ label, colour: v("ink"), mark: SIGNS[how] })),
+      ...(f.interval ? [{ label: f.interval, colour: v("ink"), mark: "M-3 -5h6m-3 0v10m-3 0h6" }] : [])],
     alt: `${f.title}: ${[...f.panels.map((p) => p.name), ...f.curves].filter((name) => name).join(", ")}`,
     csv: f.panels.flatMap((p) => [
-      ...p.series.flatMap((s) => s.points.map(([x, y]) => ({ panel: p.name, curve: f.curves[s.curve], whose: "here", x: nameX(x), value: y, ...(means ? { half_width_95: halfOf(s, x) ?? "" } : {}) }))),
-      ...p.marks.map((m) => ({ panel: p.name, curve: m.curve == null ? "" : f.curves[m.curve], whose: f.ways.find(([how]) => how === m.how)[1], x: shownX(m.x, m.to), value: m.y, ...(means ? { half_width_95: "" } : {}) })),
+      ...p.series.flatMap((s) => s.points.map(([x, y]) => ({ panel: p.name, curve: f.curves[s.curve], whose: "here", x: nameX(x), value: y, ...(f.interval ? { half_width_95: halfOf(s, x) ?? "" } : {}) }))),
+      ...p.marks.map((m) => ({ panel: p.name, curve: m.curve == null ? "" : f.curves[m.curve], whose: f.ways.find(([how]) => how === m.how)[1], x: shownX(m.x, m.to), value: m.y, ...(f.interval ? { half_width_95: "" } : {}) })),
     ]),
     plot: (width) => {
       const alone = f.panels.length === 1;

@@ -27,6 +27,9 @@ pub struct Series {
     pub halves: Vec<Half>,
 }
 
+/// For legends.
+pub const INTERVAL: &str = "95 % confidence interval of the mean";
+
 /// How well a mean is known.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Half {
@@ -151,6 +154,11 @@ impl Figure {
         ways.sort();
         ways.dedup();
         ways
+    }
+
+    /// Whether it has intervals.
+    pub fn has_intervals(&self) -> bool {
+        self.panels.iter().flat_map(|p| &p.series).any(|series| !series.halves.is_empty())
     }
 
     /// Where the place `x` of a curve is drawn: names have the curves side by side.

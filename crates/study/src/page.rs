@@ -85,6 +85,9 @@ fn drawn(figure: &chart::Figure) -> serde_json::Value {
     let mut value =
         serde_json::to_value(figure).expect("numbers, strings and lists have a JSON form");
     value["ways"] = figure.ways().iter().map(|how| serde_json::json!([how, how.words()])).collect();
+    if figure.has_intervals() {
+        value["interval"] = chart::INTERVAL.into();
+    }
     value["range_x"] = serde_json::json!(figure.range_x());
     for (panel, of) in value["panels"].as_array_mut().into_iter().flatten().zip(&figure.panels) {
         let series = panel["series"].as_array_mut().into_iter().flatten();

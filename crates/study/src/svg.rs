@@ -1,6 +1,6 @@
 //! Figures as SVG: a legend beside the data and not over them, ticks at the axis' own values, at decades, or at 1, 2 and 5.
 
-use crate::chart::{Drawn, Figure, How, Mark, Panel, Series};
+use crate::chart::{Drawn, Figure, How, INTERVAL, Mark, Panel, Series};
 use crate::table::{number, with_half};
 use std::fmt::Write;
 
@@ -267,6 +267,11 @@ fn legend(figure: &Figure, top: f64, out: &mut String) -> f64 {
     for how in figure.ways() {
         let key = format!(r#"d="{}" fill="none" stroke="{INK}" stroke-width="1.6""#, sign(how));
         entries.push((10.0, key, how.words().into()));
+    }
+    if figure.has_intervals() {
+        let key =
+            format!(r#"d="M-3 -5h6m-3 0v11m-3 0h6" fill="none" stroke="{INK}" stroke-width="1.2""#);
+        entries.push((10.0, key, INTERVAL.into()));
     }
     let (mut x, mut y) = (16.0, top);
     for (shift, key, name) in &entries {

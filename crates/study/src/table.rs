@@ -106,7 +106,8 @@ impl Table<'_> {
     pub fn repeated(&self) -> Option<String> {
         let seeds = self.plan.seeds()?;
         Some(format!(
-            "means under {} seeds, {} to {}, \u{b1} half of their 95 % confidence intervals",
+            "means under {} seeds, {} to {}, \u{b1} half of their 95 % confidence intervals, of percentiles no less than \
+             half of a bucket",
             seeds.len(),
             seeds[0],
             seeds[seeds.len() - 1]
