@@ -105,8 +105,10 @@ def test_bad_studies_are_named(study, tmp_path):
         ((study, "half"), "use whole or quick"),
         ((study, "whole", ["deep=1"]), "depth"),
         ((study, "whole", [], ["seed=x"]), "no seed"),
-        ((study, "whole", [], [], 1), "--repeat 1: an interval takes two runs"),
+        ((study, "whole", [], [], 1), "repeat 1: an interval takes two runs"),
         ((study, "whole", [], ["seed=1,2"], 2), "gives the seeds"),
+        ((study, "whole", [], [], "3"), "repeat '3': use a whole number"),
+        ((study, "whole", [], [], -3), "repeat -3: use a whole number"),
     ]:
         name, *more = arguments
         keys = dict(zip(("scale", "points", "vary", "repeat"), more))

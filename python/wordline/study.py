@@ -80,6 +80,8 @@ class Study:
         vary: Sequence[str] = (),
         repeat: int | None = None,
     ) -> None:
+        if repeat is not None and (not isinstance(repeat, int) or not 0 <= repeat < 1 << 32):
+            raise InputError(f"repeat {repeat!r}: use a whole number from 2 to 1000")
         try:
             self._plan = _wordline.StudyPlan(os.fspath(name), scale, list(points), list(vary), repeat)
         except (_wordline.InputError, _wordline.RunError) as error:

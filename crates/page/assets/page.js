@@ -703,7 +703,7 @@ charts.study = (args) => {
         Plot.rect(rects, { x1: "x1", x2: "x2", y1: "y1", y2: "y2", fill: "fill" }),
         ...(f.drawn === "line" ? points.map((s) => Plot.line(s.points, { x: "0", y: "1", stroke: seriesColour(s.curve), strokeWidth: 2, strokeDasharray: dash(s.curve) })) : []),
         ...(boxes || many ? [] : points.map((s) => Plot.dot(s.points, { x: (q) => place(q[0], s.curve), y: "1", fill: seriesColour(s.curve), r: f.drawn === "dot" ? 4 : 3 }))),
-        Plot.ruleX(intervals, { x: "x", y1: "y1", y2: "y2", stroke: "stroke", strokeWidth: 1.2, marker: "tick" }),
+        Plot.ruleX(intervals, { x: "x", y1: "y1", y2: "y2", stroke: "stroke", strokeWidth: 1.2, marker: "tick-x" }),
         ...spans.map((m) => Plot.ruleY([m], { x1: "x1", x2: "x2", y: "y", stroke: ink(m.curve), strokeWidth: 1.6, strokeDasharray: "6 3" })),
         ...bounds.flatMap((m) => [
           Plot.ruleY([m], { x1: "x1", x2: "x2", y: "y", stroke: ink(m.curve), strokeWidth: 1.6, strokeDasharray: "6 3" }),

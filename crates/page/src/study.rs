@@ -27,8 +27,8 @@ pub struct Study {
     pub head: Vec<String>,
     /// The first so many columns name a point.
     pub axes: usize,
-    /// By point: its values, and its numbers, each as it is and as the table has it.
-    pub rows: Vec<(Vec<String>, Vec<Option<(f64, String)>>)>,
+    /// By point.
+    pub rows: Vec<Row>,
     /// Statements: what, where, they, we, difference, verdict.
     pub statements: Vec<[String; 6]>,
     /// Points without a result, and why.
@@ -40,6 +40,9 @@ pub struct Study {
     /// The study as written.
     pub toml: String,
 }
+
+/// A point's values, and its numbers, each as it is and as the table has it.
+pub type Row = (Vec<String>, Vec<Option<(f64, String)>>);
 
 /// The page.
 pub fn study(study: &Study) -> String {

@@ -30,11 +30,15 @@ fn short(text: String) -> String {
 /// A mean and half of its interval, if it has one: two digits of that.
 pub fn with_half(mean: f64, half: Option<f64>) -> String {
     let Some(half) = half else { return number(mean) };
-    let decimals = match half.abs() {
-        0.0 => 0,
-        a => (1.0 - a.log10().floor()).max(0.0) as usize,
+    let half = match half.abs() {
+        0.0 => "0".into(),
+        a if a < 1e-5 => format!("{half:.1e}"),
+        a => {
+            let decimals = (1.0 - a.log10().floor()).max(0.0) as usize;
+            short(format!("{half:.decimals$}"))
+        }
     };
-    format!("{} \u{b1} {}", number(mean), short(format!("{half:.decimals$}")))
+    format!("{} \u{b1} {half}", number(mean))
 }
 
 /// A unit as charts and pages have it.
@@ -474,6 +478,7 @@ mod tests {
             (0.25, Some(0.0), "0.25 \u{b1} 0"),
             (0.25, Some(0.0996), "0.25 \u{b1} 0.1"),
             (1.0, Some(0.000123), "1 \u{b1} 0.00012"),
+            (100.0, Some(1.14e-7), "100 \u{b1} 1.1e-7"),
             (96.0, None, "96"),
         ] {
             assert_eq!(with_half(mean, half), text);
