@@ -276,7 +276,7 @@ impl Comparer<'_> {
         let ours_text = with_half(ours, farthest.half());
         let mut made = self.made(published, format!("{ours_text}{unit}{of}"), verdict);
         made.difference = Some(ours / bound - 1.0).filter(|x| x.is_finite());
-        // How many hold, at the end of their intervals that is surely, or may be, on the side of the bound.
+        // How many hold wherever in their intervals, and how many do somewhere in them.
         let surely = values.iter().filter(|s| ends(s, bound).into_iter().all(held)).count();
         let maybe = values.iter().filter(|s| ends(s, bound).into_iter().any(held)).count();
         let all = values.len();
@@ -345,7 +345,7 @@ impl Comparer<'_> {
         }
         let wanted = explicit.as_ref().unwrap_or(&own);
         let (mut held, mut broken): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-        // How many hold, and how many would not if intervals were taken at their ends.
+        // How many hold wherever in their intervals, and how many do somewhere in them.
         let (mut surely, mut maybe) = (0, 0);
         for (_, row) in &rows {
             let at = |value: &String| {
@@ -408,8 +408,8 @@ fn ends(spread: &Spread, bound: f64) -> [f64; 3] {
     }
 }
 
-/// Whether a row would not follow the trend where its means do, or would where they do not, if it were that of other
-/// seeds: the interval of what two of them have left of the slack reaches over 0.
+/// Whether the intervals of a row leave open what its means decide: that of what two of them have left of the slack
+/// reaches over 0.
 fn is_unsure(row: &[Spread], trend: Trend, slack: f64, holds: bool) -> bool {
     if row.iter().any(|spread| spread.n < 2) {
         return false;

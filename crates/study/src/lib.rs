@@ -58,19 +58,22 @@ pub fn tabulate<'a>(
     store: &Store,
     failed: &[Failed],
 ) -> Result<Table<'a>, ConfigError> {
-    let results: Vec<_> = plan.points.iter().map(|p| store.result(p)).collect();
-    let numbers = repeat::Numbers::of(study, plan, &results)?;
-    let comparisons = compare::compare(study, plan, &numbers);
-    let failed = failed.iter().map(|f| (f.point, f.why.clone())).collect();
+    let cases = plan.cases();
     let told =
         |result: &serde_json::Value| [metric::too_few(study, result), warnings_of(result)].concat();
-    let warnings: Vec<_> = results.iter().map(|r| r.as_ref().map_or(Vec::new(), told)).collect();
-    let warnings = repeat::together(plan, warnings);
-    let (halves, agree) = (numbers.halves(), numbers.agree());
-    let mut seeds = vec![0; plan.cases().len()];
-    for (i, _) in results.iter().enumerate().filter(|(_, result)| result.is_some()) {
-        seeds[plan.case_of(i)] += 1;
+    let (mut by_seed, mut said, mut seeds) = (Vec::new(), Vec::new(), vec![0; cases.len()]);
+    // One seed's results at a time: of many they are more than memory may hold.
+    for of_seed in plan.points.chunks(cases.len().max(1)) {
+        let results: Vec<_> = of_seed.iter().map(|p| store.result(p)).collect();
+        by_seed.push(metric::extract(study, cases, &results)?);
+        said.extend(results.iter().map(|r| r.as_ref().map_or(Vec::new(), told)));
+        seeds.iter_mut().zip(&results).for_each(|(n, r)| *n += usize::from(r.is_some()));
     }
+    let numbers = repeat::Numbers::of(study, cases, by_seed);
+    let comparisons = compare::compare(study, plan, &numbers);
+    let failed = failed.iter().map(|f| (f.point, f.why.clone())).collect();
+    let warnings = repeat::together(plan, said);
+    let (halves, agree) = (numbers.halves(), numbers.agree());
     let metrics = numbers.means;
     Ok(Table { study, plan, metrics, halves, agree, seeds, comparisons, failed, warnings })
 }

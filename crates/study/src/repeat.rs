@@ -1,12 +1,10 @@
 //! A study's points under several seeds: means, and how well they are known.
 
 use crate::error::RepeatError;
-use crate::metric::{extract, formula, is_percentile};
+use crate::metric::{formula, is_percentile};
 use crate::plan::{Plan, Point};
 use crate::spec::Study;
-use serde_json::Value;
 use wordline_page::{BUCKET, Spread, repeat_times};
-use wordline_profile::ConfigError;
 
 impl Study {
     /// Each point is to be run under so many seeds, from its own on. After [`Study::vary`].
@@ -40,16 +38,8 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// `results` are those of all of the plan's points.
-    pub fn of(
-        study: &Study,
-        plan: &Plan,
-        results: &[Option<Value>],
-    ) -> Result<Numbers, ConfigError> {
-        let cases = plan.cases();
-        let seeds = results.chunks(cases.len().max(1));
-        let by_seed =
-            seeds.map(|of| extract(study, cases, of)).collect::<Result<Vec<Rows>, _>>()?;
+    /// `by_seed` are those of the study's points under each seed.
+    pub fn of(study: &Study, cases: &[Point], by_seed: Vec<Rows>) -> Numbers {
         let metrics = study.spec.metric.len();
         let mean = |i: usize, m: usize| {
             let all: Option<Vec<f64>> = by_seed.iter().map(|rows| rows[i][m]).collect();
@@ -59,7 +49,7 @@ impl Numbers {
         let means: Rows = (0..cases.len()).map(row).collect();
         let shares = cases.iter().zip(&means).map(|(point, row)| known_to(study, point, row));
         let shares = shares.collect();
-        Ok(Numbers { by_seed, means, shares })
+        Numbers { by_seed, means, shares }
     }
 
     /// A value under each seed, of a point's metric or made of it; `share`: that of the value which it may be off by.
@@ -148,6 +138,7 @@ pub fn together(plan: &Plan, said: Vec<Vec<String>>) -> Vec<Vec<String>> {
 mod tests {
     use super::*;
     use crate::compare::compare;
+    use crate::metric::extract;
     use crate::plan::{Scale, parse_only};
     use serde_json::json;
 
@@ -266,7 +257,9 @@ formula = "2 * p99"
             (n > 0).then(|| json!({"jobs": [{"jobname": "j", "read": read}]}))
         };
         let results: Vec<_> = of.iter().map(result).collect();
-        Numbers::of(study, plan, &results).unwrap()
+        let cases = plan.cases();
+        let by_seed = results.chunks(cases.len()).map(|of| extract(study, cases, of).unwrap());
+        Numbers::of(study, cases, by_seed.collect())
     }
 
     #[test]
