@@ -460,6 +460,44 @@ mod tests {
     }
 
     #[test]
+    fn means_have_half_of_their_intervals() {
+        const MEANS: &str = r#"{
+            "digest": "of s/t", "seeds": [1, 2, 3],
+            "units": {"mean": "us"},
+            "points": [
+                {"at": {"drive": "a"}, "metrics": {"mean": 12.3456}, "closed_forms": {"mean": 12},
+                    "half_width_95": {"mean": 0.4321}},
+                {"at": {"drive": "b"}, "metrics": {"mean": null}, "closed_forms": {"mean": 12},
+                    "half_width_95": {"mean": null}}],
+            "published": [{"what": "x", "place": "p", "published": "9 us", "ours": "12.35 \u00b1 0.43 us",
+                "difference": 0.37, "verdict": "compared", "claim": "c", "judgement": "met",
+                "reaches": ["direction"]}]}"#;
+        let out = tempfile::tempdir().unwrap();
+        std::fs::create_dir(out.path().join("s")).unwrap();
+        std::fs::write(out.path().join("s/t.quick.repeated.json"), MEANS).unwrap();
+        let filled = |spec: &str, times: u32| {
+            let spec = format!("scale = \"quick\"\nrepeat = {times}\n{spec}");
+            fill(&document(&spec, ""), None, out.path(), &digest).map_err(|e| e.to_string())
+        };
+        let points = "rows = [\"drive\"]\ncolumns = [{ metric = \"mean\" }, \
+                      { metric = \"mean\", digits = 1, head = \"short\" }, \
+                      { metric = \"mean\", form = true, head = \"form\" }]";
+        let text = filled(points, 3).unwrap();
+        assert!(
+            text.contains("\n| a | 12.35 \u{b1} 0.43 | 12.3 \u{b1} 0.4 | 12 |\n| b |  |  | 12 |\n"),
+            "{text}"
+        );
+        let text = filled("published = true", 3).unwrap();
+        assert!(
+            text.contains("| 12.35 \u{b1} 0.43 us | +37.0 % | met (interval reaches direction) |"),
+            "{text}"
+        );
+        let error = filled(points, 5).unwrap_err();
+        assert!(error.starts_with("line 3: the results in ") && error.contains("over 3 seeds"));
+        assert!(error.contains("run s/t --scale quick --repeat 5 --out "), "{error}");
+    }
+
+    #[test]
     fn what_cannot_be_made_is_named_with_its_line() {
         let out = out();
         for (text, why) in [
