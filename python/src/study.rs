@@ -54,9 +54,17 @@ impl StudyPlan {
 #[pymethods]
 impl StudyPlan {
     #[new]
-    fn new(name: &str, scale: &str, only: Vec<String>, vary: Vec<String>) -> PyResult<StudyPlan> {
+    #[pyo3(signature = (name, scale, only, vary, repeat=None))]
+    fn new(
+        name: &str,
+        scale: &str,
+        only: Vec<String>,
+        vary: Vec<String>,
+        repeat: Option<u32>,
+    ) -> PyResult<StudyPlan> {
         let (mut study, text) = read(name).map_err(raised)?;
         study.vary(&vary).map_err(usage)?;
+        study.repeat(repeat).map_err(usage)?;
         let scale = match scale {
             "whole" => Scale::Whole,
             "quick" => Scale::Quick,
@@ -76,7 +84,12 @@ impl StudyPlan {
 
     /// Each point's values of axes.
     fn points(&self) -> Vec<Vec<(String, String)>> {
-        self.plan.points.iter().map(|point| point.values.clone()).collect()
+        self.plan.cases().iter().map(|point| point.values.clone()).collect()
+    }
+
+    /// What is run: each point, under each of several seeds.
+    fn labels(&self) -> Vec<String> {
+        (0..self.plan.points.len()).map(|i| self.plan.label(i)).collect()
     }
 
     /// Opens the folder that results are kept in. Nobody else writes there until it is closed. The points that

@@ -93,6 +93,13 @@ def test_parts_of_a_bar_fill_it(mixed):
         ends.setdefault(round(bar.get_y(), 3), []).append(bar.get_x() + bar.get_width())
     for of in ends.values():
         assert max(of) == pytest.approx(100, abs=0.5)
+    # What was in the way is a part of its own, as long as it is at the mean and at percentiles.
+    parts = mixed.breakdown("read")
+    drawn = {bars.get_label(): [bar.get_width() for bar in bars] for bars in axes.containers}
+    shares = parts.delay_shares()
+    for d in parts.told_delays():
+        layer, why = parts.delays[d]
+        assert drawn[f"{layer}: {why}"] == pytest.approx(list(shares[:, d]), abs=0.1)
 
 
 @pytest.mark.parametrize(

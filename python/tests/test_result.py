@@ -71,6 +71,58 @@ def test_where_the_time_went_sums_to_the_latency(mixed):
         mixed.breakdown("trim")
 
 
+def test_what_was_in_the_way_is_told_as_the_text_report_tells_it(mixed):
+    """The shares of the text, and the nanoseconds of the JSON."""
+    text = mixed.report()
+    table = text[text.index("  read (usec)") :]
+    table = table[: table.index("\n\n")].splitlines()
+    parts = mixed.breakdown("read")
+    shares = parts.delay_shares()
+    told = [parts.delays[d] for d in parts.told_delays()]
+    by_text = [line for line in table if line.startswith("    ")]
+    assert by_text and [why for _, why in told] == [line.split("  ")[2].strip() for line in by_text]
+    for (layer, why), line in zip(told, by_text):
+        column = parts.delays.index((layer, why))
+        cells = line.replace(why, "").split()
+        here = [f"{share:.1f}%" if share > 0 else "-" for share in shares[:, column]]
+        assert cells[: len(here)] == here
+        assert max(shares[:, column]) >= 5
+    layers = json.loads(mixed.json())["wordline"]["machine"]["layers"]
+    there = next(of for of in layers if of["ddir"] == "read")
+    for row, split in enumerate([there["mean_by_delay_ns"], *(at["by_delay_ns"] for at in there["at"])]):
+        flat = {(layer, why): ns for layer, of in split.items() for why, ns in of.items()}
+        here = {delay: ns for delay, ns in zip(parts.delays, parts.by_delay_ns[row]) if ns > 0}
+        assert here == pytest.approx(flat)
+    # In each layer, what was in the way is a part.
+    for i, layer in enumerate(parts.layers):
+        of = [d for d, delay in enumerate(parts.delays) if delay[0] == layer]
+        assert (parts.by_delay_ns[:, of].sum(axis=1) <= parts.by_layer_ns[:, i] + 1).all()
+
+
+def test_delays_are_columns_behind_their_layer(mixed):
+    parts = mixed.breakdown("read")
+    columns = parts.series().columns
+    at = columns.index("LUN_wait_ns")
+    assert columns[at + 1].startswith("LUN_wait_behind_a_")
+    layers = parts.series(float("inf"))
+    assert not [name for name in layers.columns if "behind" in name]
+    total = sum(layers[name] for name in layers.columns[2:])
+    assert total == pytest.approx(parts.latency_ns, abs=1)
+    assert set(layers.columns) < set(columns) < set(parts.series(0).columns)
+    assert list(parts.to_pandas(0).columns) == parts.series(0).columns == parts.to_polars(0).columns
+    for wrong in (-1, float("nan")):
+        with pytest.raises(wl.InputError, match="at_least"):
+            parts.series(wrong)
+    line = next(line for line in repr(parts).splitlines() if line.startswith("  p99:"))
+    assert "LUN wait" in line and "(behind a " in line and " %" in line
+    page = parts._repr_html_()
+    assert "<b>LUN wait</b>" in page and "&emsp;behind a " in page and page.count("<th") == 5
+    # Nothing is in the way of one I/O at a time.
+    alone = wl.run(rw="randread", number_ios=50, device="z-ssd-small", progress=False).breakdown()
+    assert "(" not in repr(alone) and alone.told_delays() == []
+    assert alone.series().columns == alone.series(float("inf")).columns
+
+
 def test_intervals_have_every_io(mixed):
     for direction, of in [("read", mixed.read), ("write", mixed.write)]:
         matrix = mixed.latency_counts(direction)

@@ -79,6 +79,14 @@ def test_tables_are_those_of_the_command_line(study, shell, tmp_path):
     table = varied.run("here", executor="inline", progress=False)
     text = shell("study", "run", study, "--out", "there", "--quiet", "--point", "depth=1", "--vary", "seed=1,2")
     assert table.text == text and table.document["varied"] == ["seed=1,2"]
+    repeated = wl.Study(study, points=["depth=4,16"], repeat=3)
+    assert len(repeated.points) == 4
+    table = repeated.run("here", executor="inline", progress=False)
+    text = shell("study", "run", study, "--out", "there", "--quiet", "--point", "depth=4,16", "--repeat", "3")
+    assert table.text == text and table.document["seeds"] == [1, 2, 3]
+    assert [row["n"] for row in table.rows] == [3] * 4
+    halves = table.to_polars()["p99 half_width_95"].to_list()
+    assert all(half >= row["p99"] / 128 for half, row in zip(halves, table.rows))
 
 
 def test_points_that_fail_are_named(study, tmp_path):
@@ -97,9 +105,13 @@ def test_bad_studies_are_named(study, tmp_path):
         ((study, "half"), "use whole or quick"),
         ((study, "whole", ["deep=1"]), "depth"),
         ((study, "whole", [], ["seed=x"]), "no seed"),
+        ((study, "whole", [], [], 1), "repeat 1: an interval takes two runs"),
+        ((study, "whole", [], ["seed=1,2"], 2), "gives the seeds"),
+        ((study, "whole", [], [], "3"), "repeat '3': use a whole number"),
+        ((study, "whole", [], [], -3), "repeat -3: use a whole number"),
     ]:
         name, *more = arguments
-        keys = dict(zip(("scale", "points", "vary"), more))
+        keys = dict(zip(("scale", "points", "vary", "repeat"), more))
         with pytest.raises(wl.InputError, match=part):
             wl.Study(name, **keys)
     assert "rail/max-write-rate" in wl.Study.names()
@@ -117,12 +129,12 @@ def test_the_command_line_hands_over_to_a_cluster(study, program, tmp_path):
     ) as cluster:
         words = ["study", "run", study, "--dask", cluster.scheduler_address, "--out", "far"]
         done = subprocess.run(
-            [program, *words, "--point", "depth=1,4"], capture_output=True, text=True, env=environment
+            [program, *words, "--point", "depth=1,4", "--repeat", "2"], capture_output=True, text=True, env=environment
         )
     assert done.returncode == 0, done.stderr
-    here = wl.Study(study, points=["depth=1,4"]).run("near", executor="inline", progress=False)
+    here = wl.Study(study, points=["depth=1,4"], repeat=2).run("near", executor="inline", progress=False)
     assert done.stdout == here.text
-    assert json.loads((tmp_path / "far/mine.part.json").read_text())["points"] == here.document["points"]
+    assert json.loads((tmp_path / "far/mine.repeated.part.json").read_text())["points"] == here.document["points"]
 
 
 def test_the_command_line_says_what_it_lacks(program, tmp_path):

@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     study.add_argument("--scale", choices=["whole", "quick"], default="whole")
     study.add_argument("--point", metavar="AXIS=VALUE[,VALUE]", action="append", default=[])
     study.add_argument("--vary", metavar="KEY=VALUE[,VALUE]", action="append", default=[])
+    study.add_argument("--repeat", type=int, metavar="N", help="run each point under N seeds, and tell means")
     study.add_argument("--jobs", type=int, metavar="N", help="runs at once; the machine's cores by default")
     study.add_argument("--dask", metavar="ADDRESS", help="run on the cluster of this scheduler")
     study.add_argument("-q", "--quiet", action="store_true", help="no progress")
@@ -94,7 +95,13 @@ def _tune(arguments: argparse.Namespace) -> int:
 def _study(arguments: argparse.Namespace) -> int:
     from .study import Study
 
-    study = Study(arguments.study, scale=arguments.scale, points=arguments.point, vary=arguments.vary)
+    study = Study(
+        arguments.study,
+        scale=arguments.scale,
+        points=arguments.point,
+        vary=arguments.vary,
+        repeat=arguments.repeat,
+    )
     table = study.run(
         arguments.out,
         executor=None if arguments.dask is None else client(arguments.dask),

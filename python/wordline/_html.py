@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .result import Life, Result
+    from .result import Breakdown, Life, Result
 
 # A colour for each layer, the same in every picture.
 LAYER_COLOURS = {
@@ -130,6 +130,28 @@ def _bars(result: Result) -> str:
         for layer, colour in used.items()
     )
     return f"<table>{out}</table><div>{names}</div>" if out else ""
+
+
+def breakdown_html(parts: Breakdown) -> str:
+    """Layers down, mean and percentiles across, as the text report has it: below a layer the shares of what was in the
+    way in it."""
+    shares, told = parts.delay_shares(), parts.told_delays()
+    out = _row([html.escape(f"{parts.direction}s"), *map(html.escape, parts.rows)], "th")
+    whole = parts.by_layer_ns.sum(axis=1)
+    for i, layer in enumerate(parts.layers):
+        spent = parts.by_layer_ns[:, i]
+        if not spent.any():
+            continue
+        cells = [
+            f"{duration(ns)}, {100 * ns / of:.1f} %" if ns > 0 else "–" for ns, of in zip(spent, whole)
+        ]
+        out += _row([f"<b>{html.escape(layer)}</b>", *cells])
+        for d in told:
+            if parts.delays[d][0] == layer:
+                cells = [f"{share:.1f} %" if share > 0 else "–" for share in shares[:, d]]
+                out += _row([f"&emsp;{html.escape(parts.delays[d][1])}", *cells])
+    out += _row(["<b>all</b>", *map(duration, parts.latency_ns)])
+    return f"<table>{out}</table>"
 
 
 def life_html(life: Life) -> str:

@@ -16,7 +16,7 @@ from . import _plotly
 from ._html import count, duration, layer_colour, time_ticks, told
 from .distribution import Distribution, midpoints_ns
 from .errors import InputError, need
-from .result import Breakdown, Series, write_whole
+from .result import DELAY_AT_LEAST, Breakdown, Series, write_whole
 
 if TYPE_CHECKING:
     from .result import Result
@@ -204,24 +204,45 @@ def _draw_cdf(axes: Any, lines: Sequence[_plotly.Curve], low: float, high: float
     _style(axes)
 
 
-_Bar = tuple[str, float, NDArray[np.float64]]
+class _Bar:
+    """A row of a breakdown, under a name."""
+
+    def __init__(self, name: str, parts: Breakdown, row: int) -> None:
+        self.name, self.latency = name, float(parts.latency_ns[row])
+        share = 100 / self.latency if self.latency else 0.0
+        self.layers = dict(zip(parts.layers, parts.by_layer_ns[row] * share))
+        self.delays = dict(zip(parts.delays, parts.by_delay_ns[row] * share))
 
 
-def _parts(bars: Sequence[_Bar], layers: Sequence[str]) -> list[_plotly.Parts]:
-    """The share of each layer in each bar, in per cent; those that nobody would see together."""
+def _parts(bars: Sequence[_Bar]) -> list[_plotly.Parts]:
+    """The share of each layer in each bar, in per cent; those that nobody would see together. What was in the way in a
+    layer is a part of its own in a lighter colour, behind the rest of the layer."""
     parts: list[_plotly.Parts] = []
     other = np.zeros(len(bars))
-    for i, layer in enumerate(layers):
-        shares = np.array(
-            [100 * split[i] / latency if latency else 0 for _, latency, split in bars]
-        )
+    for layer in dict.fromkeys(layer for bar in bars for layer in bar.layers):
+        shares = np.array([bar.layers.get(layer, 0.0) for bar in bars])
         if shares.max(initial=0) < 0.5:
             other += shares
-        else:
-            parts.append((layer, layer_colour(layer), shares))
+            continue
+        known = dict.fromkeys(delay for bar in bars for delay in bar.delays if delay[0] == layer)
+        split = [(delay[1], np.array([bar.delays.get(delay, 0.0) for bar in bars])) for delay in known]
+        split = [(why, of) for why, of in split if of.max() >= DELAY_AT_LEAST]
+        left = shares - sum((of for _, of in split), np.zeros(len(bars)))
+        # Of rounding, or of a layer that is nothing else.
+        if left.max(initial=0) >= 0.1:
+            name = f"{layer}: the rest" if split else layer
+            parts.append((name, layer_colour(layer), np.maximum(left, 0)))
+        for i, (why, of) in enumerate(split):
+            parts.append((f"{layer}: {why}", _lighter(layer_colour(layer), (i + 1) / (len(split) + 1)), of))
     if other.max(initial=0) >= 0.1:
         parts.append(("others", "#f0e0d0", other))
     return parts
+
+
+def _lighter(colour: str, by: float) -> str:
+    """A colour on its way to a white that bars on a white page still show."""
+    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(part + (255 - part) * 0.8 * by):02x}" for part in parts)
 
 
 def _draw_parts(axes: Any, bars: Sequence[_Bar], parts: Sequence[_plotly.Parts]) -> None:
@@ -229,20 +250,21 @@ def _draw_parts(axes: Any, bars: Sequence[_Bar], parts: Sequence[_plotly.Parts])
     places = np.arange(len(bars))[::-1]
     left = np.zeros(len(bars))
     for layer, colour, shares in parts:
-        axes.barh(places, shares, left=left, height=0.72, color=colour, label=layer)
+        axes.barh(
+            places, shares, left=left, height=0.72, color=colour, label=layer, edgecolor="white", linewidth=0.4
+        )
         left += shares
-    axes.set_yticks(places, [name for name, _, _ in bars])
+    axes.set_yticks(places, [bar.name for bar in bars])
     axes.tick_params(axis="y", length=0)
-    for place, (_, latency, _) in zip(places, bars):
-        axes.text(101, place, duration(latency), va="center", ha="left", fontsize=9)
+    for place, bar in zip(places, bars):
+        axes.text(101, place, duration(bar.latency), va="center", ha="left", fontsize=9)
     axes.set_xlim(0, 100)
     axes.set_xlabel("share of the latency (%)")
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
 def _bars(parts: Breakdown, prefix: str) -> list[_Bar]:
-    rows = zip(parts.rows, parts.latency_ns, parts.by_layer_ns)
-    return [(f"{prefix}{row}", float(latency), split) for row, latency, split in rows]
+    return [_Bar(f"{prefix}{name}", parts, row) for row, name in enumerate(parts.rows)]
 
 
 class Plots:
@@ -291,18 +313,17 @@ class Plots:
         return Picture(figure)
 
     def breakdown(self, direction: str | None = None, *, backend: Backend = "matplotlib") -> Picture:
-        """Where the time went, by layer: at the mean, and of the I/Os at percentiles."""
+        """Where the time went, by layer: at the mean, and of the I/Os at percentiles. What was in the way in a layer has a
+        lighter colour of its own where it is 5 % of a bar or more."""
         bars: list[_Bar] = []
-        layers: tuple[str, ...] = ()
         names = self._some(direction)
         for name in names:
             parts = self._result.breakdown(name)
-            layers = parts.layers
             bars += _bars(parts, f"{name}, " if len(names) > 1 else "")
         what = "where the time went" if len(names) > 1 else f"where the time of {names[0]}s went"
-        title, cut = f"{self._result.label}: {what}", _parts(bars, layers)
+        title, cut = f"{self._result.label}: {what}", _parts(bars)
         if _is_plotly(backend):
-            rows, latencies = [bar[0] for bar in bars], [bar[1] for bar in bars]
+            rows, latencies = [bar.name for bar in bars], [bar.latency for bar in bars]
             return PlotlyPicture(_plotly.breakdown(title, rows, latencies, cut))
         figure = _figure(8.0, 1.2 + 0.34 * len(bars))
         axes = figure.subplots()
@@ -451,7 +472,6 @@ class Plots:
         names = list(labels or _labels(results))
         name = self._some(direction)[0]
         curves, bars = [], []
-        layers: tuple[str, ...] = ()
         for i, (label, result) in enumerate(zip(names, results)):
             of = result.latency(name)
             if of is None:
@@ -460,14 +480,12 @@ class Plots:
             parts = result.breakdown(name)
             if at not in parts.rows:
                 raise InputError(f"at '{at}': use {', '.join(parts.rows)}")
-            row = parts.rows.index(at)
-            layers = parts.layers
-            bars.append((label, float(parts.latency_ns[row]), parts.by_layer_ns[row]))
+            bars.append(_Bar(label, parts, parts.rows.index(at)))
         lines, low, high = _lines(curves)
-        cut = _parts(bars, layers)
+        cut = _parts(bars)
         titles = (f"{name}s", f"where the time went, {at}")
         if _is_plotly(backend):
-            return PlotlyPicture(_plotly.compare(titles, lines, low, high, [bar[1] for bar in bars], cut))
+            return PlotlyPicture(_plotly.compare(titles, lines, low, high, [bar.latency for bar in bars], cut))
         figure = _figure(8.5, 5.2 + 0.34 * len(results))
         top, bottom = figure.subplots(2, 1, height_ratios=[3.4, 0.6 + 0.34 * len(results)])
         _draw_cdf(top, lines, low, high)

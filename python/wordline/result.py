@@ -9,7 +9,7 @@ import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,9 +33,13 @@ TIMED = (*DIRECTIONS, "sync")
 # Of metrics() and summary(), in per cent.
 _PERCENTS = (50, 99, 99.9, 99.99, 99.999)
 _FORMATS = ("normal", "terse", "json", "json+")
-# Of a saved result. A number for every change that older readers would misread.
-_FORMAT, _FORMAT_VERSION = "wordline result", 3
+# Of a saved result. A number for every change that older readers would misread, or that older files lack.
+_FORMAT, _FORMAT_VERSION = "wordline result", 4
 _MAX_MEMBER_BYTES = 4 << 30
+
+
+def _in_ns(name: str) -> str:
+    return f"{name.replace(' ', '_')}_ns"
 
 
 def _column(percent: float) -> str:
@@ -169,46 +173,102 @@ class Thread:
         return {"read": self.read, "write": self.write, "trim": self.trim}[_direction(name)]
 
 
+# The share of a latency, in per cent, that a delay has at least to be told, as in the text report.
+DELAY_AT_LEAST = 5.0
+
+
 @dataclass(frozen=True)
 class Breakdown:
-    """Where the time of I/Os went, layer by layer: at the mean, and of the I/Os at percentiles."""
+    """Where the time of I/Os went, layer by layer: at the mean, and of the I/Os at percentiles.
+
+    ``delays`` are what was in the way, each the layer and the reason: waits, and work that not every I/O has.
+    ``by_delay_ns`` has a column for each; what is left of its layer in ``by_layer_ns`` is the layer's ordinary work."""
 
     direction: str
     layers: tuple[str, ...]
     rows: tuple[str, ...]
     latency_ns: NDArray[np.float64]
     by_layer_ns: NDArray[np.float64]
+    delays: tuple[tuple[str, str], ...]
+    by_delay_ns: NDArray[np.float64]
 
-    def series(self) -> Series:
-        """A row for the mean and each percentile, a column for each layer that had a part."""
+    @classmethod
+    def _of(cls, table: Mapping[str, Any], layers: Sequence[str]) -> Breakdown:
+        """From a result's table of a direction."""
+        at = table["at"]
+        splits = [table["mean_by_delay_ns"], *(row["by_delay_ns"] for row in at)]
+        # The mean is over all I/Os, so that it has every reason, in order.
+        found = dict.fromkeys((layer, why) for split in splits for layer in split for why in split[layer])
+        delays = sorted(found, key=lambda delay: layers.index(delay[0]))
+        return cls(
+            table["ddir"],
+            tuple(layers),
+            ("mean", *(f"p{row['percentile']:g}" for row in at)),
+            np.array([table["mean_ns"], *(row["latency_ns"] for row in at)], dtype=float),
+            np.array([table["mean_by_layer_ns"], *(row["by_layer_ns"] for row in at)]),
+            tuple(delays),
+            np.array([[split.get(layer, {}).get(why, 0.0) for layer, why in delays] for split in splits]),
+        )
+
+    def delay_shares(self) -> NDArray[np.float64]:
+        """The share of each delay in the latency of each row, in per cent."""
+        latency = self.by_layer_ns.sum(axis=1)[:, None]
+        shares: NDArray[np.float64] = 100 * self.by_delay_ns / np.where(latency > 0, latency, 1)
+        return shares
+
+    def told_delays(self, at_least: float = DELAY_AT_LEAST) -> list[int]:
+        """Which of ``delays`` have ``at_least`` so many per cent of the latency of a row, and any time at all."""
+        if not at_least >= 0:
+            raise InputError(f"at_least {at_least}: a share in per cent, 0 or more")
+        most = self.delay_shares().max(axis=0, initial=0)
+        return [i for i in range(len(self.delays)) if most[i] > 0 and most[i] >= at_least]
+
+    def series(self, at_least: float = DELAY_AT_LEAST) -> Series:
+        """A row for the mean and each percentile, a column for each layer that had a part. Behind a layer's column are
+        those of what was in the way in it, as far as a row has ``at_least`` so many per cent of its latency from it (0: all,
+        ``float("inf")``: none). They are parts of the layer's: the layers alone sum to the latency."""
         columns: dict[str, NDArray[Any]] = {
             "at": np.array(self.rows),
             "latency_ns": self.latency_ns,
         }
+        told = self.told_delays(at_least)
         for i, layer in enumerate(self.layers):
             if self.by_layer_ns[:, i].any():
-                columns[f"{layer.replace(' ', '_')}_ns"] = self.by_layer_ns[:, i]
+                columns[_in_ns(layer)] = self.by_layer_ns[:, i]
+            for d in told:
+                if self.delays[d][0] == layer:
+                    columns[_in_ns(" ".join(self.delays[d]))] = self.by_delay_ns[:, d]
         return Series(columns)
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """As pandas has it."""
-        return self.series().to_pandas()
+    def to_pandas(self, at_least: float = DELAY_AT_LEAST) -> pandas.DataFrame:
+        """:meth:`series`, as pandas has it."""
+        return self.series(at_least).to_pandas()
 
-    def to_polars(self) -> polars.DataFrame:
-        """As polars has it."""
-        return self.series().to_polars()
+    def to_polars(self, at_least: float = DELAY_AT_LEAST) -> polars.DataFrame:
+        """:meth:`series`, as polars has it."""
+        return self.series(at_least).to_polars()
 
     def __repr__(self) -> str:
-        def told(name: str, latency: float, split: NDArray[np.float64]) -> str:
-            longest = np.argsort(-split, kind="stable")[:3]
-            parts = ", ".join(f"{self.layers[i]} {split[i] / 1e3:.1f} us" for i in longest if split[i] > 0)
-            return f"  {name}: {latency / 1e3:.1f} us: {parts}"
+        shares = self.delay_shares()
 
-        rows = map(told, self.rows, self.latency_ns, self.by_layer_ns)
-        return "\n".join([f"Breakdown of {self.direction}s, the three longest parts of each:", *rows])
+        def part(row: int, i: int) -> str:
+            of = [d for d, (layer, _) in enumerate(self.delays) if layer == self.layers[i]]
+            of = sorted((d for d in of if shares[row, d] >= DELAY_AT_LEAST), key=lambda d: -shares[row, d])
+            delays = ", ".join(f"{self.delays[d][1]} {shares[row, d]:.1f} %" for d in of)
+            return f"{self.layers[i]} {self.by_layer_ns[row, i] / 1e3:.1f} us" + (f" ({delays})" if of else "")
+
+        lines = [f"Breakdown of {self.direction}s, the three longest parts of each, and what was in the way:"]
+        for row, name in enumerate(self.rows):
+            split = self.by_layer_ns[row]
+            longest = [int(i) for i in np.argsort(-split, kind="stable")[:3] if split[i] > 0]
+            parts = ", ".join(part(row, i) for i in longest)
+            lines.append(f"  {name}: {self.latency_ns[row] / 1e3:.1f} us: {parts}")
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return self.series()._repr_html_()
+        from ._html import breakdown_html
+
+        return breakdown_html(self)
 
 
 @dataclass(frozen=True)
@@ -515,19 +575,11 @@ class Result:
         return Series({"percentile": at, "latency_ns": np.array([ns for _, ns in there], dtype=np.int64)})
 
     def breakdown(self, direction: str | None = None) -> Breakdown:
-        """Where the time of reads, writes, trims or syncs went."""
+        """Where the time of reads, writes, trims or syncs went, and what was in the way."""
         name = self._main(direction)
         for table in self._document["machine"]["layers"]:
             if table["ddir"] == name:
-                at = table["at"]
-                rows = ("mean", *(f"p{row['percentile']:g}" for row in at))
-                return Breakdown(
-                    name,
-                    tuple(self._document["layers"]),
-                    rows,
-                    np.array([table["mean_ns"], *(row["latency_ns"] for row in at)], dtype=float),
-                    np.array([table["mean_by_layer_ns"], *(row["by_layer_ns"] for row in at)]),
-                )
+                return Breakdown._of(table, self._document["layers"])
         raise InputError(f"breakdown: the run has no {name}s")
 
     @cached_property

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class StudyTable:
-    """What came of a study: a row for each point, and what was published beside it."""
+    """What came of a study: a row for each point, and what was published beside it. Of several seeds a row has means,
+    ``n``, and half of the 95 % confidence interval of each metric as ``METRIC half_width_95``."""
 
     def __init__(
         self, text: str, document: Mapping[str, Any], files: Sequence[str], failures: Mapping[str, str]
@@ -33,7 +34,13 @@ class StudyTable:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Values of the axes and metrics of each point."""
-        return [{**row.get("at", {}), **row.get("metrics", {})} for row in self.document["points"]]
+
+        def flat(row: Mapping[str, Any]) -> dict[str, Any]:
+            known = {"n": row["n"]} if "n" in row else {}
+            halves = {f"{name} half_width_95": half for name, half in row.get("half_width_95", {}).items()}
+            return {**row.get("at", {}), **row.get("metrics", {}), **known, **halves}
+
+        return [flat(row) for row in self.document["points"]]
 
     def to_polars(self) -> polars.DataFrame:
         """The rows, as polars has them."""
@@ -60,7 +67,8 @@ class Study:
 
     ``scale`` is whole or quick; ``points`` takes only those with some values of axes: ``["system=rail,pblk"]``.
     ``vary`` adds an axis for each word: ``["seed=1,2,3", "nand.t_read=40us,65us"]`` (a seed, a profile, a variable of
-    the study, a setting).
+    the study, a setting). ``repeat`` runs each point under so many seeds, and the table has means with their 95 %
+    confidence intervals.
     """
 
     def __init__(
@@ -70,9 +78,12 @@ class Study:
         scale: str = "whole",
         points: Sequence[str] = (),
         vary: Sequence[str] = (),
+        repeat: int | None = None,
     ) -> None:
+        if repeat is not None and (not isinstance(repeat, int) or not 0 <= repeat < 1 << 32):
+            raise InputError(f"repeat {repeat!r}: use a whole number from 2 to 1000")
         try:
-            self._plan = _wordline.StudyPlan(os.fspath(name), scale, list(points), list(vary))
+            self._plan = _wordline.StudyPlan(os.fspath(name), scale, list(points), list(vary), repeat)
         except (_wordline.InputError, _wordline.RunError) as error:
             raise native(error) from None
         self.name, self.title, self.shows, self.text = self._plan.about()
@@ -107,7 +118,7 @@ class Study:
             left = self._plan.open(out)
         except (_wordline.InputError, _wordline.RunError) as error:
             raise native(error) from None
-        names = [", ".join(f"{k}={v}" for k, v in values.items()) for values in self.points]
+        names = self._plan.labels()
         failed: list[tuple[int, str]] = []
         line = Line(progress)
         try:

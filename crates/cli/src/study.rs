@@ -57,6 +57,7 @@ fn on_cluster(args: &StudyRunArgs, scheduler: &str) -> Result<(), Failure> {
             .into();
     words.extend(args.point.iter().flat_map(|point| ["--point".into(), point.clone()]));
     words.extend(args.vary.iter().flat_map(|word| ["--vary".into(), word.clone()]));
+    words.extend(args.repeat.iter().flat_map(|n| ["--repeat".into(), n.to_string()]));
     words.extend(args.quiet.then(|| "--quiet".into()));
     python::hand_over("wordline study run --dask", &words)
 }
@@ -67,6 +68,7 @@ fn run(args: &StudyRunArgs) -> Result<(), Failure> {
     }
     let (mut study, _) = read(&args.study)?;
     study.vary(&args.vary).map_err(Failure::usage)?;
+    study.repeat(args.repeat).map_err(Failure::usage)?;
     let scale = scale(args.scale);
     let only = parse_only(&study, &args.point).map_err(Failure::usage)?;
     let plan = Plan::new(&study, scale, &only, &|path| {
@@ -93,7 +95,7 @@ fn run(args: &StudyRunArgs) -> Result<(), Failure> {
         Some(first) => Err(WorkError::Points {
             missing: failed.len(),
             points: plan.points.len(),
-            first: plan.points[first.point].label(),
+            first: plan.label(first.point),
             why: first.why.clone(),
         }
         .into()),
@@ -145,6 +147,7 @@ fn report(args: &StudyReportArgs) -> Result<(), Failure> {
     let Some(name) = &args.study else { return site(args, scale) };
     let (mut study, toml) = read(name)?;
     study.vary(&args.vary).map_err(Failure::usage)?;
+    study.repeat(args.repeat).map_err(Failure::usage)?;
     files::check_outputs(&[("--output", &args.output)])?;
     let page = with_table(args, &study, scale, |table, store| {
         if !table.has_results() {
@@ -161,7 +164,8 @@ fn no_result(args: &StudyReportArgs, study: &Study, scale: Scale) -> Result<NoRe
     let out = args.out.display().to_string();
     let named = |scale: Scale| {
         let quick = if scale == Scale::Quick { " --scale quick" } else { "" };
-        args.vary.iter().fold(quick.to_owned(), |all, word| all + " --vary " + word)
+        let varied = args.vary.iter().fold(quick.to_owned(), |all, word| all + " --vary " + word);
+        args.repeat.iter().fold(varied, |all, n| format!("{all} --repeat {n}"))
     };
     let other = if scale == Scale::Quick { Scale::Whole } else { Scale::Quick };
     if with_table(args, study, other, |table, _| Ok(table.has_results()))? {
@@ -247,7 +251,7 @@ fn decide(args: &StudyClaimsArgs) -> Result<(), Failure> {
                 remark(&format!("{}: {} points", study.name, plan.points.len()));
             }
             for f in run_points(&study, &plan, &store, &options, args.quiet)? {
-                failed.push(format!("{}: {}: {}", study.name, plan.points[f.point].label(), f.why));
+                failed.push(format!("{}: {}: {}", study.name, plan.label(f.point), f.why));
             }
         }
     }
@@ -299,7 +303,8 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
         let options = options(args.jobs, Some(&args.cache))?;
         let mut lost = Vec::new();
         for q in &quoted {
-            let (study, _) = read(&q.study)?;
+            let (mut study, _) = read(&q.study)?;
+            study.repeat(q.repeat).map_err(Failure::usage)?;
             let plan = claims::plan(&study, q.scale).map_err(Failure::usage)?;
             let store =
                 Store::open(&args.out, &study.name, &options.build).map_err(Failure::usage)?;
@@ -308,7 +313,7 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
             }
             let failed = run_points(&study, &plan, &store, &options, args.quiet)?;
             for f in &failed {
-                lost.push(format!("{}: {}: {}", study.name, plan.points[f.point].label(), f.why));
+                lost.push(format!("{}: {}: {}", study.name, plan.label(f.point), f.why));
             }
             let table = tabulate(&study, &plan, &store, &failed).map_err(Failure::usage)?;
             write_tables(&table, &store, &args.out).map_err(Failure::run)?;
@@ -346,14 +351,18 @@ fn cores() -> usize {
 
 /// What would run.
 fn dry(plan: &Plan) -> String {
-    let mut out = format!("{} scale: {} points\n", plan.scale.name(), plan.points.len());
+    let mut out = format!("{} scale: {} points", plan.scale.name(), plan.cases().len());
+    if let Some(seeds) = plan.seeds() {
+        let (n, first, last) = (seeds.len(), seeds[0], seeds[seeds.len() - 1]);
+        out += &format!(", each under {n} seeds, {first} to {last}: {} runs", plan.points.len());
+    }
+    out.push('\n');
     for group in &plan.groups {
         let aged = if group.ages { "share a prepared drive" } else { "begin with a fresh drive" };
         let gib = group.memory as f64 / f64::from(1 << 30);
         out += &format!("\n{} points {aged}, {gib:.1} GiB:\n", group.points.len());
         for &i in &group.points {
-            let point = &plan.points[i];
-            out += &format!("  {}  {}\n", &point.key[..8], point.label());
+            out += &format!("  {}  {}\n", &plan.points[i].key[..8], plan.label(i));
         }
     }
     out

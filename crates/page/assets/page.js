@@ -652,6 +652,8 @@ charts.study = (args) => {
   const foot = (p, curve, x) => d3.sum(p.series.filter((s) => f.drawn === "stack" && s.curve < curve), (s) => s.points.find((q) => q[0] === x)?.[1] ?? 0);
   const many = d3.max(f.panels.flatMap((p) => p.series), (s) => s.points.length) > 64;
   const shownX = (x, to) => (x === to ? nameX(x) : `${nameX(x)} to ${nameX(to)}`);
+  const halfOf = (s, x) => (s.halves ?? []).find((h) => h.x === x)?.half;
+  const spread = (s, x) => (halfOf(s, x) == null ? "" : ` ± ${digits(halfOf(s, x), 2)}`);
   const one = (p, width, height, margins) => {
     const points = p.series.map((s) => ({ ...s, points: s.points.filter(visible) }));
     const marks = p.marks.filter((m) => visible([m.x, m.y]));
@@ -666,7 +668,7 @@ charts.study = (args) => {
     const slanted = margins.slanted;
     const named = slanted ? new Set(ticksX) : roomy(ticksX, nameX, across);
     const at = [...d3.rollup([
-      ...points.flatMap((s) => s.points.map(([x, y]) => ({ x, text: `${f.curves[s.curve] || f.y}  ${nameY(y)}` }))),
+      ...points.flatMap((s) => s.points.map(([x, y]) => ({ x, text: `${f.curves[s.curve] || f.y}  ${nameY(y)}${spread(s, x)}` }))),
       ...marks.map((m) => ({ x: m.x, text: `published${m.curve == null ? "" : ` ${f.curves[m.curve]}`}  ${m.text}` })),
     ], (rows) => rows, (r) => r.x)].map(([x, rows]) => ({ x, title: [nameX(x), ...rows.map((r) => r.text)].join("\n") }));
     const rects = boxes ? points.flatMap((s) => s.points.map(([x, y]) => ({
@@ -678,6 +680,11 @@ charts.study = (args) => {
       const middle = (begin + end) / 2, reach = Math.max(9, (end - begin) / 2);
       return { ...m, x1: Math.max(from, across.invert(middle - reach)), x2: Math.min(to, across.invert(middle + reach)), middle: across.invert(middle) };
     };
+    /* The intervals of means, as far as the axis goes. */
+    const intervals = points.flatMap((s) => (s.halves ?? []).map((h, i) => {
+      const base = foot(p, s.curve, h.x) + h.y;
+      return { x: s.places[i], y: h.y, at: h.x, y1: Math.max(low, base - h.half), y2: base + h.half, stroke: boxes ? v("ink") : seriesColour(s.curve) };
+    })).filter((h) => visible([h.at, h.y]));
     const bounds = marks.filter((m) => m.how === "below" || m.how === "above").map(wide);
     const spans = marks.filter((m) => m.how === "mean" && m.x !== m.to).map(wide);
     const signs = marks.filter((m) => m.how !== "below" && m.how !== "above").map(wide);
@@ -698,6 +705,7 @@ charts.study = (args) => {
         Plot.rect(rects, { x1: "x1", x2: "x2", y1: "y1", y2: "y2", fill: "fill" }),
         ...(f.drawn === "line" ? points.map((s) => Plot.line(s.points, { x: "0", y: "1", stroke: seriesColour(s.curve), strokeWidth: 2, strokeDasharray: dash(s.curve) })) : []),
         ...(boxes || many ? [] : points.map((s) => Plot.dot(s.points, { x: (q) => place(q[0], s.curve), y: "1", fill: seriesColour(s.curve), r: f.drawn === "dot" ? 4 : 3 }))),
+        Plot.ruleX(intervals, { x: "x", y1: "y1", y2: "y2", stroke: "stroke", strokeWidth: 1.2, marker: "tick-x" }),
         ...spans.map((m) => Plot.ruleY([m], { x1: "x1", x2: "x2", y: "y", stroke: ink(m.curve), strokeWidth: 1.6, strokeDasharray: "6 3" })),
         ...bounds.flatMap((m) => [
           Plot.ruleY([m], { x1: "x1", x2: "x2", y: "y", stroke: ink(m.curve), strokeWidth: 1.6, strokeDasharray: "6 3" }),
@@ -712,11 +720,12 @@ charts.study = (args) => {
   };
   return {
     legend: [...(f.curves.length > 1 ? f.curves.map((label, i) => ({ label, colour: seriesColour(i), dash: dash(i), box: boxes })) : []),
-      ...f.ways.map(([how, label]) => ({ label, colour: v("ink"), mark: SIGNS[how] }))],
+      ...f.ways.map(([how, label]) => ({ label, colour: v("ink"), mark: SIGNS[how] })),
+      ...(f.interval ? [{ label: f.interval, colour: v("ink"), mark: "M-3 -5h6m-3 0v10m-3 0h6" }] : [])],
     alt: `${f.title}: ${[...f.panels.map((p) => p.name), ...f.curves].filter((name) => name).join(", ")}`,
     csv: f.panels.flatMap((p) => [
-      ...p.series.flatMap((s) => s.points.map(([x, y]) => ({ panel: p.name, curve: f.curves[s.curve], whose: "here", x: nameX(x), value: y }))),
-      ...p.marks.map((m) => ({ panel: p.name, curve: m.curve == null ? "" : f.curves[m.curve], whose: f.ways.find(([how]) => how === m.how)[1], x: shownX(m.x, m.to), value: m.y })),
+      ...p.series.flatMap((s) => s.points.map(([x, y]) => ({ panel: p.name, curve: f.curves[s.curve], whose: "here", x: nameX(x), value: y, ...(f.interval ? { half_width_95: halfOf(s, x) ?? "" } : {}) }))),
+      ...p.marks.map((m) => ({ panel: p.name, curve: m.curve == null ? "" : f.curves[m.curve], whose: f.ways.find(([how]) => how === m.how)[1], x: shownX(m.x, m.to), value: m.y, ...(f.interval ? { half_width_95: "" } : {}) })),
     ]),
     plot: (width) => {
       const alone = f.panels.length === 1;

@@ -2,6 +2,11 @@
 
 use crate::MOST_RESULTS;
 
+/// Why means over so many seeds are not to be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("an interval takes two runs or more: use a number from 2 to 1000")]
+pub struct NoInterval;
+
 /// Why there is no page.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PageError {

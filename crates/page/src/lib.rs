@@ -17,9 +17,10 @@ mod shell;
 pub mod study;
 mod summary;
 
-pub use error::PageError;
+pub use error::{NoInterval, PageError};
+pub use number::{BUCKET, Spread, repeat_times};
 pub use read::{Outcome, read, repeats};
-pub use summary::{agreement, said, summary, summary_text, warnings};
+pub use summary::{agreement, runs_agree, said, summary, summary_text, warnings};
 
 /// Results that a page compares at most.
 pub const MOST_RESULTS: usize = 8;

@@ -1,6 +1,6 @@
 //! Numbers as pages write them, and the numbers by which results are told apart.
 
-use crate::Outcome;
+use crate::{NoInterval, Outcome};
 use serde_json::Value;
 
 /// Thousands apart.
@@ -338,16 +338,29 @@ pub fn plural(ddir: &str) -> String {
     if ddir == "mixed" { "I/Os".into() } else { format!("{ddir}s") }
 }
 
+/// The share of a percentile that it may be off by: it is the middle of a bucket, which is at most 1/64 of its values
+/// wide.
+pub const BUCKET: f64 = 1.0 / 128.0;
+
+/// So many seeds as means and their intervals are over.
+pub fn repeat_times(times: u32) -> Result<u32, NoInterval> {
+    if (2..=1000).contains(&times) { Ok(times) } else { Err(NoInterval) }
+}
+
 /// A number under several seeds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spread {
+    /// How many.
     pub n: usize,
+    /// Their mean.
     pub mean: f64,
     /// Sample variance.
     pub variance: f64,
     /// A value may be off by so much: a percentile is the middle of its bucket.
     pub known_to: f64,
+    /// The least of them.
     pub least: f64,
+    /// The most of them.
     pub most: f64,
 }
 
@@ -370,6 +383,7 @@ pub fn t95(degrees: f64) -> f64 {
 }
 
 impl Spread {
+    /// Of the values under each seed, if there is one.
     pub fn of(values: &[f64]) -> Option<Spread> {
         let n = values.len();
         if n == 0 {
@@ -411,9 +425,8 @@ pub fn spread(outcome: &Outcome, id: &str) -> Option<Spread> {
     let all: Option<Vec<f64>> = outcome.runs.iter().map(|run| value(run, id)).collect();
     let is_percentile = |what: &str| PERCENTILES.iter().any(|(name, _)| *name == what);
     let spread = Spread::of(&all?)?;
-    // A bucket of a histogram is at most 1/64 of its values wide.
     let known_to = match id.rsplit_once('.') {
-        Some((_, what)) if is_percentile(what) => spread.mean / 128.0,
+        Some((_, what)) if is_percentile(what) => spread.mean * BUCKET,
         _ => 0.0,
     };
     Some(Spread { known_to, ..spread })

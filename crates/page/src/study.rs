@@ -27,8 +27,8 @@ pub struct Study {
     pub head: Vec<String>,
     /// The first so many columns name a point.
     pub axes: usize,
-    /// By point: its values, and its numbers.
-    pub rows: Vec<(Vec<String>, Vec<Option<f64>>)>,
+    /// By point.
+    pub rows: Vec<Row>,
     /// Statements: what, where, they, we, difference, verdict.
     pub statements: Vec<[String; 6]>,
     /// Points without a result, and why.
@@ -41,8 +41,11 @@ pub struct Study {
     pub toml: String,
 }
 
-/// `number` writes the numbers of the table.
-pub fn study(study: &Study, number: &dyn Fn(f64) -> String) -> String {
+/// A point's values, and its numbers, each as it is and as the table has it.
+pub type Row = (Vec<String>, Vec<Option<(f64, String)>>);
+
+/// The page.
+pub fn study(study: &Study) -> String {
     let mut body = String::new();
     put!(body, "<p class=\"answer\">{}</p>\n", escape(&study.shows));
     for line in &study.state {
@@ -94,7 +97,7 @@ pub fn study(study: &Study, number: &dyn Fn(f64) -> String) -> String {
     let rows = study.rows.iter().map(|(values, numbers)| {
         let mut row: Vec<Cell> = values.iter().map(|v| Cell::Text(v.clone())).collect();
         row.extend(numbers.iter().map(|x| match x {
-            Some(x) => Cell::number(number(*x), Some(*x), ""),
+            Some((x, text)) => Cell::number(text.clone(), Some(*x), ""),
             None => Cell::None,
         }));
         row
@@ -126,7 +129,8 @@ fn statements(study: &Study) -> String {
         return String::new();
     }
     let rows = study.statements.iter().map(|[what, place, they, we, difference, verdict]| {
-        let class = match verdict.as_str() {
+        // Behind it may stand what an interval reaches into.
+        let class = match verdict.split(" (").next().unwrap_or_default() {
             "met" | "holds" => "better",
             "wrong" | "does not" => "worse",
             _ => "",

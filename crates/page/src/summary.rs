@@ -34,15 +34,18 @@ pub fn agreement(outcome: &Outcome) -> Option<String> {
         runs.iter().all(|run| value(run, &key.id) == first)
     };
     let keys = keys(&runs);
-    (runs.len() > 1 && !keys.is_empty() && keys.iter().all(same)).then(|| {
-        format!(
-            "all {} runs agree to the last digit: nothing that is drawn from the seed changes a number of theirs. An \
-             interval of 0, of a percentile one of half its bucket, says that, and is no measure of how far another \
-             drive or another day would differ. \
-             nand.variation, rate_process=poisson, and random offsets at a depth where they meet are drawn from it",
-            runs.len()
-        )
-    })
+    (runs.len() > 1 && !keys.is_empty() && keys.iter().all(same))
+        .then(|| runs_agree(&format!("all {} runs", runs.len())))
+}
+
+/// The same of runs that `which` names.
+pub fn runs_agree(which: &str) -> String {
+    format!(
+        "{which} agree to the last digit: nothing that is drawn from the seed changes a number of theirs. An \
+         interval of 0, of a percentile one of half its bucket, says that, and is no measure of how far another \
+         drive or another day would differ. \
+         nand.variation, rate_process=poisson, and random offsets at a depth where they meet are drawn from it"
+    )
 }
 
 /// What may mislead about the runs together, for JSON.

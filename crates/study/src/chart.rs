@@ -22,6 +22,21 @@ pub struct Series {
     /// Index of its curve in the figure.
     pub curve: usize,
     pub points: Vec<(f64, f64)>,
+    /// Of points that are means: half of the interval of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub halves: Vec<Half>,
+}
+
+/// For legends.
+pub const INTERVAL: &str = "95 % confidence interval of the mean";
+
+/// How well a mean is known.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Half {
+    pub x: f64,
+    pub y: f64,
+    /// Half of the 95 % confidence interval.
+    pub half: f64,
 }
 
 /// How a published number came to its place.
@@ -123,6 +138,11 @@ pub struct Figures {
 }
 
 impl Figure {
+    /// Where a curve's part of a stack begins, and else 0.
+    pub fn foot(&self, panel: &Panel, curve: usize, x: f64) -> f64 {
+        if self.drawn == Drawn::Stack { foot(panel, curve, x) } else { 0.0 }
+    }
+
     /// Points that the axes can show.
     pub fn visible(&self, (x, y): (f64, f64)) -> bool {
         (!self.log_x || x > 0.0) && (!self.log_y || y > 0.0)
@@ -136,6 +156,11 @@ impl Figure {
         ways
     }
 
+    /// Whether it has intervals.
+    pub fn has_intervals(&self) -> bool {
+        self.panels.iter().flat_map(|p| &p.series).any(|series| !series.halves.is_empty())
+    }
+
     /// Where the place `x` of a curve is drawn: names have the curves side by side.
     pub fn place(&self, x: f64, curve: Option<usize>) -> f64 {
         let curves = self.curves.len() as f64;
@@ -144,6 +169,15 @@ impl Figure {
                 x + (curve as f64 - (curves - 1.0) / 2.0) * 0.8 / curves
             }
             _ => x,
+        }
+    }
+
+    /// Where the interval of a curve's mean is drawn: those of a stack side by side, as they would hide each other.
+    pub fn interval_place(&self, x: f64, curve: usize) -> f64 {
+        let curves = self.curves.len() as f64;
+        match self.drawn {
+            Drawn::Stack => x + (curve as f64 - (curves - 1.0) / 2.0) * 0.3 / curves,
+            _ => self.place(x, Some(curve)),
         }
     }
 
@@ -199,6 +233,11 @@ impl Figure {
             let mut all: Vec<f64> = Vec::new();
             for series in &panel.series {
                 all.extend(series.points.iter().filter(|p| self.visible(**p)).map(|p| p.1));
+                for of in &series.halves {
+                    let foot = self.foot(panel, series.curve, of.x);
+                    let ends = [foot + of.y - of.half, foot + of.y + of.half];
+                    all.extend(ends.into_iter().filter(|y| self.visible((of.x, *y))));
+                }
             }
             if self.drawn == Drawn::Stack {
                 all.extend((0..self.words.len()).map(|i| foot(panel, self.curves.len(), i as f64)));
@@ -271,7 +310,7 @@ fn values_of(points: &[Point], axis: &Axis) -> Vec<String> {
 impl Layout {
     fn new(table: &Table<'_>, chart: &Chart) -> Layout {
         let study = table.study;
-        let points = &table.plan.points;
+        let points = table.points();
         let right = chart.x.as_deref().and_then(|x| study.axis(x));
         let others: Vec<(&str, Vec<String>)> = study
             .spec
@@ -438,12 +477,16 @@ fn label_of(metric: &Metric) -> String {
     }
 }
 
-fn add(figure: &mut Figure, panel: usize, curve: usize, at: (f64, f64)) {
+fn add(figure: &mut Figure, panel: usize, curve: usize, at: (f64, f64), half: Option<f64>) {
     let series = &mut figure.panels[panel].series;
+    let half = half.map(|half| Half { x: at.0, y: at.1, half });
     match series.iter_mut().find(|s| s.curve == curve) {
-        Some(s) => s.points.push(at),
+        Some(s) => {
+            s.points.push(at);
+            s.halves.extend(half);
+        }
         None => {
-            series.push(Series { curve, points: vec![at] });
+            series.push(Series { curve, points: vec![at], halves: half.into_iter().collect() });
             series.sort_by_key(|s| s.curve);
         }
     }
@@ -477,9 +520,9 @@ fn lines(table: &Table<'_>, chart: &Chart, layout: &Layout) -> Vec<Figure> {
             (false, true) => Drawn::Dot,
             (false, false) => Drawn::Bar,
         };
-        for (point, metrics) in table.plan.points.iter().zip(&table.metrics) {
-            if let (Some((panel, curve, x)), Some(y)) = (layout.of(point), metrics[m]) {
-                add(&mut figure, panel, curve, (x, y));
+        for (i, point) in table.points().iter().enumerate() {
+            if let (Some((panel, curve, x)), Some(y)) = (layout.of(point), table.metrics[i][m]) {
+                add(&mut figure, panel, curve, (x, y), table.halves[i][m]);
             }
         }
         figure
@@ -498,13 +541,13 @@ fn stack(table: &Table<'_>, chart: &Chart, layout: &Layout) -> Figure {
     figure.drawn = Drawn::Stack;
     figure.words.clone_from(&layout.all);
     figure.ticks.clear();
-    for (point, metrics) in table.plan.points.iter().zip(&table.metrics) {
+    for (i, point) in table.points().iter().enumerate() {
         let (Some((panel, _, _)), Some(x)) = (layout.of(point), layout.position(point)) else {
             continue;
         };
         for (k, (m, _)) in parts.iter().enumerate() {
-            if let Some(y) = metrics[*m] {
-                add(&mut figure, panel, k, (x, y));
+            if let Some(y) = table.metrics[i][*m] {
+                add(&mut figure, panel, k, (x, y), table.halves[i][*m]);
             }
         }
     }
@@ -520,18 +563,18 @@ fn sequence(table: &Table<'_>, chart: &Chart, layout: &Layout) -> Figure {
     figure.log_y = chart.log_y;
     figure.log_x = chart.log_x;
     figure.ticks = if chart.places.len() <= TICKS { chart.places.clone() } else { Vec::new() };
-    for (point, row) in table.plan.points.iter().zip(&table.metrics) {
+    for (i, point) in table.points().iter().enumerate() {
         let Some((panel, curve, _)) = layout.of(point) else { continue };
         for ((m, _), x) in metrics.iter().zip(&chart.places) {
-            if let Some(y) = row[*m] {
-                add(&mut figure, panel, curve, (*x, y));
+            if let Some(y) = table.metrics[i][*m] {
+                add(&mut figure, panel, curve, (*x, y), table.halves[i][*m]);
             }
         }
     }
     figure
 }
 
-/// Share of I/Os slower than each latency.
+/// Share of I/Os slower than each latency; under several seeds of the I/Os of all of them.
 fn slower(
     table: &Table<'_>,
     chart: &Chart,
@@ -544,18 +587,22 @@ fn slower(
         layout.figure(title, "share of I/Os at least as slow".into(), layout.curves.clone());
     figure.x = "latency (\u{b5}s)".into();
     (figure.log_x, figure.log_y) = (true, true);
-    for point in &table.plan.points {
-        let (Some(result), Some((panel, curve, _))) = (store.result(point), layout.of(point))
-        else {
-            continue;
-        };
-        let Found::Value(value) = value_at(&result, path)? else { continue };
-        let bins = bins(value).ok_or_else(|| PathError::NoHistogram { path: path.into() })?;
-        let total: u64 = bins.iter().map(|b| b.1).sum();
+    let cases = table.points().len().max(1);
+    for (i, point) in table.points().iter().enumerate() {
+        let Some((panel, curve, _)) = layout.of(point) else { continue };
+        let mut all: Vec<(f64, u64)> = Vec::new();
+        for run in table.plan.points.iter().skip(i).step_by(cases) {
+            let Some(result) = store.result(run) else { continue };
+            let Found::Value(value) = value_at(&result, path)? else { continue };
+            all.extend(bins(value).ok_or_else(|| PathError::NoHistogram { path: path.into() })?);
+        }
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let total: u64 = all.iter().map(|b| b.1).sum();
         let mut left = total;
-        for (latency, n) in bins {
-            add(&mut figure, panel, curve, (latency / 1e3, left as f64 / total as f64));
-            left -= n;
+        for of in all.chunk_by(|a, b| a.0 == b.0) {
+            let y = left as f64 / total as f64;
+            add(&mut figure, panel, curve, (of[0].0 / 1e3, y), None);
+            left -= of.iter().map(|b| b.1).sum::<u64>();
         }
     }
     Ok(figure)
@@ -566,7 +613,7 @@ pub fn meant<'t>(
     table: &'t Table<'_>,
     at: &'t crate::spec::At,
 ) -> impl Iterator<Item = (usize, &'t Point)> {
-    table.plan.points.iter().enumerate().filter(|(_, p)| selected(p, at))
+    table.points().iter().enumerate().filter(|(_, p)| selected(p, at))
 }
 
 #[cfg(test)]

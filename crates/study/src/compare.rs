@@ -3,9 +3,11 @@
 use crate::claims::{Claim, Claims};
 use crate::metric::counterpart;
 use crate::plan::{Plan, Point};
+use crate::repeat::Numbers;
 use crate::spec::{At, Published, Study, Trend};
-use crate::table::number;
+use crate::table::{number, with_half};
 use serde::Serialize;
+use wordline_page::Spread;
 
 /// What became of a published statement of a study.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -89,6 +91,9 @@ pub struct Comparison {
     pub claim: Option<String>,
     /// None for a statement that is not of the list.
     pub judgement: Option<Judgement>,
+    /// Under several seeds: the other judgements, or else verdicts, that 95 % confidence intervals reach into.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reaches: Vec<&'static str>,
 }
 
 impl Comparison {
@@ -96,7 +101,24 @@ impl Comparison {
     pub fn word(&self) -> &'static str {
         self.judgement.map_or(self.verdict.word(), Judgement::word)
     }
+
+    /// The same with what an interval reaches into.
+    pub fn told(&self) -> String {
+        match self.reaches.is_empty() {
+            true => self.word().into(),
+            false => format!("{} ({REACHES} {})", self.word(), self.reaches.join(", ")),
+        }
+    }
+
+    /// `may_be` are its worst and its best judgement, or else verdict, within intervals.
+    fn reach<T: PartialEq + Copy>(&mut self, is: T, may_be: [T; 2], word: fn(T) -> &'static str) {
+        let others = may_be.into_iter().filter(|&other| other != is);
+        self.reaches = others.map(word).collect();
+    }
 }
+
+/// Before the verdicts that an interval reaches into.
+pub(crate) const REACHES: &str = "interval reaches";
 
 pub(crate) fn selected(point: &Point, at: &At) -> bool {
     at.iter().all(|(axis, choice)| {
@@ -104,8 +126,8 @@ pub(crate) fn selected(point: &Point, at: &At) -> bool {
     })
 }
 
-pub fn compare(study: &Study, plan: &Plan, table: &[Vec<Option<f64>>]) -> Vec<Comparison> {
-    let each = |claim| Comparer { study, plan, table, claim }.compare();
+pub fn compare(study: &Study, plan: &Plan, numbers: &Numbers) -> Vec<Comparison> {
+    let each = |claim| Comparer { study, cases: plan.cases(), numbers, claim }.compare();
     let mut all: Vec<Comparison> = study.spec.published.iter().map(each).collect();
     for (made, apart) in all.iter_mut().zip(apart(study)) {
         made.apart = apart;
@@ -155,8 +177,8 @@ fn apart(study: &Study) -> Vec<String> {
 
 struct Comparer<'a> {
     study: &'a Study,
-    plan: &'a Plan,
-    table: &'a [Vec<Option<f64>>],
+    cases: &'a [Point],
+    numbers: &'a Numbers,
     claim: &'a Published,
 }
 
@@ -179,6 +201,7 @@ impl Comparer<'_> {
             verdict,
             claim: self.claim.claim.clone(),
             judgement: self.claim.claim.as_ref().map(|_| Judgement::NotRun),
+            reaches: Vec::new(),
         }
     }
 
@@ -195,24 +218,27 @@ impl Comparer<'_> {
         }
     }
 
-    /// The metric at a point, or its ratio to another point's.
-    /// What a point has, or its ratio: of nothing to nothing that is no number, of something to nothing infinite.
-    fn value(&self, i: usize) -> Option<f64> {
-        let names = self.study.spec.metric.iter();
-        let m = names.clone().position(|m| m.name == self.claim.metric)?;
-        let value = self.table[i][m]?;
-        match &self.claim.to {
-            None => Some(value),
-            Some(other) => {
-                let k = counterpart(&self.plan.points, &self.plan.points[i], other)?;
-                Some(value / self.table[k][m]?)
-            }
-        }
+    /// What a point has under each seed, or its ratio to another point's: of nothing to nothing that is no number, of
+    /// something to nothing infinite.
+    fn values(&self, i: usize) -> Option<Spread> {
+        let mut names = self.study.spec.metric.iter();
+        let m = names.position(|m| m.name == self.claim.metric)?;
+        let to = match &self.claim.to {
+            None => None,
+            Some(other) => Some(counterpart(self.cases, &self.cases[i], other)?),
+        };
+        let under = |rows: &Vec<Vec<Option<f64>>>| match to {
+            None => rows[i][m],
+            Some(k) => Some(rows[i][m]? / rows[k][m]?),
+        };
+        let known = |i: usize| self.numbers.share(i, m);
+        let values = self.numbers.by_seed.iter().map(under).collect();
+        Numbers::spread(values, known(i) + to.map_or(0.0, known))
     }
 
     fn points(&self) -> Vec<usize> {
-        let all = 0..self.plan.points.len();
-        all.filter(|&i| selected(&self.plan.points[i], &self.claim.at)).collect()
+        let all = 0..self.cases.len();
+        all.filter(|&i| selected(&self.cases[i], &self.claim.at)).collect()
     }
 
     /// A value or a bound: at several points the one farthest from it counts.
@@ -226,38 +252,59 @@ impl Comparer<'_> {
         };
         let published = format!("{word}{}{unit}", number(bound));
         let points = self.points();
-        let values: Option<Vec<f64>> = points.iter().map(|&i| self.value(i)).collect();
+        let values: Option<Vec<Spread>> = points.iter().map(|&i| self.values(i)).collect();
         // Where neither of the two has any there is nothing to compare.
-        let values = values.map(|v| v.into_iter().filter(|x| !x.is_nan()).collect::<Vec<_>>());
+        let values = values.map(|v| v.into_iter().filter(|x| !x.mean.is_nan()).collect::<Vec<_>>());
         let Some(values) = values.filter(|v| !v.is_empty()) else {
             return self.made(published, "-".into(), Verdict::NotRun);
         };
-        let farthest = |a: &f64, b: &f64| match word {
-            "" => (a - bound).abs().total_cmp(&(b - bound).abs()),
-            "below " => a.total_cmp(b),
-            _ => b.total_cmp(a),
+        let farthest = |a: &&Spread, b: &&Spread| match word {
+            "" => (a.mean - bound).abs().total_cmp(&(b.mean - bound).abs()),
+            "below " => a.mean.total_cmp(&b.mean),
+            _ => b.mean.total_cmp(&a.mean),
         };
-        let ours = values.iter().copied().max_by(farthest).expect("not empty");
-        let verdict = match word {
-            "" => Verdict::Compared,
-            "below " if ours < bound => Verdict::Holds,
-            "above " if ours > bound => Verdict::Holds,
-            _ => Verdict::DoesNot,
+        let farthest = values.iter().max_by(farthest).expect("not empty");
+        let ours = farthest.mean;
+        let held = |x: f64| match word {
+            "below " => x < bound,
+            "above " => x > bound,
+            _ => false,
         };
+        let verdict_of = |holds: bool| if holds { Verdict::Holds } else { Verdict::DoesNot };
+        let verdict = if word.is_empty() { Verdict::Compared } else { verdict_of(held(ours)) };
         let of = if values.len() > 1 { format!(" (of {})", values.len()) } else { String::new() };
-        let mut made = self.made(published, format!("{}{unit}{of}", number(ours)), verdict);
+        let ours_text = with_half(ours, farthest.half());
+        let mut made = self.made(published, format!("{ours_text}{unit}{of}"), verdict);
         made.difference = Some(ours / bound - 1.0).filter(|x| x.is_finite());
-        made.judgement = self.listed().map(|listed| match listed.number() {
-            Some(_) => values.iter().map(|&v| listed.judge(v)).max().expect("there are values"),
-            None => {
-                let held = |v: &&f64| match word {
-                    "below " => **v < bound,
-                    "above " => **v > bound,
-                    _ => false,
-                };
-                Judgement::of_order(values.iter().filter(held).count(), values.len())
+        // How many hold wherever in their intervals, and how many do somewhere in them.
+        let surely = values.iter().filter(|s| ends(s, bound).into_iter().all(held)).count();
+        let maybe = values.iter().filter(|s| ends(s, bound).into_iter().any(held)).count();
+        let all = values.len();
+        match self.listed() {
+            None if word.is_empty() => {}
+            None => made.reach(
+                verdict,
+                [surely, maybe].map(|held| verdict_of(held == all)),
+                Verdict::word,
+            ),
+            Some(listed) if listed.number().is_some() => {
+                let judged = |s: &Spread| ends(s, bound).map(|x| listed.judge(x));
+                let worst = values.iter().map(|s| judged(s).into_iter().max());
+                let best = values.iter().map(|s| judged(s).into_iter().min());
+                let [worst, best] = [worst.max(), best.max()]
+                    .map(|judged| judged.flatten().expect("there are values"));
+                let judgement = values.iter().map(|s| listed.judge(s.mean)).max();
+                made.judgement = judgement;
+                made.reach(judgement.expect("there are values"), [worst, best], Judgement::word);
             }
-        });
+            Some(_) => {
+                let held = values.iter().filter(|s| held(s.mean)).count();
+                let judgement = Judgement::of_order(held, all);
+                made.judgement = Some(judgement);
+                let may_be = [surely, maybe].map(|held| Judgement::of_order(held, all));
+                made.reach(judgement, may_be, Judgement::word);
+            }
+        }
         made
     }
 
@@ -290,7 +337,7 @@ impl Comparer<'_> {
         let mut rows: Vec<(Vec<_>, Vec<usize>)> = Vec::new();
         for &i in &points {
             let others: Vec<_> =
-                self.plan.points[i].values.iter().filter(|(n, _)| n != axis).cloned().collect();
+                self.cases[i].values.iter().filter(|(n, _)| n != axis).cloned().collect();
             match rows.iter_mut().find(|(o, _)| *o == others) {
                 Some((_, row)) => row.push(i),
                 None => rows.push((others, vec![i])),
@@ -298,22 +345,29 @@ impl Comparer<'_> {
         }
         let wanted = explicit.as_ref().unwrap_or(&own);
         let (mut held, mut broken): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+        // How many hold wherever in their intervals, and how many do somewhere in them.
+        let (mut surely, mut maybe) = (0, 0);
         for (_, row) in &rows {
             let at = |value: &String| {
-                row.iter().copied().find(|&i| self.plan.points[i].value(axis) == Some(value))
+                row.iter().copied().find(|&i| self.cases[i].value(axis) == Some(value))
             };
             let line: Vec<usize> = wanted.iter().filter_map(at).collect();
             let complete = explicit.is_none() || line.len() == wanted.len();
-            let value = |&i: &usize| self.value(i).filter(|x| x.is_finite());
-            let values: Option<Vec<f64>> = line.iter().map(value).collect();
+            let value = |&i: &usize| self.values(i).filter(|x| x.mean.is_finite());
+            let values: Option<Vec<Spread>> = line.iter().map(value).collect();
             let Some(values) = values.filter(|v| complete && v.len() > 1) else {
                 return self.made(published, "-".into(), Verdict::NotRun);
             };
-            let text: Vec<String> = values.iter().map(|&v| number(v)).collect();
-            match follows(&values, trend, claim.slack) {
+            let text: Vec<String> = values.iter().map(|v| with_half(v.mean, v.half())).collect();
+            let means: Vec<f64> = values.iter().map(|v| v.mean).collect();
+            let holds = follows(&means, trend, claim.slack);
+            match holds {
                 true => held.push(text.join(relation)),
                 false => broken.push(text.join(", ")),
             }
+            let unsure = is_unsure(&values, trend, claim.slack, holds);
+            surely += usize::from(holds && !unsure);
+            maybe += usize::from(holds || unsure);
         }
         let verdict = if broken.is_empty() { Verdict::Holds } else { Verdict::DoesNot };
         // One row speaks for all: the first that breaks the order, if one does.
@@ -325,8 +379,62 @@ impl Comparer<'_> {
             all => format!(" ({} of {all})", held.len()),
         };
         let mut made = self.made(published, format!("{row}{}{of}", self.unit()), verdict);
-        made.judgement = made.claim.as_ref().map(|_| Judgement::of_order(held.len(), rows.len()));
+        match made.claim {
+            Some(_) => {
+                let [judgement, worst, best] =
+                    [held.len(), surely, maybe].map(|held| Judgement::of_order(held, rows.len()));
+                made.judgement = Some(judgement);
+                made.reach(judgement, [worst, best], Judgement::word);
+            }
+            None => {
+                let verdict_of = |held| match held == rows.len() {
+                    true => Verdict::Holds,
+                    false => Verdict::DoesNot,
+                };
+                made.reach(verdict, [surely, maybe].map(verdict_of), Verdict::word);
+            }
+        }
         made
+    }
+}
+
+/// The ends of an interval, and where in it the bound is or is next to: all that a verdict can be there.
+fn ends(spread: &Spread, bound: f64) -> [f64; 3] {
+    let half = spread.half().unwrap_or(0.0);
+    let (low, high) = (spread.mean - half, spread.mean + half);
+    match half > 0.0 {
+        true => [low, high, bound.max(low).min(high)],
+        false => [spread.mean; 3],
+    }
+}
+
+/// Whether the intervals of a row leave open what its means decide: that of what two of them have left of the slack
+/// reaches over 0.
+fn is_unsure(row: &[Spread], trend: Trend, slack: f64, holds: bool) -> bool {
+    if row.iter().any(|spread| spread.n < 2) {
+        return false;
+    }
+    // What is left at the means, and half of the interval of that (Welch).
+    let left = |a: &Spread, b: &Spread, by: f64| {
+        let a = Spread { variance: a.variance * by * by, known_to: a.known_to * by, ..*a };
+        Some((a.mean * by - b.mean, a.half_of_difference(b)?))
+    };
+    let each = |i: usize, k: usize| match trend {
+        Trend::Falls if k == i + 1 => left(&row[i], &row[k], 1.0 + slack),
+        Trend::Rises if k == i + 1 => {
+            left(&row[i], &row[k], 1.0 - slack).map(|(left, half)| (-left, half))
+        }
+        // That the greater of the two may be less by the slack of it.
+        Trend::Level if row[i].mean >= row[k].mean && i != k => {
+            left(&row[i], &row[k], 1.0 - slack).map(|(left, half)| (-left, half))
+        }
+        _ => None,
+    };
+    let pairs = (0..row.len()).flat_map(|i| (0..row.len()).map(move |k| (i, k)));
+    let mut left = pairs.filter_map(|(i, k)| each(i, k));
+    match holds {
+        true => left.any(|(left, half)| left - half < 0.0),
+        false => left.all(|(left, half)| left + half > 0.0),
     }
 }
 

@@ -15,8 +15,9 @@
 //! <!-- end of table -->
 //! ```
 
+use crate::compare::REACHES;
 use crate::plan::Scale;
-use crate::table::number;
+use crate::table::with_half;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -34,6 +35,8 @@ pub enum DocumentError {
     Block { line: usize, why: BlockError },
     #[error("line {line}: {study} has no results in {path}: {remedy}", path = .path.display())]
     NoResults { line: usize, study: String, path: PathBuf, remedy: String },
+    #[error("line {line}: the results in {path} are means over {there} seeds and not over {asked}: {remedy}", path = .path.display())]
+    OfSeeds { line: usize, path: PathBuf, there: usize, asked: u32, remedy: String },
     #[error(
         "line {line}: the results in {path} are of another study of this name, of {study} before it was changed, or of an \
          older program: {remedy}", path = .path.display()
@@ -74,6 +77,8 @@ struct Block {
     study: String,
     #[serde(default)]
     scale: Scale,
+    /// Means over so many seeds.
+    repeat: Option<u32>,
     /// What was published beside ours, in place of points.
     #[serde(default)]
     published: bool,
@@ -131,6 +136,8 @@ pub struct Quoted {
     pub study: String,
     /// The scale of the results quoted.
     pub scale: Scale,
+    /// Means over so many seeds are quoted.
+    pub repeat: Option<u32>,
 }
 
 impl Quoted {
@@ -141,7 +148,8 @@ impl Quoted {
             true => Path::new(&self.study).file_stem().unwrap_or_default().to_string_lossy(),
             false => self.study.as_str().into(),
         };
-        out.join(format!("{}.json", self.scale.stem(&name)))
+        let repeated = if self.repeat.is_some() { crate::REPEATED } else { "" };
+        out.join(format!("{}{repeated}.json", self.scale.stem(&name)))
     }
 }
 
@@ -207,16 +215,18 @@ fn each_block(
 
 impl Block {
     fn quoted(&self) -> Quoted {
-        Quoted { study: self.study.clone(), scale: self.scale }
+        Quoted { study: self.study.clone(), scale: self.scale, repeat: self.repeat }
     }
 
     fn table(&self, line: usize, out: &Path, digest: &str) -> Result<String, DocumentError> {
         let path = self.quoted().path(out);
-        let scale = if self.scale == Scale::Quick { " --scale quick" } else { "" };
+        let quick = if self.scale == Scale::Quick { " --scale quick" } else { "" };
+        let repeat = self.repeat.map_or(String::new(), |n| format!(" --repeat {n}"));
         let results: Option<Value> =
             std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let study = self.study.clone();
-        let makes = format!("wordline study run {study}{scale} --out {} makes", out.display());
+        let makes =
+            format!("wordline study run {study}{quick}{repeat} --out {} makes", out.display());
         let results = match results {
             None => {
                 let remedy = format!("{makes} them, and so does --run");
@@ -228,6 +238,11 @@ impl Block {
             }
             Some(results) => results,
         };
+        let there = results["seeds"].as_array().map_or(1, Vec::len);
+        if let Some(asked) = self.repeat.filter(|&n| n as usize != there) {
+            let remedy = format!("{makes} these, and so does --run");
+            return Err(DocumentError::OfSeeds { line, path, there, asked, remedy });
+        }
         let points = !self.rows.is_empty() || !self.at.is_empty() || !self.columns.is_empty();
         let rows = match self.published {
             true if points => Err(BlockError::PublishedAndPoints),
@@ -262,6 +277,10 @@ impl Block {
                 _ => format!("{:+.1} %", d * 100.0),
             };
             let difference = c["difference"].as_f64().map(percent);
+            let reaches = c["reaches"].as_array().map(|all| {
+                let all: Vec<&str> = all.iter().filter_map(Value::as_str).collect();
+                format!(" ({REACHES} {})", all.join(", "))
+            });
             let verdict =
                 if c["judgement"].is_null() { text("verdict") } else { text("judgement") };
             rows.push(vec![
@@ -270,7 +289,7 @@ impl Block {
                 text("published"),
                 text("ours"),
                 difference.unwrap_or_default(),
-                verdict.replace('-', " "),
+                verdict.replace('-', " ") + &reaches.unwrap_or_default(),
             ]);
         }
         rows
@@ -353,10 +372,15 @@ impl Block {
                 }
                 let kind = if column.form { "closed_forms" } else { "metrics" };
                 let x = cell.and_then(|p| p[kind][&column.metric].as_f64());
-                cells.push(match (x, column.digits) {
-                    (None, _) => String::new(),
-                    (Some(x), Some(digits)) => format!("{x:.digits$}"),
-                    (Some(x), None) => number(x),
+                let half = cell.filter(|_| !column.form);
+                let half = half.and_then(|p| p["half_width_95"][&column.metric].as_f64());
+                cells.push(match (x, column.digits, half) {
+                    (None, ..) => String::new(),
+                    (Some(x), Some(digits), Some(half)) => {
+                        format!("{x:.digits$} \u{b1} {half:.digits$}")
+                    }
+                    (Some(x), Some(digits), None) => format!("{x:.digits$}"),
+                    (Some(x), None, half) => with_half(x, half),
                 });
             }
             seen.push(label);
@@ -433,6 +457,44 @@ mod tests {
         assert_eq!(filled, document("published = true", table));
         let stale = document("published = true", "stale\n");
         assert_eq!(fill(&stale, Some(Scale::Quick), out.path(), &digest).unwrap(), stale);
+    }
+
+    #[test]
+    fn means_have_half_of_their_intervals() {
+        const MEANS: &str = r#"{
+            "digest": "of s/t", "seeds": [1, 2, 3],
+            "units": {"mean": "us"},
+            "points": [
+                {"at": {"drive": "a"}, "metrics": {"mean": 12.3456}, "closed_forms": {"mean": 12},
+                    "half_width_95": {"mean": 0.4321}},
+                {"at": {"drive": "b"}, "metrics": {"mean": null}, "closed_forms": {"mean": 12},
+                    "half_width_95": {"mean": null}}],
+            "published": [{"what": "x", "place": "p", "published": "9 us", "ours": "12.35 \u00b1 0.43 us",
+                "difference": 0.37, "verdict": "compared", "claim": "c", "judgement": "met",
+                "reaches": ["direction"]}]}"#;
+        let out = tempfile::tempdir().unwrap();
+        std::fs::create_dir(out.path().join("s")).unwrap();
+        std::fs::write(out.path().join("s/t.quick.repeated.json"), MEANS).unwrap();
+        let filled = |spec: &str, times: u32| {
+            let spec = format!("scale = \"quick\"\nrepeat = {times}\n{spec}");
+            fill(&document(&spec, ""), None, out.path(), &digest).map_err(|e| e.to_string())
+        };
+        let points = "rows = [\"drive\"]\ncolumns = [{ metric = \"mean\" }, \
+                      { metric = \"mean\", digits = 1, head = \"short\" }, \
+                      { metric = \"mean\", form = true, head = \"form\" }]";
+        let text = filled(points, 3).unwrap();
+        assert!(
+            text.contains("\n| a | 12.35 \u{b1} 0.43 | 12.3 \u{b1} 0.4 | 12 |\n| b |  |  | 12 |\n"),
+            "{text}"
+        );
+        let text = filled("published = true", 3).unwrap();
+        assert!(
+            text.contains("| 12.35 \u{b1} 0.43 us | +37.0 % | met (interval reaches direction) |"),
+            "{text}"
+        );
+        let error = filled(points, 5).unwrap_err();
+        assert!(error.starts_with("line 3: the results in ") && error.contains("over 3 seeds"));
+        assert!(error.contains("run s/t --scale quick --repeat 5 --out "), "{error}");
     }
 
     #[test]

@@ -78,6 +78,24 @@ pub enum VaryError {
     Seed { word: String, value: String },
 }
 
+/// Why a study is not run under several seeds.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
+pub enum RepeatError {
+    #[error("--repeat {times}: {why}")]
+    Times { times: u32, why: wordline_page::NoInterval },
+    #[error(
+        "--repeat: --vary {word} gives the seeds, and so does --repeat: leave out --vary for means over seeds, or --repeat \
+         to see each of them"
+    )]
+    Varied { word: String },
+    #[error(
+        "--repeat: the values of axis {axis} set the seed, and so does --repeat: leave it out, or take the seeds out of \
+         the study"
+    )]
+    Axis { axis: String },
+}
+
 /// What is wrong with a text with `${variables}`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each says what it is and names its fields")]

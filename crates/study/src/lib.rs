@@ -19,6 +19,7 @@ mod page;
 mod plan;
 mod preset;
 mod published;
+mod repeat;
 mod run;
 mod spec;
 mod store;
@@ -30,8 +31,8 @@ mod worker;
 pub use claims::Claims;
 pub use compare::{Comparison, Judgement, Verdict};
 pub use error::{
-    FormulaError, NoStudy, OnlyError, PathError, PointError, StoreError, Unknown, VariableError,
-    VaryError, WorkerError,
+    FormulaError, NoStudy, OnlyError, PathError, PointError, RepeatError, StoreError, Unknown,
+    VariableError, VaryError, WorkerError,
 };
 pub use machine::{ageing_key, prepare, run as run_on};
 pub use page::{entry, page, text_of};
@@ -57,14 +58,24 @@ pub fn tabulate<'a>(
     store: &Store,
     failed: &[Failed],
 ) -> Result<Table<'a>, ConfigError> {
-    let results: Vec<_> = plan.points.iter().map(|p| store.result(p)).collect();
-    let metrics = metric::extract(study, &plan.points, &results)?;
-    let comparisons = compare::compare(study, plan, &metrics);
-    let failed = failed.iter().map(|f| (f.point, f.why.clone())).collect();
+    let cases = plan.cases();
     let told =
         |result: &serde_json::Value| [metric::too_few(study, result), warnings_of(result)].concat();
-    let warnings = results.iter().map(|r| r.as_ref().map_or(Vec::new(), told)).collect();
-    Ok(Table { study, plan, metrics, comparisons, failed, warnings })
+    let (mut by_seed, mut said, mut seeds) = (Vec::new(), Vec::new(), vec![0; cases.len()]);
+    // One seed's results at a time: of many they are more than memory may hold.
+    for of_seed in plan.points.chunks(cases.len().max(1)) {
+        let results: Vec<_> = of_seed.iter().map(|p| store.result(p)).collect();
+        by_seed.push(metric::extract(study, cases, &results)?);
+        said.extend(results.iter().map(|r| r.as_ref().map_or(Vec::new(), told)));
+        seeds.iter_mut().zip(&results).for_each(|(n, r)| *n += usize::from(r.is_some()));
+    }
+    let numbers = repeat::Numbers::of(study, cases, by_seed);
+    let comparisons = compare::compare(study, plan, &numbers);
+    let failed = failed.iter().map(|f| (f.point, f.why.clone())).collect();
+    let warnings = repeat::together(plan, said);
+    let (halves, agree) = (numbers.halves(), numbers.agree());
+    let metrics = numbers.means;
+    Ok(Table { study, plan, metrics, halves, agree, seeds, comparisons, failed, warnings })
 }
 
 /// What may mislead a reader of a result's numbers.
@@ -73,8 +84,11 @@ fn warnings_of(result: &serde_json::Value) -> Vec<String> {
     all.filter_map(|w| w.as_str().map(str::to_owned)).collect()
 }
 
-/// Writes `<out>/<study>.csv`, `.json` and, if the study has a chart, `.svg`. A quick scale, a part of the points or
-/// what is varied never replaces the tables of the whole.
+/// In the names of tables of means.
+pub(crate) const REPEATED: &str = ".repeated";
+
+/// Writes `<out>/<study>.csv`, `.json` and, if the study has a chart, `.svg`. A quick scale, a part of the points, what
+/// is varied or means over seeds never replace the tables of the whole.
 pub fn write_tables(
     table: &Table<'_>,
     store: &Store,
@@ -83,6 +97,9 @@ pub fn write_tables(
     let mut stem = table.plan.scale.stem(&table.study.name);
     if table.study.varied().next().is_some() {
         stem += ".varied";
+    }
+    if table.plan.repeat.is_some() {
+        stem += REPEATED;
     }
     if table.plan.partial {
         stem += ".part";

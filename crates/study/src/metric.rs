@@ -153,6 +153,15 @@ fn percentile(latency: &Value, percent: f64) -> Option<f64> {
     at.map(|bin| bin.0)
 }
 
+/// Whether a path leads to a percentile, which is the middle of a bucket of its histogram.
+pub fn is_percentile(path: &str) -> bool {
+    let percent = path.rsplit_once(".p").map(|(_, rest)| {
+        let rest = rest.strip_prefix("ercentile.").unwrap_or(rest);
+        rest.strip_suffix("_ns").unwrap_or(rest)
+    });
+    percent.is_some_and(|p| p.parse::<f64>().is_ok())
+}
+
 /// Midpoints and counts, ascending.
 pub fn bins(value: &Value) -> Option<Vec<(f64, u64)>> {
     let bin = |(key, n): (&String, &Value)| Some((key.parse::<f64>().ok()?, n.as_u64()?));
@@ -327,6 +336,23 @@ mod tests {
         assert!(
             number("jobs.r.raed").unwrap_err().to_string().contains("no 'raed', but jobname, read")
         );
+    }
+
+    #[test]
+    fn percentiles_are_told_from_other_numbers() {
+        for path in [
+            "jobs.r.read.clat_ns.p99.99",
+            "a.p50",
+            "a.over_time.4.p99_ns",
+            "a.percentile.99.000000",
+        ] {
+            assert!(is_percentile(path), "{path}");
+        }
+        for path in
+            ["jobs.p.read.iops", "jobs.r.read.clat_ns.mean", "wordline.machine.programs", "p"]
+        {
+            assert!(!is_percentile(path), "{path}");
+        }
     }
 
     /// It would be the slowest of them.

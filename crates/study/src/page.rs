@@ -4,7 +4,7 @@ use crate::chart;
 use crate::compare::{Judgement, Verdict};
 use crate::error::StoreError;
 use crate::store::Store;
-use crate::table::{Table, number};
+use crate::table::{Table, with_half};
 use wordline_page::study::{Entry, Study};
 
 /// The text that goes with a study that comes with the program, in Markdown; none of another.
@@ -30,7 +30,7 @@ pub fn page(table: &Table<'_>, store: &Store, toml: &str) -> Result<String, Stor
         Some(chart) => chart::figures(table, chart, store)?,
         None => chart::Figures { figures: Vec::new(), not_drawn: Vec::new() },
     };
-    let points = table.plan.points.len();
+    let points = table.points().len();
     let (head, rows) = table.rows();
     let statements = table.comparisons.iter().map(|c| {
         let difference = match c.difference {
@@ -41,14 +41,7 @@ pub fn page(table: &Table<'_>, store: &Store, toml: &str) -> Result<String, Stor
             true => c.what.clone(),
             false => format!("{}: {}", c.what, c.apart),
         };
-        [
-            micro(&what),
-            c.place.clone(),
-            micro(&c.published),
-            micro(&c.ours),
-            difference,
-            c.word().to_owned(),
-        ]
+        [micro(&what), c.place.clone(), micro(&c.published), micro(&c.ours), difference, c.told()]
     });
     let all = Study {
         name: table.study.name.clone(),
@@ -61,23 +54,30 @@ pub fn page(table: &Table<'_>, store: &Store, toml: &str) -> Result<String, Stor
             there(table)
         ))
         .chain(table.study.varied().map(|word| format!("Varied beside the study: {word}.")))
+        .chain(table.repeated().map(|words| sentence(&words)))
         .collect(),
         figures: figures.iter().map(drawn).collect(),
         not_drawn: not_drawn.iter().map(|line| micro(line)).collect(),
         head,
         axes: spec.axis.len(),
-        rows,
+        rows: rows
+            .into_iter()
+            .map(|(values, numbers)| {
+                let shown = |(x, half)| (x, with_half(x, half));
+                (values, numbers.into_iter().map(|x| x.map(shown)).collect())
+            })
+            .collect(),
         statements: statements.collect(),
         failed: table
             .failed
             .iter()
-            .map(|(i, why)| format!("{}: {why}", table.plan.points[*i].label()))
+            .map(|(i, why)| format!("{}: {why}", table.plan.label(*i)))
             .collect(),
         warnings: table.told(),
         text: micro(text_of(&table.study.name)),
         toml: toml.into(),
     };
-    Ok(wordline_page::study::study(&all, &number))
+    Ok(wordline_page::study::study(&all))
 }
 
 /// A figure for the page's script: what it draws, and what stands beside it.
@@ -85,7 +85,17 @@ fn drawn(figure: &chart::Figure) -> serde_json::Value {
     let mut value =
         serde_json::to_value(figure).expect("numbers, strings and lists have a JSON form");
     value["ways"] = figure.ways().iter().map(|how| serde_json::json!([how, how.words()])).collect();
+    if figure.has_intervals() {
+        value["interval"] = chart::INTERVAL.into();
+    }
     value["range_x"] = serde_json::json!(figure.range_x());
+    for (panel, of) in value["panels"].as_array_mut().into_iter().flatten().zip(&figure.panels) {
+        let series = panel["series"].as_array_mut().into_iter().flatten();
+        for (series, of) in series.zip(&of.series).filter(|(_, of)| !of.halves.is_empty()) {
+            let places = of.halves.iter().map(|half| figure.interval_place(half.x, of.curve));
+            series["places"] = places.collect();
+        }
+    }
     for (panel, of) in value["panels"].as_array_mut().into_iter().flatten().zip(&figure.panels) {
         panel["range_y"] = serde_json::json!(figure.range_y(of));
     }
@@ -144,7 +154,7 @@ pub fn entry(table: &Table<'_>, file: &str) -> Entry {
         file: file.to_owned(),
         title: table.study.spec.study.title.clone(),
         source: table.study.spec.study.source.clone(),
-        points: (there(table), table.plan.points.len()),
+        points: (there(table), table.points().len()),
         verdicts: verdicts.join(", "),
     }
 }

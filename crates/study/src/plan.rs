@@ -69,6 +69,9 @@ pub struct Point {
     pub seed: u64,
     /// Versions of sectors are kept and checked.
     pub integrity: bool,
+    /// Jobs that do not say so draw other places under each seed (`randrepeat=0`).
+    #[serde(default)]
+    pub redraws: bool,
     /// `key=value` beside the configuration, for messages.
     pub overrides: Vec<String>,
     /// The job file's text.
@@ -124,18 +127,43 @@ pub struct Group {
 pub struct Plan {
     /// Whole or quick.
     pub scale: Scale,
-    /// In the order of the axes.
+    /// All that is run, in the order of the axes; under several seeds all points of the first one, then of the next.
     pub points: Vec<Point>,
     /// All points are in one of them.
     pub groups: Vec<Group>,
     /// Not all points of this scale.
     pub partial: bool,
+    /// So many seeds are each point's, if they are several.
+    pub repeat: Option<u32>,
 }
 
 /// `--point NAME=VALUE`: only points with one of the values given for an axis.
 pub type Only = BTreeMap<String, Vec<String>>;
 
 impl Plan {
+    /// The study's points, under the first of their seeds.
+    pub fn cases(&self) -> &[Point] {
+        &self.points[..self.points.len() / self.repeat.unwrap_or(1) as usize]
+    }
+
+    /// Which of them a point is.
+    pub fn case_of(&self, point: usize) -> usize {
+        point % self.cases().len()
+    }
+
+    /// The seeds, where they are several.
+    pub fn seeds(&self) -> Option<Vec<u64>> {
+        let each = self.points.chunks(self.cases().len().max(1)).map(|of| of[0].seed);
+        self.repeat.map(|_| each.collect())
+    }
+
+    /// A point's values, and its seed where there are several.
+    pub fn label(&self, point: usize) -> String {
+        let Point { seed, .. } = self.points[point];
+        let label = self.points[point].label();
+        if self.repeat.is_some() { format!("{label}, seed={seed}") } else { label }
+    }
+
     /// `read` reads profiles that the study names by file.
     pub fn new(
         study: &Study,
@@ -163,13 +191,18 @@ impl Plan {
                 .collect();
         }
         let mut builder = Builder { study, scale, read, ageing: BTreeMap::new(), groups: vec![] };
+        let cases: Vec<Case> =
+            combinations.iter().map(|c| builder.case(c)).collect::<Result<_, _>>()?;
         let mut points = Vec::new();
-        for combination in combinations {
-            let point = builder.point(&combination, points.len())?;
-            points.push(point);
+        for k in 0..study.repeat.unwrap_or(1) {
+            for case in &cases {
+                let point = builder.point(case, k.into(), points.len())?;
+                points.push(point);
+            }
         }
         study.check_used()?;
-        Ok(Plan { scale, points, groups: builder.groups, partial })
+        let repeat = study.repeat;
+        Ok(Plan { scale, points, groups: builder.groups, partial, repeat })
     }
 }
 
@@ -203,8 +236,17 @@ struct Builder<'a> {
     groups: Vec<Group>,
 }
 
+/// A point of the study, under any seed.
+struct Case {
+    /// Under the first, and without a key.
+    point: Point,
+    config: Config,
+    /// Where errors have their place.
+    place: String,
+}
+
 impl Builder<'_> {
-    fn point(&mut self, at: &[(usize, usize)], index: usize) -> Result<Point, ConfigError> {
+    fn case(&self, at: &[(usize, usize)]) -> Result<Case, ConfigError> {
         let spec = &self.study.spec;
         let study = self.study;
         let fail = |path: &str, why: &dyn Display| failure(study, path, why);
@@ -274,22 +316,42 @@ impl Builder<'_> {
             precondition: base.precondition,
             seed: base.seed,
             integrity: base.integrity,
+            redraws: false,
             overrides,
             job,
             file: self.study.document.name().into(),
             line: above,
             key: String::new(),
         };
-        parse_job(&point, &config).map_err(|e| ConfigError::plain(format!("{e}\n(at {label})")))?;
-        let Point { precondition, seed, integrity, job, config: machine, .. } = &point;
+        let jobs = |point: &Point| {
+            let parsed = parse_job(point, &config);
+            parsed.map_err(|e| ConfigError::plain(format!("{e}\n(at {label})")))
+        };
+        let as_written = jobs(&point)?;
+        if study.repeat.is_some() {
+            // A result of jobs that all say it themselves is that of the seed without --repeat.
+            point.redraws = true;
+            point.redraws = jobs(&point)?.jobs != as_written.jobs;
+        }
+        Ok(Case { point, config, place })
+    }
+
+    /// Under the `k`th of its seeds.
+    fn point(&mut self, case: &Case, k: u64, index: usize) -> Result<Point, ConfigError> {
+        let mut point = case.point.clone();
+        point.seed = point.seed.wrapping_add(k);
+        let Point { precondition, seed, integrity, redraws, job, config: machine, .. } = &point;
         let version = env!("CARGO_PKG_VERSION");
-        let of_array = array.map_or(String::new(), |a| format!(" {} {}", a.level.name(), a.drives));
+        let draws = if *redraws { " randrepeat=0" } else { "" };
+        let of_array =
+            point.array.map_or(String::new(), |a| format!(" {} {}", a.level.name(), a.drives));
         let of_list = point.listed.as_ref().map_or(String::new(), Listed::about);
         point.key = digest(&format!(
-            "{version}\n{machine}\n{} {seed} {integrity}{of_array}{of_list}\n{job}",
+            "{version}\n{machine}\n{} {seed} {integrity}{draws}{of_array}{of_list}\n{job}",
             precondition.name()
         ));
-        self.join_group(&point, &config, index).map_err(|e| fail(&place, &e))?;
+        let joined = self.join_group(&point, &case.config, index);
+        joined.map_err(|e| failure(self.study, &case.place, &e))?;
         Ok(point)
     }
 
@@ -561,7 +623,9 @@ pub fn parse_job(point: &Point, config: &Config) -> Result<wordline_fio::Plan, P
     // Empty lines above, so that the parser counts the study's own lines.
     let text = "\n".repeat(point.line as usize) + &point.job;
     let engine = setup::engine_name(config.stack.engine);
-    let words = [format!("--ioengine={engine}"), "--".into(), point.file.clone()];
+    let mut words = vec![format!("--ioengine={engine}")];
+    words.extend(point.redraws.then(|| "--randrepeat=0".into()));
+    words.extend(["--".into(), point.file.clone()]);
     let mut inline = Inline { file: &point.file, text: &text };
     let mut plan = wordline_fio::parse_args(&words, &ParseOptions::default(), &mut inline)
         .map_err(|e| match e.place.line {

@@ -237,8 +237,7 @@ impl<'a> Placer<'_, 'a> {
                 Relation::Mean(over) => {
                     let others = self
                         .table
-                        .plan
-                        .points
+                        .points()
                         .iter()
                         .filter(|p| crate::metric::beside(p, point, over));
                     others.filter_map(&spot).collect()
@@ -331,7 +330,7 @@ impl<'a> Placer<'_, 'a> {
         if figure.drawn == Drawn::Stack {
             return Err(NotDrawn::RatioInStack);
         }
-        let all = &self.table.plan.points;
+        let all = self.table.points();
         let at: Vec<String> =
             to.iter().map(|(axis, value)| format!("{} {value}", axis.replace('_', " "))).collect();
         let mut placed = false;
@@ -430,14 +429,7 @@ panels = ["pattern"]
         let plan = Plan::new(&study, Scale::Whole, &only, &none).unwrap();
         assert_eq!(plan.points.len(), 8);
         let metrics = (1..=8).map(|i| vec![Some(f64::from(i)), None, None, None, None]).collect();
-        let table = Table {
-            study: &study,
-            plan: &plan,
-            metrics,
-            comparisons: Vec::new(),
-            failed: Vec::new(),
-            warnings: Vec::new(),
-        };
+        let table = Table::of_numbers(&study, &plan, metrics);
         let folder = tempfile::tempdir().unwrap();
         let store = Store::look(folder.path(), "t", "");
         let chart = study.spec.chart.as_ref().unwrap();

@@ -426,6 +426,8 @@ pub struct Study {
     text: String,
     /// Of the text, and of what it says was published.
     pub digest: String,
+    /// So many seeds are each point's, in place of one.
+    pub repeat: Option<u32>,
 }
 
 impl Study {
@@ -433,11 +435,11 @@ impl Study {
     pub fn parse(name: &str, file: &str, text: &str) -> Result<Study, ConfigError> {
         let document = Document::parse(file, text)?;
         let spec: Spec = document.read(&LISTS)?;
-        let mut study =
-            Study { name: name.into(), spec, document, text: text.into(), digest: String::new() };
+        let (name, text) = (name.into(), text.to_owned());
+        let mut study = Study { name, spec, document, text, digest: String::new(), repeat: None };
         study.take_claims()?;
         study.check()?;
-        study.digest = digest(&format!("{text}{:?}", study.spec.published));
+        study.digest = digest(&format!("{}{:?}", study.text, study.spec.published));
         Ok(study)
     }
 

@@ -1,7 +1,7 @@
 //! Figures as SVG: a legend beside the data and not over them, ticks at the axis' own values, at decades, or at 1, 2 and 5.
 
-use crate::chart::{Drawn, Figure, How, Mark, Panel, Series, foot};
-use crate::table::number;
+use crate::chart::{Drawn, Figure, How, INTERVAL, Mark, Panel, Series};
+use crate::table::{number, with_half};
 use std::fmt::Write;
 
 /// Writing to a `String` cannot fail.
@@ -268,6 +268,11 @@ fn legend(figure: &Figure, top: f64, out: &mut String) -> f64 {
         let key = format!(r#"d="{}" fill="none" stroke="{INK}" stroke-width="1.6""#, sign(how));
         entries.push((10.0, key, how.words().into()));
     }
+    if figure.has_intervals() {
+        let key =
+            format!(r#"d="M-3 -5h6m-3 0v11m-3 0h6" fill="none" stroke="{INK}" stroke-width="1.2""#);
+        entries.push((10.0, key, INTERVAL.into()));
+    }
     let (mut x, mut y) = (16.0, top);
     for (shift, key, name) in &entries {
         let long = 26.0 + wide(name) + 16.0;
@@ -291,7 +296,7 @@ fn curve(out: &mut String, frame: &Frame<'_>, panel: &Panel, series: &Series) {
         let bars = if stack { 1.0 } else { figure.curves.len() as f64 };
         let half = (0.36 / bars).min(0.2);
         for (x, y) in points {
-            let from = if stack { foot(panel, series.curve, x) } else { 0.0 };
+            let from = figure.foot(panel, series.curve, x);
             let place = figure.place(x, Some(series.curve));
             let (left, right) = (frame.across.at(place - half), frame.across.at(place + half));
             let (a, b) = (frame.vertical.at(from), frame.vertical.at(from + y));
@@ -303,6 +308,7 @@ fn curve(out: &mut String, frame: &Frame<'_>, panel: &Panel, series: &Series) {
                 (a - b).abs()
             );
         }
+        halves(out, frame, panel, series);
         return;
     }
     let places: Vec<(f64, f64)> = points.iter().map(|p| frame.at(Some(series.curve), *p)).collect();
@@ -320,6 +326,27 @@ fn curve(out: &mut String, frame: &Frame<'_>, panel: &Panel, series: &Series) {
         for (x, y) in places {
             put!(out, r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" fill="{colour}"/>"#);
         }
+    }
+    halves(out, frame, panel, series);
+}
+
+/// The intervals of means: a line from end to end of each, with a foot and a head.
+fn halves(out: &mut String, frame: &Frame<'_>, panel: &Panel, series: &Series) {
+    let figure = frame.figure;
+    let bars = matches!(figure.drawn, Drawn::Bar | Drawn::Stack);
+    let ink = if bars { INK } else { colour(series.curve) };
+    for of in series.halves.iter().filter(|of| figure.visible((of.x, of.y))) {
+        let foot = figure.foot(panel, series.curve, of.x);
+        let place = figure.interval_place(of.x, series.curve);
+        // On a logarithmic axis it may reach below all that there is.
+        let end = |y: f64| frame.vertical.at((foot + y).max(frame.vertical.from));
+        let (x, low, high) = (frame.across.at(place), end(of.y - of.half), end(of.y + of.half));
+        put!(
+            out,
+            r#"<path d="M{:.1} {low:.1}h6m-3 0V{high:.1}m-3 0h6" fill="none" stroke="{ink}" stroke-width="1.2"><title>{}</title></path>"#,
+            x - 3.0,
+            with_half(of.y, Some(of.half))
+        );
     }
 }
 

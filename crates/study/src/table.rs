@@ -2,7 +2,7 @@
 
 use crate::compare::Comparison;
 use crate::metric::formula;
-use crate::plan::Plan;
+use crate::plan::{Plan, Point};
 use crate::spec::{Metric, Study, words};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -16,11 +16,29 @@ pub fn number(x: f64) -> String {
         a if a >= 0.1 => 3,
         _ => 5,
     };
-    let text = format!("{x:.decimals$}");
+    short(format!("{x:.decimals$}"))
+}
+
+/// Without zeros behind the point.
+fn short(text: String) -> String {
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').into(),
         false => text,
     }
+}
+
+/// A mean and half of its interval, if it has one: two digits of that.
+pub fn with_half(mean: f64, half: Option<f64>) -> String {
+    let Some(half) = half else { return number(mean) };
+    let half = match half.abs() {
+        0.0 => "0".into(),
+        a if a < 1e-5 => format!("{half:.1e}"),
+        a => {
+            let decimals = (1.0 - a.log10().floor()).max(0.0) as usize;
+            short(format!("{half:.decimals$}"))
+        }
+    };
+    format!("{} \u{b1} {half}", number(mean))
 }
 
 /// A unit as charts and pages have it.
@@ -28,8 +46,8 @@ pub fn shown_unit(unit: &str) -> &str {
     if unit == "us" { "\u{b5}s" } else { unit }
 }
 
-/// The values of a point, and its numbers.
-pub type Row = (Vec<String>, Vec<Option<f64>>);
+/// The values of a point, and its numbers: each with half of its interval, if it has one.
+pub type Row = (Vec<String>, Vec<Option<(f64, Option<f64>)>>);
 
 /// All of a study's results.
 #[derive(Debug)]
@@ -38,8 +56,14 @@ pub struct Table<'a> {
     pub study: &'a Study,
     /// What was to be run.
     pub plan: &'a Plan,
-    /// By point and metric.
+    /// By point of the study and metric; means under several seeds.
     pub metrics: Vec<Vec<Option<f64>>>,
+    /// Half of the 95 % confidence interval of each. None of one seed.
+    pub halves: Vec<Vec<Option<f64>>>,
+    /// Under several seeds: each gives all of these numbers, to the last digit.
+    pub agree: bool,
+    /// By point of the study: seeds under which it has a result.
+    pub seeds: Vec<usize>,
     /// In the order of the study's `published`.
     pub comparisons: Vec<Comparison>,
     /// Points without a result, and why.
@@ -56,7 +80,44 @@ struct Told<'a> {
     text: &'a str,
 }
 
+#[cfg(test)]
+impl<'a> Table<'a> {
+    /// Of these numbers alone.
+    pub fn of_numbers(study: &'a Study, plan: &'a Plan, metrics: Vec<Vec<Option<f64>>>) -> Self {
+        let points = metrics.len();
+        let halves = metrics.iter().map(|row| vec![None; row.len()]).collect();
+        Table {
+            study,
+            plan,
+            metrics,
+            halves,
+            agree: false,
+            seeds: vec![1; points],
+            comparisons: Vec::new(),
+            failed: Vec::new(),
+            warnings: vec![Vec::new(); points],
+        }
+    }
+}
+
 impl Table<'_> {
+    /// Those of the study, under the first of their seeds.
+    pub fn points(&self) -> &[Point] {
+        self.plan.cases()
+    }
+
+    /// How the numbers came to be, where they are means.
+    pub fn repeated(&self) -> Option<String> {
+        let seeds = self.plan.seeds()?;
+        Some(format!(
+            "means under {} seeds, {} to {}, \u{b1} half of their 95 % confidence intervals, of percentiles no less than \
+             half of a bucket",
+            seeds.len(),
+            seeds[0],
+            seeds[seeds.len() - 1]
+        ))
+    }
+
     /// Metrics that have a closed form.
     fn forms(&self) -> Vec<&str> {
         let metrics = self.study.spec.metric.iter().map(|m| m.name.as_str());
@@ -65,7 +126,7 @@ impl Table<'_> {
 
     /// What the closed form says of a metric at a point.
     fn form(&self, point: usize, metric: &str) -> Option<f64> {
-        let p = &self.plan.points[point];
+        let p = &self.points()[point];
         let applies = |f: &&crate::spec::Form| {
             let at = |(axis, choice): (&String, &crate::spec::Choice)| {
                 choice.0.iter().any(|c| p.value(axis) == Some(c.0.as_str()))
@@ -80,7 +141,7 @@ impl Table<'_> {
     fn moves(&self, axis: &str) -> Option<bool> {
         let mut first: BTreeMap<Vec<&(String, String)>, &Vec<Option<f64>>> = BTreeMap::new();
         let mut compared = false;
-        let points = self.plan.points.iter().zip(&self.metrics);
+        let points = self.points().iter().zip(&self.metrics);
         for (point, numbers) in points.filter(|(_, n)| n.iter().any(Option::is_some)) {
             let others: Vec<_> = point.values.iter().filter(|(name, _)| name != axis).collect();
             match first.get(&others) {
@@ -113,7 +174,7 @@ impl Table<'_> {
         let varied = self.study.varied().next().is_some();
         let own = self.study.spec.axis.iter().filter(move |axis| varied && axis.varied.is_none());
         own.filter_map(|axis| {
-            let points = &self.plan.points;
+            let points = self.points();
             let (a, b) = points.iter().enumerate().find_map(|(i, a)| {
                 let apart = |b: &&crate::Point| {
                     let both = a.values.iter().zip(&b.values);
@@ -145,13 +206,16 @@ impl Table<'_> {
         let mut all: Vec<Told<'_>> = all.into_values().collect();
         all.sort_by_key(|t| (std::cmp::Reverse(t.points), t.first));
         let line = |t: Told<'_>| {
-            let (of, at) = (self.plan.points.len(), self.plan.points[t.first].label());
+            let (of, at) = (self.points().len(), self.points()[t.first].label());
             match t.points {
                 1 => format!("{at}: {}", t.text),
                 n => format!("{n} of {of} points, the first {at}: {}", t.text),
             }
         };
-        self.laid_over().chain(self.idle()).chain(all.into_iter().map(line)).collect()
+        let which = format!("the runs of all {} seeds", self.plan.repeat.unwrap_or_default());
+        let agree = self.agree.then(|| wordline_page::runs_agree(&which));
+        let before = agree.into_iter().chain(self.laid_over()).chain(self.idle());
+        before.chain(all.into_iter().map(line)).collect()
     }
 
     /// Whether a point has a number.
@@ -173,7 +237,7 @@ impl Table<'_> {
         head.extend(
             spec.metric.iter().filter(|m| forms.contains(&&*m.name)).map(|m| named(m, " (form)")),
         );
-        (head, (0..self.plan.points.len()).map(|i| self.cells(i)).collect())
+        (head, (0..self.points().len()).map(|i| self.cells(i)).collect())
     }
 
     fn head(&self) -> Vec<String> {
@@ -184,11 +248,13 @@ impl Table<'_> {
         head
     }
 
-    fn cells(&self, point: usize) -> (Vec<String>, Vec<Option<f64>>) {
-        let axes = self.plan.points[point].values.iter().map(|(_, v)| v.clone()).collect();
+    fn cells(&self, point: usize) -> Row {
+        let axes = self.points()[point].values.iter().map(|(_, v)| v.clone()).collect();
         let forms = self.forms();
-        let forms = forms.iter().map(|m| self.form(point, m));
-        (axes, self.metrics[point].iter().copied().chain(forms).collect())
+        let forms = forms.iter().map(|m| Some((self.form(point, m)?, None)));
+        let numbers = self.metrics[point].iter().zip(&self.halves[point]);
+        let numbers = numbers.map(|(mean, half)| Some(((*mean)?, *half)));
+        (axes, numbers.chain(forms).collect())
     }
 
     /// Points and metrics, a line each.
@@ -204,11 +270,24 @@ impl Table<'_> {
                 *name += &format!(" ({unit})");
             }
         }
+        if self.plan.repeat.is_some() {
+            head.push("n".into());
+            head.extend(self.study.spec.metric.iter().map(|m| match m.unit.as_str() {
+                "" => format!("{} half_width_95", m.name),
+                unit => format!("{} half_width_95 ({unit})", m.name),
+            }));
+        }
         let mut out = head.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
-        for i in 0..self.plan.points.len() {
+        let text = |x: Option<f64>| x.map_or(String::new(), |x| x.to_string());
+        for i in 0..self.points().len() {
             let (axes, numbers) = self.cells(i);
-            let numbers = numbers.iter().map(|x| x.map_or(String::new(), |x| x.to_string()));
-            out += &axes.iter().map(quoted).chain(numbers).collect::<Vec<_>>().join(",");
+            let numbers = numbers.iter().map(|x| text(x.map(|x| x.0)));
+            let mut line: Vec<String> = axes.iter().map(quoted).chain(numbers).collect();
+            if self.plan.repeat.is_some() {
+                line.push(self.seeds[i].to_string());
+                line.extend(self.halves[i].iter().map(|half| text(*half)));
+            }
+            out += &line.join(",");
             out.push('\n');
         }
         out
@@ -217,8 +296,9 @@ impl Table<'_> {
     /// Points, metrics and comparisons.
     pub fn json(&self) -> String {
         let spec = &self.study.spec;
-        let points = (0..self.plan.points.len()).map(|i| {
-            let point = &self.plan.points[i];
+        let seeds = self.plan.seeds();
+        let points = (0..self.points().len()).map(|i| {
+            let point = &self.points()[i];
             let metrics = spec.metric.iter().zip(&self.metrics[i]);
             let metrics: Map<_, _> = metrics.map(|(m, x)| (m.name.clone(), json!(x))).collect();
             let forms = self.forms();
@@ -226,22 +306,32 @@ impl Table<'_> {
                 forms.iter().map(|m| (m.to_string(), json!(self.form(i, m)))).collect();
             let values: Map<_, _> =
                 point.values.iter().map(|(n, v)| (n.clone(), json!(v))).collect();
-            json!({
+            let mut all = json!({
                 "key": point.key,
                 "at": values,
                 "metrics": metrics,
                 "closed_forms": forms,
                 "warnings": self.warnings[i],
-            })
+            });
+            if seeds.is_some() {
+                let keys = self.plan.points.iter().enumerate();
+                let keys = keys.filter(|(k, _)| self.plan.case_of(*k) == i).map(|(_, p)| &p.key);
+                let halves = spec.metric.iter().zip(&self.halves[i]);
+                let halves: Map<_, _> = halves.map(|(m, x)| (m.name.clone(), json!(x))).collect();
+                all["n"] = json!(self.seeds[i]);
+                all["half_width_95"] = json!(halves);
+                all["keys"] = json!(keys.collect::<Vec<_>>());
+            }
+            all
         });
         let failed: Vec<Value> = self
             .failed
             .iter()
-            .map(|(i, why)| json!({ "at": self.plan.points[*i].label(), "why": why }))
+            .map(|(i, why)| json!({ "at": self.plan.label(*i), "why": why }))
             .collect();
         let units: Map<_, _> =
             spec.metric.iter().map(|m| (m.name.clone(), json!(m.unit))).collect();
-        let all = json!({
+        let mut all = json!({
             "study": self.study.name,
             "digest": self.study.digest,
             "title": spec.study.title,
@@ -255,6 +345,9 @@ impl Table<'_> {
             "published": self.comparisons,
             "failed": failed,
         });
+        if let Some(seeds) = seeds {
+            all["seeds"] = json!(seeds);
+        }
         serde_json::to_string_pretty(&all).expect("plain values have a JSON form") + "\n"
     }
 
@@ -267,10 +360,13 @@ impl Table<'_> {
         }
         let part = if self.plan.partial { ", some points only" } else { "" };
         let scale = self.plan.scale.name();
-        let count = self.plan.points.len();
+        let count = self.points().len();
         out += &format!("{scale} scale{part}: {count} points\n");
         for word in self.study.varied() {
             out += &format!("varied: {word}\n");
+        }
+        if let Some(repeated) = self.repeated() {
+            out += &format!("{repeated}\n");
         }
         out.push('\n');
         let axes = spec.axis.len();
@@ -284,7 +380,9 @@ impl Table<'_> {
         }
         for i in 0..count {
             let (mut row, numbers) = self.cells(i);
-            row.extend(numbers.iter().map(|x| x.map_or("-".into(), number)));
+            row.extend(
+                numbers.iter().map(|x| x.map_or("-".into(), |(x, half)| with_half(x, half))),
+            );
             rows.push(row);
         }
         out += &aligned(&rows, |column| column >= axes);
@@ -309,7 +407,7 @@ impl Table<'_> {
                     c.published.clone(),
                     c.ours.clone(),
                     difference,
-                    c.word().into(),
+                    c.told(),
                 ]);
             }
             out.push('\n');
@@ -319,7 +417,7 @@ impl Table<'_> {
             out += &format!("\nwarning: {warning}\n");
         }
         for (i, why) in &self.failed {
-            out += &format!("\n{}: no result: {why}\n", self.plan.points[*i].label());
+            out += &format!("\n{}: no result: {why}\n", self.plan.label(*i));
         }
         out
     }
@@ -369,6 +467,22 @@ mod tests {
         assert_eq!(of("4000 of 1.5 s."), of("12 of 0.25 s."));
         assert_eq!(of("4000 of 1.5 s."), "# of # s.");
         assert_ne!(of("reads: 5"), of("writes: 5"));
+    }
+
+    #[test]
+    fn halves_of_intervals_have_two_digits() {
+        for (mean, half, text) in [
+            (12.345, Some(0.4123), "12.35 \u{b1} 0.41"),
+            (5300.4, Some(56.7), "5300 \u{b1} 57"),
+            (5300.4, Some(1234.0), "5300 \u{b1} 1234"),
+            (0.25, Some(0.0), "0.25 \u{b1} 0"),
+            (0.25, Some(0.0996), "0.25 \u{b1} 0.1"),
+            (1.0, Some(0.000123), "1 \u{b1} 0.00012"),
+            (100.0, Some(1.14e-7), "100 \u{b1} 1.1e-7"),
+            (96.0, None, "96"),
+        ] {
+            assert_eq!(with_half(mean, half), text);
+        }
     }
 
     #[test]

@@ -155,14 +155,8 @@ path = "jobs.j.read.lat_ns.mean"
         let plan = Plan::new(&study, Scale::Quick, &only, &none).unwrap();
         let told = |number: &dyn Fn(usize) -> Option<f64>| {
             let points = plan.points.len();
-            let table = crate::Table {
-                study: &study,
-                plan: &plan,
-                metrics: (0..points).map(|point| vec![number(point)]).collect(),
-                comparisons: Vec::new(),
-                failed: Vec::new(),
-                warnings: vec![Vec::new(); points],
-            };
+            let metrics = (0..points).map(|point| vec![number(point)]).collect();
+            let table = crate::Table::of_numbers(&study, &plan, metrics);
             table.told().iter().filter(|text| text.starts_with("seed=1,2,3 moved no")).count()
         };
         // Two kinds of flash, three seeds each.
@@ -184,14 +178,8 @@ path = "jobs.j.read.lat_ns.mean"
             let none = |_: &str| Err(std::io::Error::other("no file here"));
             let plan = Plan::new(&study, Scale::Whole, &only, &none).unwrap();
             let points = plan.points.len();
-            let table = crate::Table {
-                study: &study,
-                plan: &plan,
-                metrics: (0..points).map(|i| vec![Some(i as f64)]).collect(),
-                comparisons: Vec::new(),
-                failed: Vec::new(),
-                warnings: vec![Vec::new(); points],
-            };
+            let metrics = (0..points).map(|i| vec![Some(i as f64)]).collect();
+            let table = crate::Table::of_numbers(&study, &plan, metrics);
             table.told()
         };
         assert_eq!(

@@ -162,10 +162,14 @@ Each point's result is kept in DIR/STUDY/points as soon as it is there: the same
 where an earlier one was stopped, by whatever means, and runs again what a changed study, profile or
 program makes different. At the end DIR/STUDY.csv, .json and .svg hold the numbers, and a table with
 what was published is printed. --scale quick writes STUDY.quick.csv and so on, --vary
-STUDY.varied.csv, --point STUDY.part.csv.
+STUDY.varied.csv, --repeat STUDY.repeated.csv, --point STUDY.part.csv.
 
 --vary shows what a figure hangs on: another seed, length, drive or setting. Statements of what was
 published then hold over all of its values.
+
+--repeat N runs each point under N seeds, each with a drive aged anew, and tells means with their 95 %
+confidence intervals. Statements are decided on the means; where an interval reaches into another
+verdict they say so. More seeds later run the new ones alone. It does not go with --vary seed.
 
 Points that begin with the same aged drive share one ageing; fewer than --jobs run at once where
 memory is short.
@@ -174,6 +178,7 @@ Examples:
   wordline study run rail/max-write-rate --out results
   wordline study run rail/read-latency-vs-write-rate --point system=rail,pblk --point write_kiops=96
   wordline study run rail/max-write-rate --vary seed=1,2,3 --vary nand.t_program=2.62ms,3.4ms
+  wordline study run rail/max-write-rate --scale quick --repeat 5
   wordline study run study.toml --scale quick --dry-run";
 
 pub(super) const TUNE_HELP: &str = "\

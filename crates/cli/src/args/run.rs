@@ -225,6 +225,11 @@ pub enum Format {
     JsonPlus,
 }
 
+/// So many seeds as have an interval.
+pub(super) fn repeat_times(text: &str) -> Result<u32, wordline_page::NoInterval> {
+    wordline_page::repeat_times(text.parse().map_err(|_| wordline_page::NoInterval)?)
+}
+
 /// Bytes, or `none`.
 pub(super) fn memory(text: &str) -> Result<String, ValueError> {
     match text {
@@ -383,7 +388,7 @@ pub struct RunArgs {
     /// Run N times under as many seeds, from --seed on, the drive prepared anew each time, and tell means with
     /// their 95 % confidence intervals; jobs draw other places each time (randrepeat=0) unless they say
     #[arg(long, value_name = "N", help_heading = "Results")]
-    #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
+    #[arg(value_parser = repeat_times)]
     #[arg(conflicts_with_all = ["timeline", "over_time", "save_state", "slowest"])]
     pub repeat: Option<u32>,
     /// Run only these sections of the job files (repeatable)
@@ -461,7 +466,7 @@ pub struct ReplayArgs {
     /// Replay N times under as many seeds, from --seed on, the drive prepared anew each time, and tell means with
     /// their 95 % confidence intervals. Seeds draw the drive, its ageing, and what the trace does not say
     #[arg(long, value_name = "N", help_heading = "Results")]
-    #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
+    #[arg(value_parser = repeat_times)]
     #[arg(conflicts_with_all = ["timeline", "over_time", "save_state", "slowest"])]
     pub repeat: Option<u32>,
 }

@@ -4,6 +4,7 @@ use crate::args::CacheArgs;
 use crate::args::help::{
     STUDY_CLAIMS_HELP, STUDY_REPORT_HELP, STUDY_RUN_HELP, STUDY_TABLES_HELP, flowing,
 };
+use crate::args::run::repeat_times;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -58,6 +59,10 @@ pub struct StudyRunArgs {
     /// or a setting takes these values (repeatable)
     #[arg(long, value_name = "KEY=VALUE[,VALUE]")]
     pub vary: Vec<String>,
+    /// Run each point under N seeds, from the study's seed on, and tell means with their 95 % confidence intervals; jobs
+    /// draw other places each time (randrepeat=0) unless they say
+    #[arg(long, value_name = "N", value_parser = repeat_times)]
+    pub repeat: Option<u32>,
     /// Name the points, and those that share a drive, and stop there
     #[arg(long)]
     pub dry_run: bool,
@@ -97,6 +102,9 @@ pub struct StudyReportArgs {
     /// One more axis, as it was given to `wordline study run` (repeatable)
     #[arg(long, value_name = "KEY=VALUE[,VALUE]", conflicts_with = "all")]
     pub vary: Vec<String>,
+    /// Means over N seeds, as they were given to `wordline study run`
+    #[arg(long, value_name = "N", value_parser = repeat_times, conflicts_with = "all")]
+    pub repeat: Option<u32>,
 }
 
 #[derive(Args, Clone)]

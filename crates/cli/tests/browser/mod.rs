@@ -88,6 +88,14 @@ fn pages_open_in_a_browser() {
     std::fs::write(folder.join("split.toml"), split).expect("a study");
     run(folder, "study run split.toml --out results --quiet");
     run(folder, "study report split.toml --out results -o split.html");
+    // Means with their intervals: on lines, and on bars.
+    for name in ["depth", "split"] {
+        run(folder, &format!("study run {name}.toml --out results --repeat 3 --quiet"));
+        run(
+            folder,
+            &format!("study report {name}.toml --out results --repeat 3 -o {name}-means.html"),
+        );
+    }
     run(folder, "study report --all --out results -o site");
     run(folder, "report rail.json -o rail.html");
     run(folder, "report pblk.json rail.json reads.json -o compared.html");
@@ -112,6 +120,8 @@ fn pages_open_in_a_browser() {
         ("seeds.html", "seeds.json"),
         ("depth.html", ""),
         ("split.html", ""),
+        ("depth-means.html", ""),
+        ("split-means.html", ""),
         ("site/rail-max-write-rate.html", ""),
         ("site/index.html", ""),
         ("compared.html", "pblk.json,rail.json,reads.json"),

@@ -199,6 +199,102 @@ fn what_is_varied_is_an_axis_more() {
     }
 }
 
+/// Each seed's drive, places and numbers are those of `run --repeat`, and so are means and intervals.
+#[test]
+fn means_over_seeds_are_those_of_run() {
+    const JOB: &str = "[a]\nrw=randrw\nbs=4k\niodepth=8\nnumber_ios=400\nnorandommap\n";
+    let study = format!(
+        "[study]\ntitle = \"T\"\nshows = \"a test\"\n[base]\ndevice = \"cnex-small\"\nprecondition = \"steady\"\nseed = 3\n\
+         job = '''\n{JOB}'''\n[[axis]]\nname = \"t_read\"\n[[axis.value]]\nname = \"own\"\n\
+         [[metric]]\nname = \"mean\"\npath = \"wordline.latency.read.mean_ns\"\n\
+         [[metric]]\nname = \"p99\"\npath = \"wordline.latency.read.p99\"\n"
+    );
+    let place = Place::new();
+    place.file("t.toml", study);
+    place.file("t.fio", JOB);
+    place.run("study run t.toml --out r --repeat 3").ok();
+    let table: serde_json::Value =
+        serde_json::from_str(&place.text("r/t.repeated.json")).expect("JSON");
+    let words = "run t.fio --device cnex-small --precondition steady --seed 3 --repeat 3";
+    let run = place.run(&format!("{words} --output-format json")).ok().json();
+    let summary = run["summary"].as_array().expect("numbers");
+    let point = &table["points"][0];
+    for name in ["mean", "p99"] {
+        let of = summary.iter().find(|of| of["id"] == format!("read.{name}")).expect("a number");
+        assert_eq!(point["metrics"][name], of["mean"], "{name}");
+        assert_eq!(point["half_width_95"][name], of["half_width_95"], "{name}");
+        assert!(of["half_width_95"].as_f64() > Some(0.0), "{of}");
+    }
+    assert_eq!((&table["seeds"], &point["n"]), (&serde_json::json!([3, 4, 5]), &3.into()));
+}
+
+#[test]
+fn points_are_repeated_under_seeds() {
+    let place = place();
+    place.run("study run s.toml --out a --scale quick").ok();
+    let own = place.text("a/s.quick.csv");
+    let two = place.run("study run s.toml --out a --scale quick --repeat 2").ok();
+    for line in ["quick scale: 4 points\nmeans under 2 seeds, 1 to 2, \u{b1} half", "holds"] {
+        assert!(two.out.contains(line), "{}", two.out);
+    }
+    // Seeds that are there are not run again.
+    let three = place.run("study run s.toml --out a --scale quick --repeat 3").ok();
+    assert!(three.err.contains("8 points are there from before"), "{}", three.err);
+    assert_eq!(points(&place, "a"), 4 + 12);
+    let at_once = place.run("study run s.toml --out b --scale quick --repeat 3 --jobs 1").ok();
+    assert_eq!(at_once.out, three.out);
+    for name in ["s.quick.repeated.csv", "s.quick.repeated.json", "s.quick.repeated.svg"] {
+        assert_eq!(place.text(&format!("a/{name}")), place.text(&format!("b/{name}")), "{name}");
+    }
+    assert_eq!(place.text("a/s.quick.csv"), own, "the study's own table stays");
+    let csv = place.text("a/s.quick.repeated.csv");
+    let head = "drive,kiops,p99 (us),writes (IOPS),share,share (form),n,p99 half_width_95 (us),writes half_width_95 (IOPS),\
+                share half_width_95\n";
+    assert!(csv.starts_with(head), "{csv}");
+    assert!(csv.lines().skip(1).all(|line| line.split(',').nth(6) == Some("3")), "{csv}");
+    let svg = place.text("a/s.quick.repeated.svg");
+    assert!(svg.contains(">95 % confidence interval of the mean</text>"), "{svg}");
+    assert!(svg.contains(" \u{b1} ") && !place.text("a/s.quick.svg").contains("interval"));
+    let report = "study report s.toml --out a --scale quick -o s.html";
+    place.run(&format!("{report} --repeat 3")).ok();
+    let page = place.text("s.html");
+    assert!(page.contains("Means under 3 seeds, 1 to 3") && page.contains("\"halves\""));
+    place.run(&format!("{report} --repeat 9")).fails(2, &["--scale quick --repeat 9"]);
+    // With what else there is.
+    let dry = place.run("study run s.toml --repeat 2 --scale quick --dry-run").ok().out;
+    assert!(dry.contains("quick scale: 4 points, each under 2 seeds, 1 to 2: 8 runs"), "{dry}");
+    assert!(dry.contains("drive=roomy, kiops=4, seed=2"), "{dry}");
+    let more = "--out a --scale quick --repeat 2 --vary nand.t_read=60us,70us --point drive=tight";
+    let varied = place.run(&format!("study run s.toml {more}")).ok().out;
+    assert!(varied.contains("some points only: 4 points\nvaried: nand.t_read="), "{varied}");
+    assert!(place.path("a/s.quick.varied.repeated.part.csv").exists());
+    for (words, parts) in [
+        ("--repeat 1", ["'1' for '--repeat <N>'", "an interval takes two runs or more"]),
+        ("--repeat 1001", ["'--repeat <N>'", "from 2 to 1000"]),
+        ("--repeat few", ["'--repeat <N>'", "from 2 to 1000"]),
+        ("--repeat 3 --vary seed=1,2", ["--vary seed=1,2 gives the seeds", "leave out --vary"]),
+    ] {
+        place.run(&format!("study run s.toml {words} --out none")).fails(2, &parts);
+    }
+    assert!(!place.path("none").exists(), "nothing was begun");
+}
+
+/// A percentile that a seed has too few I/Os for has no mean, and neither has a point that a seed has no result of.
+#[test]
+fn what_a_seed_lacks_has_no_mean() {
+    let place = Place::new();
+    place.file("s.toml", STUDY.replace("clat_ns.p99\"", "clat_ns.p99.99\""));
+    let few = place.run("study run s.toml --out a --scale quick --repeat 2 --point kiops=1").ok();
+    assert!(few.out.contains("p99 has no value: 99.99 % needs 10000 I/Os"), "{}", few.out);
+    assert!(place.text("a/s.quick.repeated.part.csv").contains("\ntight,1,,1000,1,,2,,0,0\n"));
+    place.file("s.toml", STUDY.replace("rw=randwrite", "rw=randwrite\nbs=(${kiops}*1024)"));
+    let done = place.run("study run s.toml --out b --repeat 2 --point drive=tight");
+    let done =
+        done.fails(1, &["4 of 6 points have no result, the first: drive=tight, kiops=1, seed=1: "]);
+    assert!(done.out.contains("\ndrive=tight, kiops=2, seed=2: no result: "), "{}", done.out);
+    assert!(place.text("b/s.repeated.part.csv").contains("\ntight,1,,,,,0,,,\n"));
+}
+
 #[test]
 fn points_run_at_once_or_one_by_one_give_the_same() {
     let place = place();
@@ -474,6 +570,19 @@ fn tables_of_documents_are_made_from_results() {
     let made = place.text("d.md");
     assert!(made.contains("|\n| one rate | figure 1 |") && made.ends_with("The end.\n"), "{made}");
     place.run(&format!("{tables} --check")).ok();
+    // Means are quoted where they are asked for.
+    let block = "study = \"s.toml\"\nscale = \"quick\"\nrepeat = 2\nrows = [\"kiops\"]\nat = { drive = \"tight\" }\n\
+                 columns = [{ metric = \"p99\", digits = 1 }, { metric = \"writes\" }]";
+    place.file("m.md", format!("<!-- table\n{block}\n-->\n<!-- end of table -->\n"));
+    let means = "study tables m.md --out r";
+    place
+        .run(means)
+        .fails(2, &["m.md: line 1: s.toml has no results", "--scale quick --repeat 2 --out r"]);
+    place.run(&format!("{means} --run --quiet")).ok();
+    let text = place.text("m.md");
+    assert!(text.contains("\n| 4 | ") && text.matches(" \u{b1} ").count() == 4, "{text}");
+    place.run("study run s.toml --out r --scale quick --repeat 3").ok();
+    place.run(means).fails(2, &["means over 3 seeds and not over 2", "--repeat 2 --out r"]);
     // Blocks of the other scale are left alone.
     place.file("d.md", made.replace("one rate", "another"));
     place.run(&format!("{tables} --check --scale whole")).ok();
