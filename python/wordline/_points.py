@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _build, _wordline, _worker
-from .errors import Error, InputError, MissingPackage, SweepError, VersionError
+from .errors import Error, InputError, MissingPackage, SweepError, VersionError, native
 from .result import METRICS
 
 Row = dict[str, Any]
@@ -92,8 +92,10 @@ def run_point(point: Point, measure: Measure | None) -> Row:
             if taken:
                 raise InputError(f"measure: {taken[0]} is a column of each row already: give it another name")
             row.update(more)
-    except (Error, _wordline.InputError, _wordline.RunError) as error:
+    except Error as error:
         row["error"] = str(error)
+    except (_wordline.InputError, _wordline.RunError) as error:
+        row["error"] = str(native(error))
     except Exception as error:
         row["error"] = f"measure: {type(error).__name__}: {error}"
     row["wall_s"] = time.perf_counter() - begun

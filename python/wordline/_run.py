@@ -133,7 +133,7 @@ def execute(request: Mapping[str, Any], progress: bool | Progress | None) -> Res
     try:
         outcome = _wordline.run(text, shown)
     except (_wordline.InputError, _wordline.RunError) as error:
-        raise native(error) from None
+        raise native(error, request) from None
     finally:
         shown.close()
     result = Result(outcome)

@@ -71,7 +71,7 @@ class Device:
         try:
             return _wordline.explain(json.dumps(self._words()))
         except (_wordline.InputError, _wordline.RunError) as error:
-            raise native(error) from None
+            raise native(error, self._words()) from None
 
     @property
     def settings(self) -> dict[str, str]:
@@ -79,7 +79,7 @@ class Device:
         try:
             return dict(_wordline.settings(json.dumps(self._words())))
         except (_wordline.InputError, _wordline.RunError) as error:
-            raise native(error) from None
+            raise native(error, self._words()) from None
 
     @property
     def profile(self) -> str:
@@ -90,7 +90,7 @@ class Device:
         try:
             return _wordline.show(f"device/{self.name}")
         except _wordline.InputError as error:
-            raise native(error) from None
+            raise native(error, self.name) from None
 
     def _repr_html_(self) -> str:
         return f"<b>{html.escape(self.name)}</b><pre>{html.escape(self.check())}</pre>"

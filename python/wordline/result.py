@@ -327,6 +327,11 @@ class Result:
         """What was run: version, profiles, workload, seed, overrides."""
         return dict(self._document["provenance"])
 
+    def _in_python(self, message: str) -> str:
+        """A message about the run in the words of this package."""
+        jobs = [thread["name"] for thread in self._document["threads"]]
+        return in_python(message, [*jobs, str(self._document["provenance"]["device"])])
+
     @property
     def label(self) -> str:
         """The run in a few words, for legends."""
@@ -348,7 +353,7 @@ class Result:
     def failure(self) -> str | None:
         """Why the numbers are not those of a whole run."""
         failure = self._document["failure"]
-        return None if failure is None else str(failure)
+        return None if failure is None else self._in_python(str(failure))
 
     @property
     def prepared(self) -> str:
@@ -358,12 +363,12 @@ class Result:
     @property
     def warnings(self) -> list[str]:
         """What may mislead about the numbers, and remedies in the words of :func:`wordline.run`."""
-        return [in_python(one) for one in self._document["warnings"]]
+        return [self._in_python(one) for one in self._document["warnings"]]
 
     @property
     def notes(self) -> list[str]:
         """Remarks: options without meaning, dropped lines of traces, and the like."""
-        return [in_python(one) for one in self._document["notes"]]
+        return [self._in_python(one) for one in self._document["notes"]]
 
     @property
     def machine(self) -> Mapping[str, Any]:

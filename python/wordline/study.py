@@ -74,7 +74,7 @@ class Study:
         try:
             self._plan = _wordline.StudyPlan(os.fspath(name), scale, list(points), list(vary))
         except (_wordline.InputError, _wordline.RunError) as error:
-            raise native(error) from None
+            raise native(error, [os.fspath(name), *points, *vary]) from None
         self.name, self.title, self.shows, self.text = self._plan.about()
 
     @staticmethod
@@ -106,7 +106,7 @@ class Study:
         try:
             left = self._plan.open(out)
         except (_wordline.InputError, _wordline.RunError) as error:
-            raise native(error) from None
+            raise native(error, out) from None
         names = [", ".join(f"{k}={v}" for k, v in values.items()) for values in self.points]
         failed: list[tuple[int, str]] = []
         line = Line(progress)
@@ -133,7 +133,7 @@ class Study:
             failed.sort()
             files, text, document = self._plan.tables(out, failed)
         except (_wordline.InputError, _wordline.RunError) as error:
-            raise native(error) from None
+            raise native(error, out) from None
         finally:
             self._plan.close()
         failures = {names[index]: why for index, why in failed}

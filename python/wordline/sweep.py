@@ -451,14 +451,15 @@ def _refuse_all(points: Sequence[Point], executor: Any) -> None:
     """Raises why all of several points are refused, if it is one reason. Where one is not refused, each is a row."""
     reason: str | None = None
     for point in points if len(points) > 1 else ():
+        request = json.loads(point.request)
         # A cluster may have files that are not here.
-        if not (executor is None or isinstance(executor, str)) and _names_files(json.loads(point.request)):
+        if not (executor is None or isinstance(executor, str)) and _names_files(request):
             return
         try:
             _wordline.check(point.request)
             return
         except _wordline.InputError as error:
-            found = str(native(error))
+            found = str(native(error, request))
             if reason is not None and _unset(found) != _unset(reason):
                 return
             reason = reason or found
