@@ -271,6 +271,24 @@ def test_a_saved_result_is_the_same(mixed, tmp_path):
         wl.load(path).write_timeline(tmp_path / "t.json")
 
 
+def test_the_slowest_of_a_kept_result_are_in_its_report(mixed, tmp_path):
+    mixed.save(tmp_path / "a.wordline")
+    none = wl.run(rw="randread", number_ios=10, device="z-ssd-small", slowest=0, progress=False)
+    for one in (mixed, none):
+        one.save(tmp_path / "a.wordline")
+        for again in (wl.load(tmp_path / "a.wordline"), pickle.loads(pickle.dumps(one))):
+            for slowest in (0, 1, 7, 20, 1000):
+                assert again.report(slowest) == one.report(slowest)
+    # A file without them says so.
+    rewritten(tmp_path / "a.wordline", lambda members: members.pop("slowest.txt"))
+    assert wl.load(tmp_path / "a.wordline").report() == none.report()
+    with pytest.raises(wl.InputError, match="a.wordline: .*Result.slowest"):
+        wl.load(tmp_path / "a.wordline").report(1)
+    for slowest in (-1, "a", 1.5):
+        with pytest.raises(wl.InputError, match="slowest: .* must be a whole number"):
+            mixed.report(slowest)
+
+
 def rewritten(path, change):
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _wordline
+from ._arguments import checked
 from .distribution import Distribution, beyond, percentile_of_counts
 from .errors import FormatError, InputError, in_python, need
 
@@ -36,6 +37,8 @@ _FORMATS = ("normal", "terse", "json", "json+")
 # Of a saved result. A number for every change that older readers would misread.
 _FORMAT, _FORMAT_VERSION = "wordline result", 3
 _MAX_MEMBER_BYTES = 4 << 30
+# The lives of all I/Os that were kept, as a report has them.
+_LIVES = "slowest.txt"
 
 
 def _column(percent: float) -> str:
@@ -265,7 +268,17 @@ class _Saved:
     def text(self, format: str, slowest: int) -> str:
         if format not in _FORMATS:
             raise ValueError(f"no format '{format}': use {', '.join(_FORMATS)}")
-        return self._member(f"report.{format}").decode()
+        text = self._member(f"report.{format}").decode()
+        return text + self._lives(slowest) if format == "normal" and slowest > 0 else text
+
+    def _lives(self, most: int) -> str:
+        """What a report ends with: of each direction so many of the slowest."""
+        if _LIVES not in self._members:
+            raise InputError(f"{self._name}: it has no text of the slowest I/Os: see Result.slowest")
+        paragraphs = self._members[_LIVES].decode().split("\n\n")
+        ranks = [re.match(r"\n?#(\d+) ", paragraph) for paragraph in paragraphs]
+        told = (text for rank, text in zip(ranks, paragraphs) if rank is None or int(rank[1]) <= most)
+        return "\n\n".join(told).rstrip("\n") + "\n"
 
     def document(self) -> str:
         return self._member("document.json").decode()
@@ -728,7 +741,7 @@ class Result:
 
     def report(self, slowest: int = 0) -> str:
         """The report that ``wordline run`` prints, with the lives of so many of the slowest I/Os."""
-        return self._source.text("normal", slowest)
+        return self._source.text("normal", checked({"slowest": slowest})["slowest"])
 
     def terse(self) -> str:
         """fio's terse output."""
@@ -748,6 +761,7 @@ class Result:
             "format_version": _FORMAT_VERSION,
             "wordline": self._document["provenance"]["version"],
         }
+        members = self._members()
 
         def write(file: Any) -> None:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -758,14 +772,8 @@ class Result:
                     archive.writestr(about, data)
 
                 put("format.json", json.dumps(head).encode())
-                put("document.json", self._source.document().encode())
-                put("over_time.csv", self.over_time_csv().encode())
-                for format in _FORMATS:
-                    put(f"report.{format}", self._source.text(format, 0).encode())
-                for name, values in self._arrays.items():
-                    data = io.BytesIO()
-                    np.save(data, values, allow_pickle=False)
-                    put(f"{name}.npy", data.getvalue())
+                for name, data in members.items():
+                    put(name, data)
 
         write_whole(path, write)
 
@@ -774,16 +782,26 @@ class Result:
         """A result that :meth:`save` kept."""
         return load(path)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def _members(self) -> dict[str, bytes]:
+        """All that is kept of it, as files."""
         members = {"document.json": self._source.document().encode()}
         members["over_time.csv"] = self.over_time_csv().encode()
         for format in _FORMATS:
             members[f"report.{format}"] = self._source.text(format, 0).encode()
+        try:
+            whole = self._source.text("normal", max(len(self.slowest), 1))
+            members[_LIVES] = whole.encode()[len(members["report.normal"]) :]
+        except InputError:
+            # It was read from a file without them.
+            pass
         for name, values in self._arrays.items():
             data = io.BytesIO()
             np.save(data, values, allow_pickle=False)
             members[f"{name}.npy"] = data.getvalue()
-        return _unpickled, (members,)
+        return members
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._members(),)
 
     # Pictures.
 
