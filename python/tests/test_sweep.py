@@ -268,6 +268,55 @@ def test_a_sweep_that_is_killed_leaves_whole_files(tmp_path):
     assert len(sweep) == rows + 3 and not sweep.failures
 
 
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
+def test_processes_of_a_sweep_do_not_outlive_it(tmp_path, name):
+    """Those at a long point too, which they would hear of only at its end."""
+    script = textwrap.dedent(
+        f"""
+        import wordline as wl
+        wl.sweep({{"runtime": ["1ms", "10h"]}}, time_based=True, device="z-ssd-small", rw="randread", precondition="none", workers=1,
+                 flush_s=0.01, out={str(tmp_path)!r})
+        """
+    )
+    child = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, start_new_session=True)
+    end = time.monotonic() + 30
+    while not (tmp_path / "manifest.json").exists():
+        assert time.monotonic() < end and child.poll() is None
+        time.sleep(0.02)
+    child.send_signal(signal.Signals[name])
+    # The pipe ends when the last of them is gone.
+    assert child.communicate(timeout=10)[1] == b""
+
+
+def loud(result):
+    print("seen")
+    return {}
+
+
+def broken():
+    raise RuntimeError("not here")
+
+
+class Unpicklable:
+    """A measure that no process can take up."""
+
+    def __reduce__(self):
+        return broken, ()
+
+    def __call__(self, result):
+        return {}
+
+
+def test_what_a_measure_prints_is_seen_and_one_that_cannot_be_taken_up_is_told(capfd, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    common = {"device": "z-ssd-small", "rw": "randread", "number_ios": 10, "precondition": "none"}
+    wl.sweep([{}, {}], measure=loud, workers=1, **common)
+    assert capfd.readouterr().err.count("seen") == 2
+    failed = wl.sweep([{}], measure=Unpicklable(), workers=1, **common)
+    assert "ended with status 1, twice" in failed.failures[0]
+    assert "RuntimeError: not here" in (said := capfd.readouterr().err) and "Fatal" not in said
+
+
 def test_a_disk_without_room_ends_a_sweep_with_what_is_whole(tmp_path):
     """A limit on file size stands for a full disk."""
     script = textwrap.dedent(
