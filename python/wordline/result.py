@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -89,7 +90,9 @@ class Series(Mapping[str, NDArray[Any]]):
     def to_pandas(self) -> pandas.DataFrame:
         """The same as pandas has it."""
         module: Any = need("pandas", "pandas", "to_pandas()")
-        frame: pandas.DataFrame = module.DataFrame(self._columns)
+        # A row of a histogram is one value there.
+        columns = {name: values if values.ndim == 1 else list(values) for name, values in self._columns.items()}
+        frame: pandas.DataFrame = module.DataFrame(columns)
         return frame
 
     def to_polars(self) -> polars.DataFrame:
@@ -259,6 +262,9 @@ class _Saved:
         self._name = name
         self._members = members
 
+    def __str__(self) -> str:
+        return self._name
+
     def _member(self, name: str) -> bytes:
         try:
             return self._members[name]
@@ -325,7 +331,13 @@ class Result:
 
     @cached_property
     def _document(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self._source.document())
+        text = self._source.document()
+        try:
+            document: dict[str, Any] = json.loads(text)
+        except ValueError:
+            raise FormatError(
+                f"{self._source}: document.json in it is damaged: take another copy, or repeat the run"
+            ) from None
         return document
 
     @cached_property
@@ -609,7 +621,7 @@ class Result:
     def _latency_series(self, name: str, percents: tuple[float, ...]) -> Series:
         matrix, step = self.latency_counts(name), self.interval_ns
         of = self.latency(name)
-        slowest = 0 if of is None else of.max_ns
+        fastest, slowest = (0, 0) if of is None else (of.min_ns, of.max_ns)
         begin = np.arange(len(matrix), dtype=np.int64) * step
         end = np.minimum(begin + step, self.simulated_ns)
         ios = matrix.sum(axis=1)
@@ -624,9 +636,9 @@ class Result:
             "iops": np.where(counted > 0, ios / np.maximum(counted / 1e9, 1e-9), np.nan),
         }
         for percent in percents:
-            # A percentile is the middle of a bucket, which may lie above the slowest of all.
+            # A percentile is the middle of a bucket, which may lie beyond the fastest or the slowest of all.
             values = [
-                min(percentile_of_counts(row, percent), slowest) if beyond(int(n), percent) else np.nan
+                min(max(percentile_of_counts(row, percent), fastest), slowest) if beyond(int(n), percent) else np.nan
                 for row, n in zip(matrix, ios)
             ]
             columns[_column(percent)] = np.array(values, dtype=float)
@@ -830,7 +842,7 @@ class Result:
 
 def _pairs(rows: Any, names: list[str]) -> Series:
     """Rows of the end of an interval and numbers within it."""
-    values = np.array([row[1] for row in rows], dtype=float).reshape(len(rows), -1)
+    values = np.array([row[1] for row in rows], dtype=float)
     columns: dict[str, NDArray[Any]] = {"end_s": np.array([row[0] for row in rows]) / 1e9}
     for i, name in enumerate(names):
         columns[name] = values[:, i] if len(rows) else np.empty(0)
@@ -883,9 +895,10 @@ def load(path: str | os.PathLike[str]) -> Result:
                 members[about.filename] = archive.read(about)
         head = json.loads(members["format.json"])
         known = head["format"] == _FORMAT
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, TypeError) as error:
-        if isinstance(error, FormatError):
-            raise
+    except FormatError:
+        raise
+    # A damaged byte may be one of the way that a member is packed or ciphered.
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, TypeError, RuntimeError):
         with open(path, "rb") as file:
             if file.read(64).lstrip().startswith(b"{"):
                 raise FormatError(
