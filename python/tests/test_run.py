@@ -151,11 +151,14 @@ def test_a_kept_state_is_taken_up(tmp_path):
         ({"rw": "randread", "load_state": 3}, ["load_state: 3 is an int", "path"]),
         ({"job": 5}, ["job: 5 is an int", "path of a job file"]),
         ({"job": ["a.fio"]}, ["job: ['a.fio'] is a list", "path of a job file"]),
+        ({"rw": "randread", "progress": "log"}, ["progress: 'log' is a str", "True, False"]),
+        ({"job": "[a]\nrw=${D}\n", "variables": {"D": None}}, ["variables D: None is a NoneType"]),
+        ({"job": "[a]\nrw=${D}\n", "variables": {"D": ["read"]}}, ["variables D: ['read'] is a list"]),
     ],
 )
 def test_bad_input_is_named_with_its_place_and_a_remedy(arguments, parts):
     with pytest.raises(wl.InputError) as error:
-        wl.run(progress=False, **{"device": "z-ssd-small", **arguments})
+        wl.run(**{"progress": False, "device": "z-ssd-small", **arguments})
     for part in parts:
         assert part in str(error.value)
     assert isinstance(error.value, ValueError)
@@ -273,6 +276,13 @@ def test_a_failed_run_is_an_error_with_its_result():
     assert error.value.result.ended == "failed"
 
 
+def test_values_of_variables_are_those_of_options():
+    job = "[a]\nrw=randread\nnumber_ios=5\nnorandommap=${D}\n"
+    for value in (True, np.bool_(False), 1):
+        result = wl.run(job, variables={"D": value}, device="z-ssd-small", progress=False)
+        assert dict(result["a"].about["options"])["norandommap"] == str(int(value))
+
+
 def test_values_of_variables_come_first(monkeypatch):
     monkeypatch.setenv("DEPTH", "2")
     job = "[a]\nrw=randread\niodepth=${DEPTH}\nnumber_ios=100\n"
@@ -335,6 +345,22 @@ def test_progress_is_told():
     assert parts and parts == sorted(parts) and 0 < parts[-1] <= 1
 
 
+def test_progress_asked_for_is_told_in_any_thread():
+    seen = []
+
+    class Seen:
+        def __call__(self, *told):
+            seen.append(told)
+
+        def close(self):
+            seen.append(None)
+
+    thread = threading.Thread(target=lambda: wl.run(**{**LONG, "number_ios": 400_000, "progress": Seen()}))
+    thread.start()
+    thread.join()
+    assert len(seen) > 1 and seen[-1] is None
+
+
 def test_a_terminal_sees_progress_and_ctrl_c():
     """A script on a terminal of its own: a bar is drawn, Ctrl-C ends the run, and the script goes on."""
     script = textwrap.dedent(
@@ -361,7 +387,7 @@ def test_a_terminal_sees_progress_and_ctrl_c():
     assert b"I/Os" in drawn
 
 
-def test_devices_tell_what_they_are():
+def test_devices_tell_what_they_are(tmp_path):
     assert "cnex-westlake" in wl.Device.names()
     device = wl.Device("cnex-small", set={"nand.t_read": "55us"})
     assert device.settings["nand.t_read"].strip('"') == "55us"
@@ -371,5 +397,8 @@ def test_devices_tell_what_they_are():
         "nand.t_read": "55us",
         "ftl.over_provisioning": 20,
     }
+    (path := tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(wl.InputError, match="bad.toml: is not a text file"):
+        _ = wl.Device(path).profile
     with pytest.raises(wl.InputError, match="nand.t_read"):
         device.with_(set={"nand.t_read": "fast"}).check()

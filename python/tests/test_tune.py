@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import wordline as wl
@@ -226,6 +227,16 @@ def test_constraints_are_read_with_their_units():
         ({"ftl": ["pblk", "rail"]}, "minimize ftl", {}, "choices that are no numbers"),
         ({"iodepth": [1]}, "minimize read_mean_ns", {"trials": 0}, "trials: 0"),
         ({"iodepth": [1]}, "minimize read_mean_ns", {"verify_seeds": [1]}, "verify_seeds"),
+        ({"iodepth": [1]}, "minimize read_mean_ns", {"verify_seeds": 2}, "verify_seeds: 2 is an int: give a list"),
+        ({"iodepth": [1]}, "minimize read_mean_ns", {"verify_seeds": ["a"]}, "verify_seeds: 'a' must be a whole number"),
+        ({"iodepth": [1]}, "minimize read_mean_ns", {"verify_most": 0}, "verify_most: 0 must be a whole number"),
+        ({"iodepth": [1]}, "minimize read_mean_ns", {"trials": "3"}, "trials: '3' must be a whole number"),
+        ({"iodepth": [1]}, "minimize read_mean_ns", {"seed": "a"}, "seed: 'a' must be a whole number"),
+        ({"iodepth": [1]}, 3, {}, "objective: 3 is an int"),
+        ({"iodepth": [1]}, [3], {}, "objective: 3 is an int"),
+        ({"iodepth": [1]}, "minimize iodepth", {"constraints": 3}, "constraints: 3 is an int"),
+        ({"iodepth": [1]}, "minimize iodepth", {"constraints": [3]}, "constraints: 3 is an int"),
+        ([1], "minimize iodepth", {}, "space: .* is a list: give a mapping"),
     ],
 )
 def test_bad_searches_are_named_before_anything_runs(space, objective, more, part, monkeypatch):
@@ -271,6 +282,10 @@ def test_a_file_is_a_search(tmp_path, capsys):
         (FILE.replace("trials", "trails"), "no key 'trails'"),
         (FILE.replace("objective =", "#"), "names no objective"),
         (FILE + "out = 3\n", "no key 'out'"),
+        (FILE + "seed = 3\n", "[run] has no key 'seed': it is a key of [tune]"),
+        (FILE + "space = 3\n", "no key 'space'"),
+        (FILE + "measure = 3\n", "no key 'measure'"),
+        (FILE.replace("trials = 8", "trials = '8'"), "trials: '8' must be a whole number"),
         ("[tune]\nobjective = 'minimize a'\n", "[space] is missing"),
     ]:
         path.write_text(text)
@@ -323,6 +338,12 @@ def test_a_bound_that_is_not_to_be_reached_is_not_kept_by_it():
     assert wl.tune({"iodepth": [4, 8]}, "maximize read_iops", ["iodepth <= 8"], trials=6, **common).best == {"iodepth": 8}
     with pytest.raises(wl.InputError, match="read_bytes_per_s is no time"):
         wl.tune({"iodepth": [4]}, "minimize iodepth", ["read_bytes_per_s >= 100ms"], **common)
+
+
+def test_numbers_of_numpy_are_searched():
+    for space in ({"iodepth": list(np.array([2, 4]))}, {"iodepth": (np.int64(2), np.int64(4))}):
+        tuned = wl.tune(space, "minimize iodepth", trials=9, verify_seeds=[np.int64(2)], **COMMON)
+        assert tuned.best == {"iodepth": 2} and json.dumps(tuned.best)
 
 
 def test_too_few_syncs_for_a_percentile_fail_a_point():

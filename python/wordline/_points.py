@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _build, _wordline, _worker
+from ._arguments import checked
 from .errors import Error, InputError, MissingPackage, SweepError, VersionError, native
 from .result import METRICS
 
@@ -150,8 +151,6 @@ class Processes:
     """Processes of this machine. One that dies costs the point that it was at, and that only if it dies of it twice."""
 
     def __init__(self, workers: int | None) -> None:
-        if workers is not None and workers < 1:
-            raise InputError(f"workers: {workers} run nothing: give 1 or more")
         self.workers = workers or cores()
 
     def run(self, points: Sequence[Point], measure: Measure | None) -> Iterator[Row]:
@@ -413,6 +412,7 @@ class Dask:
 
 def pool(executor: Any, workers: int | None) -> Any:
     """What runs points: processes, this process, an executor, or a cluster."""
+    workers = checked({"workers": workers})["workers"]
     if executor is None or executor == "processes":
         return Processes(workers)
     if executor == "inline":

@@ -11,7 +11,7 @@ from typing import Any, Union
 
 from . import _wordline
 from ._arguments import a, checked, native_number
-from .errors import InputError, native
+from .errors import InputError, native, read_text
 
 Path = Union[str, "os.PathLike[str]"]
 Setting = Union[str, int, float, bool]
@@ -85,8 +85,7 @@ class Device:
     def profile(self) -> str:
         """The profile as written, with the source of every constant."""
         if os.path.isfile(self.name):
-            with open(self.name, encoding="utf-8") as file:
-                return file.read()
+            return read_text(self.name)
         try:
             return _wordline.show(f"device/{self.name}")
         except _wordline.InputError as error:

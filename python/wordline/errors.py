@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -181,6 +182,17 @@ def native(error: Exception, request: Any = None) -> Error:
     if isinstance(error, _wordline.InputError):
         return InputError(message)
     return RunError(message)
+
+
+def read_text(path: Any) -> str:
+    """The text of a file, or an error that names it."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise InputError(f"{os.fspath(path)}: is not a text file: check the path") from None
+    except OSError as error:
+        raise InputError(f"cannot read {os.fspath(path)}: {error.strerror or error}: check the path") from None
 
 
 def need(module: str, extra: str, what: str) -> object:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _points, _wordline
+from ._arguments import checked
 from ._points import Point
 from ._progress import Line
 from .errors import InputError, native, need
@@ -71,8 +72,9 @@ class Study:
         points: Sequence[str] = (),
         vary: Sequence[str] = (),
     ) -> None:
+        words = checked({"points": points, "vary": vary})
         try:
-            self._plan = _wordline.StudyPlan(os.fspath(name), scale, list(points), list(vary))
+            self._plan = _wordline.StudyPlan(os.fspath(name), scale, words["points"], words["vary"])
         except (_wordline.InputError, _wordline.RunError) as error:
             raise native(error, [os.fspath(name), *points, *vary]) from None
         self.name, self.title, self.shows, self.text = self._plan.about()

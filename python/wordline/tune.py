@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from ._arguments import a, checked, native_number, whole_number
 from ._html import told
 from ._points import Measure, Row, cores
 from ._progress import Line
@@ -165,6 +166,22 @@ def _number(row: Row, name: str, what: str) -> float:
         known = ", ".join(key for key, v in row.items() if _is_number(v))
         raise InputError(f"{what}: a run has no number {name}: it has {known}")
     return float(row[name])
+
+
+def _texts(name: str, value: Any, example: str) -> list[str]:
+    """One text, or several."""
+    several = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+    for one in several:
+        if not isinstance(one, str):
+            raise InputError(f"{name}: {a(one)}: write text, as in '{example}'")
+    return several
+
+
+def _plain(values: Any) -> Any:
+    """What a key of the space may be, with Python's own numbers."""
+    if isinstance(values, Mapping):
+        return {key: native_number(value) for key, value in values.items()}
+    return type(values)(map(native_number, values)) if type(values) in (list, tuple) else values
 
 
 def _dimension(name: str, values: Any) -> tuple[str, Any]:
@@ -432,14 +449,19 @@ def tune(
     """
     if not space:
         raise InputError("space: nothing to choose: give keys with their values")
-    if trials < 1:
-        raise InputError(f"trials: {trials} try nothing: give 1 or more")
+    if not isinstance(space, Mapping):
+        raise InputError(f"space: {a(space)}: give a mapping, as in {{'iodepth': (1, 64)}}")
+    space = {name: _plain(values) for name, values in space.items()}
+    trials, seed, verify_most = checked({"trials": trials, "seed": seed, "verify_most": verify_most}).values()
+    if isinstance(verify_seeds, str) or not isinstance(verify_seeds, Iterable):
+        raise InputError(f"verify_seeds: {a(verify_seeds)}: give a list, as in verify_seeds=[2, 3]")
+    verify_seeds = [whole_number("verify_seeds", one, "seed") for one in verify_seeds]
     if "seed" in space or seed in verify_seeds:
         raise InputError("verify_seeds: they are others than that of the search: leave out seed")
-    objectives = [Objective.parse(text) for text in ([objective] if isinstance(objective, str) else objective)]
+    objectives = [Objective.parse(text) for text in _texts("objective", objective, "minimize read_p99_9_ns")]
     if not objectives:
         raise InputError("objective: none: write for example 'minimize read_p99_9_ns'")
-    bounds = [constraints] if isinstance(constraints, str) else constraints
+    bounds = _texts("constraints", constraints, "read_p99_99_ns <= 1ms")
     tuned = Tuned([], list(space), objectives, [Constraint.parse(text) for text in bounds])
     search = _Search(space, tuned, seed)
     _check_names(space, tuned, measure is not None)
@@ -494,7 +516,7 @@ def tune(
             tuned.trials = asked
             line.draw(f"{asked} of {trials} trials, {_many(len(tried), 'point')}")
         _take(tuned, tried.values())
-        _verify(tuned, run, list(verify_seeds), verify_most)
+        _verify(tuned, run, verify_seeds, verify_most)
     except KeyboardInterrupt:
         tuned.interrupted = True
         for _, point in batch:
@@ -505,7 +527,7 @@ def tune(
                 tried.setdefault(repr(point), found)
         tuned.trials = asked
         _take(tuned, tried.values())
-        if not list(verify_seeds):
+        if not verify_seeds:
             _verify(tuned, run, [], verify_most)
     finally:
         line.close()
@@ -556,6 +578,7 @@ def from_toml(path: str, text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: {error}") from None
     known = {"objective", "constraints", "trials", "seed", "verify_seeds", "verify_most"}
+    options = {"out", "executor", "workers", "progress"}
     for section in found:
         if section not in ("tune", "space", "run") or not isinstance(found[section], dict):
             raise InputError(f"{path}: unknown section '{section}': there are [tune], [space] and [run]")
@@ -568,9 +591,13 @@ def from_toml(path: str, text: str) -> dict[str, Any]:
     if not found.get("space"):
         raise InputError(f"{path}: [space] is missing: write what is to be chosen, as in ftl = [\"pblk\", \"rail\"]")
     run = found.get("run", {})
-    for key in ("out", "executor", "workers", "progress"):
-        if key in run:
+    for key in run:
+        if key in known:
+            raise InputError(f"{path}: [run] has no key '{key}': it is a key of [tune]")
+        if key in options:
             raise InputError(f"{path}: [run] has no key '{key}': it is an option of the command line")
+        if key in ("space", "measure"):
+            raise InputError(f"{path}: [run] has no key '{key}': it has arguments of wordline.run")
     return {"space": _flat(found["space"]), **tune_of, **run}
 
 
