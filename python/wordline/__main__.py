@@ -11,7 +11,6 @@ from typing import Any
 
 from . import _wordline
 from .errors import Error, InputError, read_text
-from .result import write_whole
 
 
 def _parser() -> argparse.ArgumentParser:
