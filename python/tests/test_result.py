@@ -11,6 +11,7 @@ import pytest
 
 import wordline as wl
 from conftest import ROOT
+from wordline import _html
 from wordline.distribution import Distribution, midpoints_ns
 from wordline.result import METRICS
 
@@ -351,6 +352,24 @@ def test_a_saved_result_is_the_same(mixed, tmp_path):
         wl.load(path).write_timeline(tmp_path / "t.json")
 
 
+def test_the_slowest_of_a_kept_result_are_in_its_report(mixed, tmp_path):
+    mixed.save(tmp_path / "a.wordline")
+    none = wl.run(rw="randread", number_ios=10, device="z-ssd-small", slowest=0, progress=False)
+    for one in (mixed, none):
+        one.save(tmp_path / "a.wordline")
+        for again in (wl.load(tmp_path / "a.wordline"), pickle.loads(pickle.dumps(one))):
+            for slowest in (0, 1, 7, 20, 1000):
+                assert again.report(slowest) == one.report(slowest)
+    # A file without them says so.
+    rewritten(tmp_path / "a.wordline", lambda members: members.pop("slowest.txt"))
+    assert wl.load(tmp_path / "a.wordline").report() == none.report()
+    with pytest.raises(wl.InputError, match="a.wordline: .*Result.slowest"):
+        wl.load(tmp_path / "a.wordline").report(1)
+    for slowest in (-1, "a", 1.5):
+        with pytest.raises(wl.InputError, match="slowest: .* must be a whole number"):
+            mixed.report(slowest)
+
+
 def rewritten(path, change):
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -386,6 +405,23 @@ def test_files_that_are_no_results_are_refused(mixed, tmp_path):
         wl.load(path).metrics()
     with pytest.raises(FileNotFoundError):
         wl.load(tmp_path / "none")
+
+
+def test_a_damaged_byte_is_no_result(mixed, tmp_path):
+    path = tmp_path / "a.wordline"
+    mixed.save(path)
+    whole = path.read_bytes()
+    for at in range(0, len(whole), len(whole) // 150):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        try:
+            # A byte of a member's date or the like is no damage.
+            assert wl.load(path).metrics() == mixed.metrics()
+        except wl.FormatError as error:
+            assert "a.wordline" in str(error)
+    path.write_bytes(whole)
+    rewritten(path, lambda members: members.update({"document.json": b"{"}))
+    with pytest.raises(wl.FormatError, match="a.wordline: document.json in it is damaged"):
+        wl.load(path).metrics()
 
 
 def test_a_disk_without_room_leaves_nothing_new(mixed, tmp_path):
@@ -515,6 +551,31 @@ def test_a_rate_over_time_begins_behind_the_ramp():
     assert not np.isnan(searched.series("read")["iops"][3:]).any()
 
 
+def test_a_percentile_over_time_is_within_the_fastest_and_the_slowest():
+    # The fastest read is in the upper half of its bucket, whose middle is below it.
+    for more in range(0, 128, 16):
+        result = wl.run(
+            "[a]\nrw=randread\nbssplit=4k/99:64k/1\nnumber_ios=1000\n",
+            device="z-ssd-small", set={"nand.t_read": f"{3000 + more}ns"}, progress=False,
+        )
+        latency, table = result.read.latency, result.series("read", percents=(1, 50))
+        assert latency.min_ns <= table["p1_ns"].min() and table["p50_ns"].max() <= latency.max_ns
+
+
+def test_a_table_of_hosts_is_empty_where_none_was_watched():
+    result = wl.run(rw="randread", number_ios=5, stack="none", testbed="none", device="z-ssd-small", progress=False)
+    table = result.series("host")
+    assert table.rows == 0 and "user_ns" in table.columns and table._repr_html_()
+
+
+def test_a_log_of_histograms_is_a_table():
+    job = "[a]\nrw=randread\nnumber_ios=300\nwrite_hist_log=h\nlog_hist_msec=1\n"
+    log = wl.run(job, device="z-ssd-small", progress=False).logs["h_clat_hist.1.log"]
+    frame = log.to_pandas()
+    assert list(frame.columns) == log.columns and (frame["counts"][0] == log["counts"][0]).all()
+    assert log.to_polars().height == log.rows
+
+
 def test_percentiles_are_those_of_the_json_at_every_percentage():
     at = [0.1, 1, 30, 50, 60, 90, 99.7, 99.9, 99.95, 100]
     result = wl.run(
@@ -533,6 +594,10 @@ def test_percentiles_are_those_of_the_json_at_every_percentage():
     assert [result.read.latency.percentile_ns(p) for p in at] == [table[f"{p:.6f}"] for p in at]
     with pytest.raises(wl.InputError, match="'99': must be a number from 0 to 100"):
         result.read.latency.percentile_ns("99")
+
+
+def test_a_rate_of_operations_is_no_time():
+    assert _html.told("op_kv_read_per_s", 5000.0) == "5 k/s" and _html.told("simulated_s", 5.0) == "5 s"
 
 
 def test_clones_are_not_taken_for_their_job():

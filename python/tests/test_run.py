@@ -1,6 +1,7 @@
 """Runs: the same as the command line's, errors with place and remedy, interrupts."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 import wordline as wl
 from conftest import MIXED, ROOT
+from wordline.errors import in_python
 
 
 # One run in the words of both.
@@ -149,11 +151,14 @@ def test_a_kept_state_is_taken_up(tmp_path):
         ({"rw": "randread", "load_state": 3}, ["load_state: 3 is an int", "path"]),
         ({"job": 5}, ["job: 5 is an int", "path of a job file"]),
         ({"job": ["a.fio"]}, ["job: ['a.fio'] is a list", "path of a job file"]),
+        ({"rw": "randread", "progress": "log"}, ["progress: 'log' is a str", "True, False"]),
+        ({"job": "[a]\nrw=${D}\n", "variables": {"D": None}}, ["variables D: None is a NoneType"]),
+        ({"job": "[a]\nrw=${D}\n", "variables": {"D": ["read"]}}, ["variables D: ['read'] is a list"]),
     ],
 )
 def test_bad_input_is_named_with_its_place_and_a_remedy(arguments, parts):
     with pytest.raises(wl.InputError) as error:
-        wl.run(progress=False, **{"device": "z-ssd-small", **arguments})
+        wl.run(**{"progress": False, "device": "z-ssd-small", **arguments})
     for part in parts:
         assert part in str(error.value)
     assert isinstance(error.value, ValueError)
@@ -175,6 +180,57 @@ def test_the_place_of_a_wrong_option_is_its_keyword(arguments, text):
     with pytest.raises(wl.InputError) as error:
         wl.run(rw="randread", number_ios=1, device="z-ssd-small", progress=False, **arguments)
     assert str(error.value) == text
+
+
+@pytest.mark.parametrize(
+    "said, here",
+    [
+        # A word behind an option is its value where the option takes it, and else one of the sentence.
+        ("A later --limit or a shorter ramp_time shows them", "A later limit or a shorter ramp_time shows them"),
+        (
+            "direct=0: without --fs every I/O goes to the drive; --fs bdev puts a cache in front",
+            "direct=0: without fs every I/O goes to the drive; fs='bdev' puts a cache in front",
+        ),
+        ("--drives 2 is so many of one device, and --device names a,b", "drives=2 is so many of one device, and device names a,b"),
+        ("take --ftl fssd, or --device fssd-430g.", "take ftl='fssd', or device='fssd-430g'."),
+        ("use --stack linux-libaio or spdk (--scale 1/16)", "use stack='linux-libaio' or spdk (scale='1/16')"),
+        ("name it with --format msr (MSR Cambridge: a,b)", "name it with format='msr' (MSR Cambridge: a,b)"),
+        ("all at its beginning (--closed-loop N fits better)", "all at its beginning (closed_loop=N fits better)"),
+        ("leave them out (wordline replay --skip-beyond), or", "leave them out (wordline.replay with skip_beyond=True), or"),
+        ("--no-integrity keeps none, {} (--no-cache ages it anew)", "integrity=False keeps none, {} (cache=False ages it anew)"),
+        ("raise --host-memory (ftl.fssd.host_memory)", "raise ftl.fssd.host_memory"),
+        ("leave out --set nand.blocks=...; see --timeline-limit", "leave out set={'nand.blocks': '...'}; see timeline"),
+        ("--set nand.t_read=3 parsecs: unknown", "set={'nand.t_read': '3 parsecs'}: unknown"),
+        # Of other programs.
+        ("unpack it with zstd -d --long=31; fio --cmdhelp=all lists them", None),
+        # What the user named.
+        ("cannot read the trace old--run.csv: check the path", None),
+        ("/a--limit/b--fs.toml:3:1: unknown key", None),
+        ("nothing was measured of v1--scale-2: later", None),
+        ("job 'a --fs ext4': the drive's own 'it's --wrap' and \"--limit 5s\"", None),
+    ],
+)
+def test_messages_have_the_words_of_python_and_names_stay(said, here):
+    assert in_python(said) == (said if here is None else here)
+
+
+@pytest.mark.parametrize("option", ["align", "array", "precondition", "system"])
+def test_values_of_options_are_known(option):
+    with pytest.raises(wl.InputError) as error:
+        wl.run(rw="read", device="z-ssd-small", progress=False, drives=3, **{option: "x"})
+    known = re.split(r", | or ", str(error.value).partition(": use ")[2])
+    assert known and all(in_python(f"use --{option} {name} with it") == f"use {option}='{name}' with it" for name in known)
+
+
+def test_names_of_the_users_own_stay_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for call in (lambda name: wl.replay(name, progress=False), lambda name: wl.run(rw="read", device=name, progress=False)):
+        for name in ("my--limit.toml", "my --limit 3.toml", "--wrap.toml"):
+            with pytest.raises(wl.InputError, match=re.escape(f" {name}: ")):
+                call(name)
+    for name in ("v1--scale-2", "v1 --scale 2"):
+        result = wl.run(rw="randread", name=name, number_ios=10, ramp_time="10s", device="z-ssd-small", progress=False)
+        assert f"nothing was measured of {name}: " in result.warnings[0] and "a later limit or" in result.warnings[0]
 
 
 def test_numbers_of_numpy_are_numbers():
@@ -218,6 +274,13 @@ def test_a_failed_run_is_an_error_with_its_result():
         )
     assert "job 'job' ended early: a read took" in str(error.value)
     assert error.value.result.ended == "failed"
+
+
+def test_values_of_variables_are_those_of_options():
+    job = "[a]\nrw=randread\nnumber_ios=5\nnorandommap=${D}\n"
+    for value in (True, np.bool_(False), 1):
+        result = wl.run(job, variables={"D": value}, device="z-ssd-small", progress=False)
+        assert dict(result["a"].about["options"])["norandommap"] == str(int(value))
 
 
 def test_values_of_variables_come_first(monkeypatch):
@@ -282,6 +345,22 @@ def test_progress_is_told():
     assert parts and parts == sorted(parts) and 0 < parts[-1] <= 1
 
 
+def test_progress_asked_for_is_told_in_any_thread():
+    seen = []
+
+    class Seen:
+        def __call__(self, *told):
+            seen.append(told)
+
+        def close(self):
+            seen.append(None)
+
+    thread = threading.Thread(target=lambda: wl.run(**{**LONG, "number_ios": 400_000, "progress": Seen()}))
+    thread.start()
+    thread.join()
+    assert len(seen) > 1 and seen[-1] is None
+
+
 def test_a_terminal_sees_progress_and_ctrl_c():
     """A script on a terminal of its own: a bar is drawn, Ctrl-C ends the run, and the script goes on."""
     script = textwrap.dedent(
@@ -308,7 +387,7 @@ def test_a_terminal_sees_progress_and_ctrl_c():
     assert b"I/Os" in drawn
 
 
-def test_devices_tell_what_they_are():
+def test_devices_tell_what_they_are(tmp_path):
     assert "cnex-westlake" in wl.Device.names()
     device = wl.Device("cnex-small", set={"nand.t_read": "55us"})
     assert device.settings["nand.t_read"].strip('"') == "55us"
@@ -318,5 +397,8 @@ def test_devices_tell_what_they_are():
         "nand.t_read": "55us",
         "ftl.over_provisioning": 20,
     }
+    (path := tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(wl.InputError, match="bad.toml: is not a text file"):
+        _ = wl.Device(path).profile
     with pytest.raises(wl.InputError, match="nand.t_read"):
         device.with_(set={"nand.t_read": "fast"}).check()

@@ -150,3 +150,10 @@ def test_the_command_line_says_what_it_lacks(program, tmp_path):
             [program, "tune", str(path)], capture_output=True, text=True, env=environment
         )
         assert done.returncode == status and part in done.stderr, done
+
+
+def test_words_of_a_study_are_lists(study):
+    for name in ("points", "vary"):
+        for value in ("depth=1", 5):
+            with pytest.raises(wl.InputError, match=f"{name}: {value!r} is .*: give a list of"):
+                wl.Study(study, **{name: value})

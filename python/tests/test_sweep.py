@@ -170,6 +170,13 @@ def test_a_process_that_dies_costs_its_point_alone():
         ([{"set": "nand.t_read=3us"}], {}, "set: .* is a str: give a mapping"),
         ([{}], {"flush_s": 0}, "flush_s 0"),
         ([{}], {"job": "none.fio"}, "none.fio"),
+        ([{}], {"job": __file__[:-3] + ".none"}, "check the path"),
+        ([{}], {"job": wl._wordline.__file__}, "_wordline.*not a text file"),
+        ([1, 2], {}, "point 0: 1 is an int: give a mapping"),
+        (5, {}, "points: 5 is an int"),
+        ([{}], {"workers": "2"}, "workers: '2' must be a whole number"),
+        ([{}], {"workers": 1.5}, "workers: 1.5 must be a whole number"),
+        ([{}], {"flush_s": "2"}, "flush_s '2'"),
     ],
 )
 def test_bad_sweeps_are_named(points, more, part):
@@ -178,6 +185,11 @@ def test_bad_sweeps_are_named(points, more, part):
         common = {"device": "z-ssd-small", **more}
     with pytest.raises(wl.InputError, match=part):
         wl.sweep(points, **common)
+
+
+def test_a_replay_has_no_options_of_jobs():
+    with pytest.raises(wl.InputError, match=r"point 0 .*: formt: no argument of wordline.replay \(did you mean format\?\)"):
+        wl.sweep([{"trace": str(ROOT / "examples/traces/msr.csv")}], formt="msr", device="z-ssd-small")
 
 
 def files(folder):
@@ -231,12 +243,17 @@ def test_folders_of_others_are_refused(tmp_path):
     for text, part in [
         ("x", "not the manifest"),
         ("{}", "not the manifest"),
+        (json.dumps({**good, "parts": [{"rows": 1}]}), "not the manifest"),
         (json.dumps({**good, "wordline": "0.0.1", "format_version": 1}), "made by wordline 0.0.1 in format 1"),
         (json.dumps({**good, "build": "0123456789ab"}), "made by build 0123456789ab.*or go on with that build"),
     ]:
         manifest.write_text(text)
         with pytest.raises(wl.FormatError, match=part):
             wl.sweep([{}], out=tmp_path, **common)
+    # The folder is free again, also while somebody has the error.
+    kept = pytest.raises(wl.FormatError, wl.sweep, [{}], out=tmp_path, **common)
+    manifest.write_text(json.dumps(good))
+    assert kept and len(wl.sweep([{}], out=tmp_path, **common)) == 1
     with pytest.raises(OSError, match="name another"):
         wl.sweep([{}], out="/proc/nowhere", **common)
 
@@ -266,6 +283,62 @@ def test_a_sweep_that_is_killed_leaves_whole_files(tmp_path):
     common = {"device": "z-ssd-small", "rw": "randread", "number_ios": 300, "precondition": "none"}
     sweep = wl.sweep(points, executor="inline", out=tmp_path, **common)
     assert len(sweep) == rows + 3 and not sweep.failures
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
+def test_processes_of_a_sweep_do_not_outlive_it(tmp_path, name):
+    """Those at a long point too, which they would hear of only at its end."""
+    script = textwrap.dedent(
+        f"""
+        import wordline as wl
+        wl.sweep({{"runtime": ["1ms", "10h"]}}, time_based=True, device="z-ssd-small", rw="randread", precondition="none", workers=1,
+                 flush_s=0.01, out={str(tmp_path)!r})
+        """
+    )
+    child = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, start_new_session=True)
+    end = time.monotonic() + 30
+    while not (tmp_path / "manifest.json").exists():
+        assert time.monotonic() < end and child.poll() is None
+        time.sleep(0.02)
+    child.send_signal(signal.Signals[name])
+    # The pipe ends when the last of them is gone.
+    assert child.communicate(timeout=10)[1] == b""
+
+
+def loud(result):
+    print("seen")
+    return {}
+
+
+def broken():
+    raise RuntimeError("not here")
+
+
+class Unpicklable:
+    """A measure that no process can take up."""
+
+    def __reduce__(self):
+        return broken, ()
+
+    def __call__(self, result):
+        return {}
+
+
+def test_what_a_measure_prints_is_seen_and_one_that_cannot_be_taken_up_is_told(capfd, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    common = {"device": "z-ssd-small", "rw": "randread", "number_ios": 10, "precondition": "none"}
+    wl.sweep([{}, {}], measure=loud, workers=1, **common)
+    assert capfd.readouterr().err.count("seen") == 2
+    failed = wl.sweep([{}], measure=Unpicklable(), workers=1, **common)
+    assert "ended with status 1, twice" in failed.failures[0]
+    assert "RuntimeError: not here" in (said := capfd.readouterr().err) and "Fatal" not in said
+
+
+def test_what_a_table_cannot_have_ends_a_sweep_that_is_kept(tmp_path):
+    common = {"device": "z-ssd-small", "rw": "randread", "number_ios": 10, "precondition": "none", "executor": "inline"}
+    with pytest.raises(wl.SweepError, match="measure: .* numbers or text"):
+        wl.sweep([{}], measure=lambda result: {"x": object()}, out=tmp_path, **common)
+    assert len(wl.sweep([{}], out=tmp_path, **common)) == 1
 
 
 def test_a_disk_without_room_ends_a_sweep_with_what_is_whole(tmp_path):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import wordline as wl
@@ -126,6 +127,46 @@ def test_a_run_with_too_few_ios_for_a_percentile_is_no_answer():
     assert "of 200 reads none lies beyond 99.9 %: let the run have 1,000" in tuned.report()
 
 
+@pytest.mark.parametrize(
+    "space, objective, constraints, more, best, why",
+    [
+        (
+            {"rwmixread": [50, 100]}, "minimize write_amplification", [], {"rw": "randrw", "number_ios": 20000},
+            {"rwmixread": 50}, "the run has no writes",
+        ),
+        ({"rw": ["randread", "randwrite"]}, "maximize read_iops", [], {}, {"rw": "randread"}, "the run has no reads"),
+        (
+            {"rw": ["randread", "randwrite"]}, "minimize write_mean_ns", ["write_p99_ns <= 50ms"], {"number_ios": 300},
+            {"rw": "randwrite"}, "the run has no writes",
+        ),
+        ({"fsync": [0, 10]}, "minimize sync_mean_ns", [], {"rw": "randwrite"}, {"fsync": 10}, "the run has no syncs"),
+    ],
+)
+def test_a_point_without_the_number_asked_for_fails_and_others_go_on(space, objective, constraints, more, best, why):
+    tuned = wl.tune(space, objective, constraints, trials=6, verify_seeds=[2], **{**COMMON, "precondition": "none", **more})
+    assert tuned.best == best and len(tuned.failures) == 1
+    assert f"no number {objective.split()[1]}: {why}" in tuned.failures[0]["error"]
+
+
+def test_a_number_that_no_point_has_is_told_at_the_end(tmp_path):
+    for name, why in [("write_iops", "the run has no writes"), ("op_kv_read_per_s", "the run has no such operation")]:
+        # Kept rows have columns of None for what others have.
+        tuned = wl.tune({"iodepth": [1, 2]}, f"maximize {name}", trials=3, out=tmp_path / name, **COMMON)
+        assert tuned.best is None and not tuned.rows and f"no number {name}: {why}" in tuned.report()
+
+
+def test_numbers_of_a_measure_are_searched_for():
+    def measure(result):
+        return {"depth": int(result["job"].about["iodepth"])} if result["job"].about["iodepth"] > 1 else {}
+
+    tuned = wl.tune({"iodepth": [1, 2, 4]}, "minimize depth", trials=9, measure=measure, **COMMON)
+    assert tuned.best == {"iodepth": 2} and "no number depth" in tuned.failures[0]["error"]
+    with pytest.raises(wl.InputError, match=r"objective 'dpeth': a run has no number dpeth \(did you mean depth\?\)"):
+        wl.tune({"iodepth": [2, 4]}, "minimize dpeth", trials=9, measure=measure, **COMMON)
+    nan = wl.tune({"iodepth": [2, 4]}, "minimize x", trials=3, measure=lambda result: {"x": float("nan")}, **COMMON)
+    assert nan.best is None and "no number x" in nan.report()
+
+
 def test_two_objectives_have_a_front():
     tuned = wl.tune(
         {"iodepth": [1, 2, 4, 8, 16]},
@@ -186,6 +227,16 @@ def test_constraints_are_read_with_their_units():
         ({"ftl": ["pblk", "rail"]}, "minimize ftl", {}, "choices that are no numbers"),
         ({"iodepth": [1]}, "minimize read_mean_ns", {"trials": 0}, "trials: 0"),
         ({"iodepth": [1]}, "minimize read_mean_ns", {"verify_seeds": [1]}, "verify_seeds"),
+        ({"iodepth": [1]}, "minimize read_mean_ns", {"verify_seeds": 2}, "verify_seeds: 2 is an int: give a list"),
+        ({"iodepth": [1]}, "minimize read_mean_ns", {"verify_seeds": ["a"]}, "verify_seeds: 'a' must be a whole number"),
+        ({"iodepth": [1]}, "minimize read_mean_ns", {"verify_most": 0}, "verify_most: 0 must be a whole number"),
+        ({"iodepth": [1]}, "minimize read_mean_ns", {"trials": "3"}, "trials: '3' must be a whole number"),
+        ({"iodepth": [1]}, "minimize read_mean_ns", {"seed": "a"}, "seed: 'a' must be a whole number"),
+        ({"iodepth": [1]}, 3, {}, "objective: 3 is an int"),
+        ({"iodepth": [1]}, [3], {}, "objective: 3 is an int"),
+        ({"iodepth": [1]}, "minimize iodepth", {"constraints": 3}, "constraints: 3 is an int"),
+        ({"iodepth": [1]}, "minimize iodepth", {"constraints": [3]}, "constraints: 3 is an int"),
+        ([1], "minimize iodepth", {}, "space: .* is a list: give a mapping"),
     ],
 )
 def test_bad_searches_are_named_before_anything_runs(space, objective, more, part, monkeypatch):
@@ -231,6 +282,10 @@ def test_a_file_is_a_search(tmp_path, capsys):
         (FILE.replace("trials", "trails"), "no key 'trails'"),
         (FILE.replace("objective =", "#"), "names no objective"),
         (FILE + "out = 3\n", "no key 'out'"),
+        (FILE + "seed = 3\n", "[run] has no key 'seed': it is a key of [tune]"),
+        (FILE + "space = 3\n", "no key 'space'"),
+        (FILE + "measure = 3\n", "no key 'measure'"),
+        (FILE.replace("trials = 8", "trials = '8'"), "trials: '8' must be a whole number"),
         ("[tune]\nobjective = 'minimize a'\n", "[space] is missing"),
     ]:
         path.write_text(text)
@@ -283,6 +338,12 @@ def test_a_bound_that_is_not_to_be_reached_is_not_kept_by_it():
     assert wl.tune({"iodepth": [4, 8]}, "maximize read_iops", ["iodepth <= 8"], trials=6, **common).best == {"iodepth": 8}
     with pytest.raises(wl.InputError, match="read_bytes_per_s is no time"):
         wl.tune({"iodepth": [4]}, "minimize iodepth", ["read_bytes_per_s >= 100ms"], **common)
+
+
+def test_numbers_of_numpy_are_searched():
+    for space in ({"iodepth": list(np.array([2, 4]))}, {"iodepth": (np.int64(2), np.int64(4))}):
+        tuned = wl.tune(space, "minimize iodepth", trials=9, verify_seeds=[np.int64(2)], **COMMON)
+        assert tuned.best == {"iodepth": 2} and json.dumps(tuned.best)
 
 
 def test_too_few_syncs_for_a_percentile_fail_a_point():

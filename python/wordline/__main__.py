@@ -10,8 +10,7 @@ import sys
 from typing import Any
 
 from . import _wordline
-from .errors import Error, InputError
-from .result import write_whole
+from .errors import Error, InputError, read_text
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,14 +62,7 @@ def client(address: str) -> Any:
 def _tune(arguments: argparse.Namespace) -> int:
     from .tune import from_toml, tune
 
-    try:
-        with open(arguments.file, encoding="utf-8") as file:
-            text = file.read()
-    except UnicodeDecodeError:
-        raise InputError(f"{arguments.file}: is not a text file: check the path") from None
-    except OSError as error:
-        raise InputError(f"cannot read {arguments.file}: {error.strerror or error}: check the path") from None
-    asked = from_toml(arguments.file, text)
+    asked = from_toml(arguments.file, read_text(arguments.file))
     executor = None if arguments.dask is None else client(arguments.dask)
     tuned = tune(
         executor=executor,

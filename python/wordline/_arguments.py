@@ -42,10 +42,13 @@ _WHOLE = {
     "drives": (1, 255),
     "closed_loop": (1, 65_536),
     "rwmixread": (0, 100),
+    "workers": (1, 65_536),
+    "trials": (1, 1 << 32),
+    "verify_most": (1, 1 << 32),
 }
 _YES_OR_NO = {"integrity", "over_time", "share", "cache", "wrap", "skip_beyond", "strict"}
 _PATHS = {"topology", "load_state", "save_state"}
-_NAMES = {"with_": "pagerank", "sections": "readers"}
+_NAMES = {"with_": "pagerank", "sections": "readers", "points": "system=rail", "vary": "seed=1,2"}
 _TABLES = {"set": "{'nand.t_read': '3us'}", "variables": "{'depth': 8}"}
 
 
@@ -78,15 +81,7 @@ def _checked(name: str, value: Any) -> Any:
             return os.fspath(value)
         raise InputError(f"{name}: {a(value)}: write text, as in {name}='{_TEXTS[name]}'")
     if name in _WHOLE:
-        low, high = _WHOLE[name]
-        try:
-            number = None if isinstance(value, (bool, np.bool_)) else operator.index(value)
-        except TypeError:
-            number = None
-        if number is None or not low <= number <= high:
-            most = "2**64 - 1" if high == _WORD else str(high)
-            raise InputError(f"{name}: {value!r} must be a whole number, {low} to {most}")
-        return number
+        return whole_number(name, value, name)
     if name in _YES_OR_NO:
         if not isinstance(value, (bool, np.bool_)):
             raise InputError(f"{name}: {a(value)}: write True or False")
@@ -97,11 +92,24 @@ def _checked(name: str, value: Any) -> Any:
         return os.fspath(value)
     if name in _NAMES:
         if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(v, str) for v in value):
-            raise InputError(f"{name}: {a(value)}: give a list of names, as in {name}=['{_NAMES[name]}']")
+            raise InputError(f"{name}: {a(value)}: give a list of words, as in {name}=['{_NAMES[name]}']")
         return list(value)
     if name in _TABLES:
         table(name, value)
     return value
+
+
+def whole_number(name: str, value: Any, kind: str) -> int:
+    """An argument that is a whole number, within the bounds of its kind."""
+    low, high = _WHOLE[kind]
+    try:
+        number = None if isinstance(value, (bool, np.bool_)) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not low <= number <= high:
+        most = "2**64 - 1" if high == _WORD else str(high)
+        raise InputError(f"{name}: {value!r} must be a whole number, {low} to {most}")
+    return number
 
 
 def table(name: str, value: object) -> dict[str, Any]:

@@ -75,11 +75,11 @@ def told(name: str, value: Any) -> str:
         return "–"
     if name.endswith("_ns"):
         return duration(number)
-    if name.endswith("_iops"):
-        text = count(number)
-        return f"{text}/s" if text[-1].isalpha() else f"{text} /s"
     if name.endswith("_bytes_per_s"):
         return f"{number / 1e6:,.1f} MB/s"
+    if name.endswith(("_iops", "_per_s")):
+        text = count(number)
+        return f"{text}/s" if text[-1].isalpha() else f"{text} /s"
     if name.endswith("_s"):
         return duration(number * 1e9)
     if name == "watts":

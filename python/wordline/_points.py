@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _build, _wordline, _worker
-from .errors import Error, InputError, MissingPackage, SweepError, VersionError
+from ._arguments import checked
+from .errors import Error, InputError, MissingPackage, SweepError, VersionError, native
 from .result import METRICS
 
 Row = dict[str, Any]
@@ -92,8 +93,10 @@ def run_point(point: Point, measure: Measure | None) -> Row:
             if taken:
                 raise InputError(f"measure: {taken[0]} is a column of each row already: give it another name")
             row.update(more)
-    except (Error, _wordline.InputError, _wordline.RunError) as error:
+    except Error as error:
         row["error"] = str(error)
+    except (_wordline.InputError, _wordline.RunError) as error:
+        row["error"] = str(native(error))
     except Exception as error:
         row["error"] = f"measure: {type(error).__name__}: {error}"
     row["wall_s"] = time.perf_counter() - begun
@@ -148,8 +151,6 @@ class Processes:
     """Processes of this machine. One that dies costs the point that it was at, and that only if it dies of it twice."""
 
     def __init__(self, workers: int | None) -> None:
-        if workers is not None and workers < 1:
-            raise InputError(f"workers: {workers} run nothing: give 1 or more")
         self.workers = workers or cores()
 
     def run(self, points: Sequence[Point], measure: Measure | None) -> Iterator[Row]:
@@ -411,6 +412,7 @@ class Dask:
 
 def pool(executor: Any, workers: int | None) -> Any:
     """What runs points: processes, this process, an executor, or a cluster."""
+    workers = checked({"workers": workers})["workers"]
     if executor is None or executor == "processes":
         return Processes(workers)
     if executor == "inline":

@@ -47,18 +47,17 @@ def _words(options: Mapping[str, Option], name: str) -> list[str]:
     options = {"name": options.get("name") or name, **options}
     words = []
     for key, value in options.items():
-        value = native_number(value)
-        if value is True:
-            words.append(f"--{key}=1")
-        elif value is False:
-            words.append(f"--{key}=0")
-        elif isinstance(value, (str, int, float)):
-            words.append(f"--{key}={whole(value)}")
-        elif value is not None:
-            raise InputError(
-                f"job option {key}: a {type(value).__name__} is no value of fio's: give a string, a number or a bool"
-            )
+        if value is not None:
+            words.append(f"--{key}={_text(f'job option {key}', value)}")
     return words
+
+
+def _text(what: str, value: object) -> str:
+    """A value as fio's text has it."""
+    value = native_number(value)
+    if not isinstance(value, (str, int, float)):
+        raise InputError(f"{what}: {a(value)}: give a string, a number or a bool")
+    return str(int(value) if isinstance(value, bool) else whole(value))
 
 
 def _is_text(job: str) -> bool:
@@ -128,12 +127,16 @@ def machine_request(
 
 def execute(request: Mapping[str, Any], progress: bool | Progress | None) -> Result:
     """Runs what a request says. A failed run is an error that has its result."""
-    shown = watch(progress if threading.current_thread() is threading.main_thread() else False)
+    if not (progress is None or isinstance(progress, bool) or hasattr(progress, "close") and callable(progress)):
+        raise InputError(f"progress: {a(progress)}: give True, False, or what is called and closed")
+    # Several threads would draw into one line.
+    here = progress is not None or threading.current_thread() is threading.main_thread()
+    shown = watch(progress if here else False)
     text = json.dumps(request)
     try:
         outcome = _wordline.run(text, shown)
     except (_wordline.InputError, _wordline.RunError) as error:
-        raise native(error) from None
+        raise native(error, request) from None
     finally:
         shown.close()
     result = Result(outcome)
@@ -187,7 +190,7 @@ def run_request(
     found = checked({"sections": sections, "strict": strict, "with": None, "app": app, "variables": variables})
     work.update(_plain({**found, "with": checked({"with_": with_})["with_"]}))
     variables = found["variables"] or {}
-    work["variables"] = {name: str(whole(native_number(value))) for name, value in variables.items()}
+    work["variables"] = {name: _text(f"variables {name}", value) for name, value in variables.items()}
     if load_state is not None and precondition != "auto":
         raise InputError("load_state: the state is as it was kept: leave out precondition")
     return {

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import queue
 import struct
 import sys
+import threading
 from typing import IO, Any
 
 HEAD = struct.Struct("<Q")
@@ -30,6 +32,18 @@ def receive(source: IO[bytes]) -> Any:
     return pickle.loads(data)
 
 
+def _listen(batches: queue.SimpleQueue[Any]) -> None:
+    """Hears what is to run while a point runs, so that it hears that nobody is left to run it for."""
+    # A file of its own: the interpreter closes the standard one at its end, and would wait for who reads it.
+    source = os.fdopen(os.dup(0), "rb")
+    try:
+        while True:
+            batches.put(receive(source))
+    except (EOFError, OSError):
+        # The other end is closed: by the sweep, or by the system when the sweep died.
+        os._exit(0)
+
+
 def main() -> None:
     """Runs batches until there are no more."""
     from ._points import run_point, unpacked
@@ -37,14 +51,17 @@ def main() -> None:
     # What a measure prints must not come between the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    batches: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(batches,), daemon=True).start()
     try:
         while True:
-            batch = receive(sys.stdin.buffer)
+            batch = batches.get()
             measure = unpacked(batch["measure"])
             for point in batch["points"]:
-                send(answers, run_point(point, measure))
-    except EOFError:
-        return
+                row = run_point(point, measure)
+                # The process does not end by itself.
+                sys.stdout.flush()
+                send(answers, row)
     except BrokenPipeError:
         # Whoever asked is gone, and so is the place of what was not sent.
         os._exit(0)

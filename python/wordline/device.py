@@ -11,7 +11,7 @@ from typing import Any, Union
 
 from . import _wordline
 from ._arguments import a, checked, native_number
-from .errors import InputError, native
+from .errors import InputError, native, read_text
 
 Path = Union[str, "os.PathLike[str]"]
 Setting = Union[str, int, float, bool]
@@ -71,7 +71,7 @@ class Device:
         try:
             return _wordline.explain(json.dumps(self._words()))
         except (_wordline.InputError, _wordline.RunError) as error:
-            raise native(error) from None
+            raise native(error, self._words()) from None
 
     @property
     def settings(self) -> dict[str, str]:
@@ -79,18 +79,17 @@ class Device:
         try:
             return dict(_wordline.settings(json.dumps(self._words())))
         except (_wordline.InputError, _wordline.RunError) as error:
-            raise native(error) from None
+            raise native(error, self._words()) from None
 
     @property
     def profile(self) -> str:
         """The profile as written, with the source of every constant."""
         if os.path.isfile(self.name):
-            with open(self.name, encoding="utf-8") as file:
-                return file.read()
+            return read_text(self.name)
         try:
             return _wordline.show(f"device/{self.name}")
         except _wordline.InputError as error:
-            raise native(error) from None
+            raise native(error, self.name) from None
 
     def _repr_html_(self) -> str:
         return f"<b>{html.escape(self.name)}</b><pre>{html.escape(self.check())}</pre>"

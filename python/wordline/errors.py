@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from . import _wordline
@@ -44,15 +46,70 @@ class MissingPackage(Error, ImportError):
     """An optional package is not installed; the message says how to get it."""
 
 
-_TEXTS = "device ftl stack testbed media fs system scale precondition align app limit array topology columns format"
-_REMEDIES = (
-    (re.compile(r"\b(\w+)=\.\.\. wordline run \.\.\."), r"give variables={'\1': ...}"),
-    (re.compile(r"--set ([\w.-]+)=([^\s,:;)]+)"), r"set={'\1': '\2'}"),
-    (re.compile(rf"--({_TEXTS.replace(' ', '|')}) ([^\s,:;)]+)"), r"\1='\2'"),
-    (re.compile(r"--(drives|closed-loop|seed|rwmixread) (\d+)"), r"\1=\2"),
-    (re.compile(r"--no-integrity\b"), "integrity=False"),
-    (re.compile(r"--([a-z]+(?:-[a-z]+)*)"), lambda found: found[1].replace("-", "_")),
-)
+# Of the options that messages name with a value: the values, and of those with profiles the kinds of these. Any other word
+# behind such an option is a word of the sentence.
+_KINDS = ("device", "media", "ftl", "stack", "testbed", "app", "fs")
+_VALUES = {
+    "action": "[A-Z]",
+    "align": "error|round",
+    "array": "raid0|raid5",
+    "format": r"[a-z][\w-]*(?= \()",
+    "precondition": "auto|none|fill|steady|random|paced",
+    "scale": r"\d+/\d+|quick|whole",
+    "system": "vanilla|cacheopt|kernelopt|selectisr|xler",
+}
+_NUMBERS = "drives|closed-loop|seed|rwmixread"
+# Options that are no arguments by their own name.
+_NAMES = {
+    "jobs": "workers",
+    "name": "name",
+    "no-cache": "cache=False",
+    "no-integrity": "integrity=False",
+    "out": "out",
+    "point": "points",
+    "report": "wordline report",
+    "skip-beyond": "skip_beyond=True",
+    "timeline-limit": "timeline",
+    "vary": "vary",
+    "wrap": "wrap=True",
+}
+# An option begins a word: within one the dashes are those of a name.
+_OPTION = r"(?<![^\s(])--"
+
+
+@cache
+def _remedies() -> tuple[tuple[re.Pattern[str], Any], ...]:
+    """What the command line says, and what it is here."""
+    import inspect
+
+    from ._run import replay, run
+
+    names = dict(_NAMES)
+    for name in (*inspect.signature(run).parameters, *inspect.signature(replay).parameters):
+        names.setdefault(name.rstrip("_").replace("_", "-"), name)
+    values = dict(_VALUES)
+    for kind in _KINDS:
+        values[kind] = "|".join(re.escape(name) for of, name in _wordline.presets() if of == kind)
+
+    def argument(found: re.Match[str]) -> str:
+        return names.get(found[1], found[0])
+
+    texts = [(rf"{_OPTION}({name}) ({of})(?![\w-])", r"\1='\2'") for name, of in values.items()]
+    words: list[tuple[str, Any]] = [
+        (r"\b(\w+)=\.\.\. wordline run \.\.\.", r"give variables={'\1': ...}"),
+        (r"\bwordline replay (?=--)", "wordline.replay with "),
+        # A place at the beginning has what the user gave, whatever it is.
+        (r"(?m)^--set ([\w.-]+)=(.*?): ", r"set={'\1': '\2'}: "),
+        (r"(?m)^--with (\S+): ", r"with_=['\1']: "),
+        (rf"(?m)^--({'|'.join(values)}) (\S+): ", r"\1='\2': "),
+        (rf"{_OPTION}set ([\w.-]+)=(\.\.\.|[^\s,:;)]*[^\s,:;).])", r"set={'\1': '\2'}"),
+        (rf"{_OPTION}with (\S+):load\b", r"load of '\1' in with_"),
+        (rf"{_OPTION}host-memory \((ftl\.fssd\.host_memory)\)", r"\1"),
+        *texts,
+        (rf"{_OPTION}({_NUMBERS}) (\d+|N)\b", lambda found: f"{found[1].replace('-', '_')}={found[2]}"),
+        (rf"{_OPTION}([a-z]+(?:[-_][a-z]+)*)", argument),
+    ]
+    return tuple((re.compile(pattern), word) for pattern, word in words)
 
 
 def _unknown(found: re.Match[str]) -> str:
@@ -72,20 +129,43 @@ _PLACES: tuple[tuple[re.Pattern[str], Any], ...] = (
 )
 
 
-#: What the user wrote himself: it stays as it is.
-_OWN = re.compile(r"cannot read '[^']*'")
+# What is quoted is a name or a value of the user's. An apostrophe stands behind a letter.
+_QUOTED = r"(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w))*'(?!\w)|\"[^\"\n]*\""
 
 
-def in_python(message: str) -> str:
-    """A message of the command line in the words of this package's arguments."""
-    own = _OWN.search(message)
-    if own is not None:
-        return in_python(message[: own.start()]) + own[0] + in_python(message[own.end() :])
+def in_python(message: str, own: Iterable[str] = ()) -> str:
+    """A message of the command line in the words of this package's arguments. What is quoted in it stays as it is, and so
+    do names of the user's own."""
     for pattern, words in _PLACES:
         message = pattern.sub(words, message)
-    for pattern, words in _REMEDIES:
+    names = sorted({name for name in own if "--" in name}, key=len, reverse=True)
+    kept: list[str] = []
+
+    def keep(found: re.Match[str]) -> str:
+        kept.append(found[0])
+        return f"\ue000{len(kept) - 1}\ue001"
+
+    message = re.sub("|".join([*map(re.escape, names), _QUOTED]), keep, message)
+    for pattern, words in _remedies():
         message = pattern.sub(words, message)
-    return message
+    return re.sub("\ue000(\\d+)\ue001", lambda found: kept[int(found[1])], message)
+
+
+def named(request: Any) -> Iterator[str]:
+    """Names that a request has of the user's own: files, profiles, and what options of a job are set to."""
+    if isinstance(request, Mapping):
+        for key, value in request.items():
+            if key == "fio":
+                yield from (word.partition("=")[2] for word in value)
+            elif key == "text":
+                yield from re.findall(r"(?m)^\s*\[(.+)\]", value)
+            elif key != "set":
+                yield from named(value)
+    elif isinstance(request, (list, tuple)):
+        for value in request:
+            yield from named(value)
+    elif isinstance(request, str):
+        yield request
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -96,12 +176,23 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def native(error: Exception) -> Error:
-    """An error of the native module as one of these."""
-    message = in_python(str(error))
+def native(error: Exception, request: Any = None) -> Error:
+    """An error of the native module as one of these. The request has names of the user's own."""
+    message = in_python(str(error), named(request))
     if isinstance(error, _wordline.InputError):
         return InputError(message)
     return RunError(message)
+
+
+def read_text(path: Any) -> str:
+    """The text of a file, or an error that names it."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise InputError(f"{os.fspath(path)}: is not a text file: check the path") from None
+    except OSError as error:
+        raise InputError(f"cannot read {os.fspath(path)}: {error.strerror or error}: check the path") from None
 
 
 def need(module: str, extra: str, what: str) -> object:

@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _wordline
+from ._arguments import checked
 from .distribution import Distribution, beyond, percentile_of_counts
 from .errors import FormatError, InputError, in_python, need
 
@@ -36,6 +38,8 @@ _FORMATS = ("normal", "terse", "json", "json+")
 # Of a saved result. A number for every change that older readers would misread, or that older files lack.
 _FORMAT, _FORMAT_VERSION = "wordline result", 4
 _MAX_MEMBER_BYTES = 4 << 30
+# The lives of all I/Os that were kept, as a report has them.
+_LIVES = "slowest.txt"
 
 
 def _in_ns(name: str) -> str:
@@ -90,7 +94,9 @@ class Series(Mapping[str, NDArray[Any]]):
     def to_pandas(self) -> pandas.DataFrame:
         """The same as pandas has it."""
         module: Any = need("pandas", "pandas", "to_pandas()")
-        frame: pandas.DataFrame = module.DataFrame(self._columns)
+        # A row of a histogram is one value there.
+        columns = {name: values if values.ndim == 1 else list(values) for name, values in self._columns.items()}
+        frame: pandas.DataFrame = module.DataFrame(columns)
         return frame
 
     def to_polars(self) -> polars.DataFrame:
@@ -316,6 +322,9 @@ class _Saved:
         self._name = name
         self._members = members
 
+    def __str__(self) -> str:
+        return self._name
+
     def _member(self, name: str) -> bytes:
         try:
             return self._members[name]
@@ -325,7 +334,17 @@ class _Saved:
     def text(self, format: str, slowest: int) -> str:
         if format not in _FORMATS:
             raise ValueError(f"no format '{format}': use {', '.join(_FORMATS)}")
-        return self._member(f"report.{format}").decode()
+        text = self._member(f"report.{format}").decode()
+        return text + self._lives(slowest) if format == "normal" and slowest > 0 else text
+
+    def _lives(self, most: int) -> str:
+        """What a report ends with: of each direction so many of the slowest."""
+        if _LIVES not in self._members:
+            raise InputError(f"{self._name}: it has no text of the slowest I/Os: see Result.slowest")
+        paragraphs = self._members[_LIVES].decode().split("\n\n")
+        ranks = [re.match(r"\n?#(\d+) ", paragraph) for paragraph in paragraphs]
+        told = (text for rank, text in zip(ranks, paragraphs) if rank is None or int(rank[1]) <= most)
+        return "\n\n".join(told).rstrip("\n") + "\n"
 
     def document(self) -> str:
         return self._member("document.json").decode()
@@ -372,7 +391,13 @@ class Result:
 
     @cached_property
     def _document(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self._source.document())
+        text = self._source.document()
+        try:
+            document: dict[str, Any] = json.loads(text)
+        except ValueError:
+            raise FormatError(
+                f"{self._source}: document.json in it is damaged: take another copy, or repeat the run"
+            ) from None
         return document
 
     @cached_property
@@ -386,6 +411,11 @@ class Result:
     def provenance(self) -> Mapping[str, Any]:
         """What was run: version, profiles, workload, seed, overrides."""
         return dict(self._document["provenance"])
+
+    def _in_python(self, message: str) -> str:
+        """A message about the run in the words of this package."""
+        jobs = [thread["name"] for thread in self._document["threads"]]
+        return in_python(message, [*jobs, str(self._document["provenance"]["device"])])
 
     @property
     def label(self) -> str:
@@ -408,7 +438,7 @@ class Result:
     def failure(self) -> str | None:
         """Why the numbers are not those of a whole run."""
         failure = self._document["failure"]
-        return None if failure is None else str(failure)
+        return None if failure is None else self._in_python(str(failure))
 
     @property
     def prepared(self) -> str:
@@ -418,12 +448,12 @@ class Result:
     @property
     def warnings(self) -> list[str]:
         """What may mislead about the numbers, and remedies in the words of :func:`wordline.run`."""
-        return [in_python(one) for one in self._document["warnings"]]
+        return [self._in_python(one) for one in self._document["warnings"]]
 
     @property
     def notes(self) -> list[str]:
         """Remarks: options without meaning, dropped lines of traces, and the like."""
-        return [in_python(one) for one in self._document["notes"]]
+        return [self._in_python(one) for one in self._document["notes"]]
 
     @property
     def machine(self) -> Mapping[str, Any]:
@@ -643,7 +673,7 @@ class Result:
     def _latency_series(self, name: str, percents: tuple[float, ...]) -> Series:
         matrix, step = self.latency_counts(name), self.interval_ns
         of = self.latency(name)
-        slowest = 0 if of is None else of.max_ns
+        fastest, slowest = (0, 0) if of is None else (of.min_ns, of.max_ns)
         begin = np.arange(len(matrix), dtype=np.int64) * step
         end = np.minimum(begin + step, self.simulated_ns)
         ios = matrix.sum(axis=1)
@@ -659,9 +689,9 @@ class Result:
             "iops": np.where(counted > 0, ios / np.maximum(counted / 1e9, 1e-9), np.nan),
         }
         for percent in percents:
-            # A percentile is the middle of a bucket, which may lie above the slowest of all.
+            # A percentile is the middle of a bucket, which may lie beyond the fastest or the slowest of all.
             values = [
-                min(percentile_of_counts(row, percent), slowest) if beyond(int(n), percent) else np.nan
+                min(max(percentile_of_counts(row, percent), fastest), slowest) if beyond(int(n), percent) else np.nan
                 for row, n in zip(matrix, ios)
             ]
             columns[_column(percent)] = np.array(values, dtype=float)
@@ -776,7 +806,7 @@ class Result:
 
     def report(self, slowest: int = 0) -> str:
         """The report that ``wordline run`` prints, with the lives of so many of the slowest I/Os."""
-        return self._source.text("normal", slowest)
+        return self._source.text("normal", checked({"slowest": slowest})["slowest"])
 
     def terse(self) -> str:
         """fio's terse output."""
@@ -796,6 +826,7 @@ class Result:
             "format_version": _FORMAT_VERSION,
             "wordline": self._document["provenance"]["version"],
         }
+        members = self._members()
 
         def write(file: Any) -> None:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -806,14 +837,8 @@ class Result:
                     archive.writestr(about, data)
 
                 put("format.json", json.dumps(head).encode())
-                put("document.json", self._source.document().encode())
-                put("over_time.csv", self.over_time_csv().encode())
-                for format in _FORMATS:
-                    put(f"report.{format}", self._source.text(format, 0).encode())
-                for name, values in self._arrays.items():
-                    data = io.BytesIO()
-                    np.save(data, values, allow_pickle=False)
-                    put(f"{name}.npy", data.getvalue())
+                for name, data in members.items():
+                    put(name, data)
 
         write_whole(path, write)
 
@@ -822,16 +847,26 @@ class Result:
         """A result that :meth:`save` kept."""
         return load(path)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def _members(self) -> dict[str, bytes]:
+        """All that is kept of it, as files."""
         members = {"document.json": self._source.document().encode()}
         members["over_time.csv"] = self.over_time_csv().encode()
         for format in _FORMATS:
             members[f"report.{format}"] = self._source.text(format, 0).encode()
+        try:
+            whole = self._source.text("normal", max(len(self.slowest), 1))
+            members[_LIVES] = whole.encode()[len(members["report.normal"]) :]
+        except InputError:
+            # It was read from a file without them.
+            pass
         for name, values in self._arrays.items():
             data = io.BytesIO()
             np.save(data, values, allow_pickle=False)
             members[f"{name}.npy"] = data.getvalue()
-        return _unpickled, (members,)
+        return members
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._members(),)
 
     # Pictures.
 
@@ -860,7 +895,7 @@ class Result:
 
 def _pairs(rows: Any, names: list[str]) -> Series:
     """Rows of the end of an interval and numbers within it."""
-    values = np.array([row[1] for row in rows], dtype=float).reshape(len(rows), -1)
+    values = np.array([row[1] for row in rows], dtype=float)
     columns: dict[str, NDArray[Any]] = {"end_s": np.array([row[0] for row in rows]) / 1e9}
     for i, name in enumerate(names):
         columns[name] = values[:, i] if len(rows) else np.empty(0)
@@ -913,9 +948,10 @@ def load(path: str | os.PathLike[str]) -> Result:
                 members[about.filename] = archive.read(about)
         head = json.loads(members["format.json"])
         known = head["format"] == _FORMAT
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, TypeError) as error:
-        if isinstance(error, FormatError):
-            raise
+    except FormatError:
+        raise
+    # A damaged byte may be one of the way that a member is packed or ciphered.
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, TypeError, RuntimeError):
         with open(path, "rb") as file:
             if file.read(64).lstrip().startswith(b"{"):
                 raise FormatError(

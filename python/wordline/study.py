@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _points, _wordline
+from ._arguments import checked
 from ._points import Point
 from ._progress import Line
 from .errors import InputError, native, need
@@ -82,10 +83,11 @@ class Study:
     ) -> None:
         if repeat is not None and (not isinstance(repeat, int) or not 0 <= repeat < 1 << 32):
             raise InputError(f"repeat {repeat!r}: use a whole number from 2 to 1000")
+        words = checked({"points": points, "vary": vary})
         try:
-            self._plan = _wordline.StudyPlan(os.fspath(name), scale, list(points), list(vary), repeat)
+            self._plan = _wordline.StudyPlan(os.fspath(name), scale, words["points"], words["vary"], repeat)
         except (_wordline.InputError, _wordline.RunError) as error:
-            raise native(error) from None
+            raise native(error, [os.fspath(name), *points, *vary]) from None
         self.name, self.title, self.shows, self.text = self._plan.about()
 
     @staticmethod
@@ -117,7 +119,7 @@ class Study:
         try:
             left = self._plan.open(out)
         except (_wordline.InputError, _wordline.RunError) as error:
-            raise native(error) from None
+            raise native(error, out) from None
         names = self._plan.labels()
         failed: list[tuple[int, str]] = []
         line = Line(progress)
@@ -144,7 +146,7 @@ class Study:
             failed.sort()
             files, text, document = self._plan.tables(out, failed)
         except (_wordline.InputError, _wordline.RunError) as error:
-            raise native(error) from None
+            raise native(error, out) from None
         finally:
             self._plan.close()
         failures = {names[index]: why for index, why in failed}

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _build, _points, _wordline
-from ._arguments import native_number, table
+from ._arguments import a, native_number, table
 from ._html import told
 from ._points import Measure, Point, Row
 from ._progress import Line
 from ._run import replay_request, run_request
 from .device import Device
-from .errors import FormatError, InputError, SweepError, native, need
+from .errors import FormatError, InputError, SweepError, native, nearest, need, read_text
 from .result import write_whole
 
 if TYPE_CHECKING:
@@ -95,10 +95,9 @@ def _shipped(found: dict[str, Any]) -> dict[str, Any]:
     )
     if path:
         try:
-            with open(job, encoding="utf-8") as file:  # type: ignore[arg-type]
-                return {**found, "job": file.read().rstrip("\n") + "\n"}
-        except OSError as error:
-            raise InputError(f"job: cannot read {job}: {error.strerror}: check the path") from None
+            return {**found, "job": read_text(job).rstrip("\n") + "\n"}
+        except InputError as error:
+            raise InputError(f"job: {error}") from None
     return found
 
 
@@ -132,11 +131,15 @@ def _point(index: int, point: Mapping[str, Any], common: Mapping[str, Any], meas
     aged = found.get("precondition") in ("steady", "random", "paced")
     defaults = {"slowest": 0, "over_time": False, "share": aged}
     try:
-        of = replay_request if "trace" in found else run_request
-        request = of(**{**defaults, **found})
-    except InputError as error:
-        raise InputError(f"point {index} {_words(point)}: {error}") from None
-    except TypeError as error:
+        if "trace" in found:
+            known = inspect.signature(replay_request).parameters
+            other = next((name for name in found if name not in known), None)
+            if other is not None:
+                raise InputError(f"{other}: no argument of wordline.replay{nearest(other, known)}")
+            request = replay_request(**{**defaults, **found})
+        else:
+            request = run_request(**{**defaults, **found})
+    except (InputError, TypeError) as error:
         raise InputError(f"point {index} {_words(point)}: {error}") from None
     text = json.dumps(request, sort_keys=True)
     meaning = _meaning(text, found) if kept else ""
@@ -184,7 +187,12 @@ class _Store:
         }
         self.rows: dict[str, Row] = {}
         self.damaged: list[str] = []
-        self._read()
+        try:
+            self._read()
+        except BaseException:
+            # Who has the error has this, and would keep others out.
+            self.close()
+            raise
         self.manifest["points"] = points
 
     def _locked(self) -> Any:
@@ -228,7 +236,13 @@ class _Store:
                 f"may be others; this is {_build.named(_build.identity())}: name another folder, or go on with that "
                 "build"
             )
-        for part in found["parts"]:
+        parts = found.get("parts")
+        if not isinstance(parts, list) or not all(isinstance(p, dict) and {"file", "sha256"} <= set(p) for p in parts):
+            raise FormatError(
+                f"{self._path('manifest.json')}: not the manifest of a sweep: its parts are not listed: remove it or name "
+                "another folder"
+            )
+        for part in parts:
             try:
                 with open(self._path("parts", part["file"]), "rb") as file:
                     data = file.read()
@@ -253,8 +267,13 @@ class _Store:
 
     def _parquet(self, rows: Sequence[Row]) -> bytes:
         data = io.BytesIO()
-        frame = self.polars.DataFrame(list(rows), infer_schema_length=None, strict=False)
-        frame.write_parquet(data)
+        try:
+            frame = self.polars.DataFrame(list(rows), infer_schema_length=None, strict=False)
+            frame.write_parquet(data)
+        except (self.polars.exceptions.PolarsError, TypeError) as error:
+            raise SweepError(
+                f"measure: a table cannot have its values ({error}): let each of its columns be numbers or text"
+            ) from error
         return data.getvalue()
 
     def _write_manifest(self) -> None:
@@ -431,7 +450,7 @@ def swept(
     **common: Any,
 ) -> Sweep:
     """:func:`sweep`, which with ``refuse`` raises what is wrong with all points alike."""
-    listed = grid(points) if isinstance(points, Mapping) else [dict(point) for point in points]
+    listed = grid(points) if isinstance(points, Mapping) else _listed(points)
     name = "" if measure is None else _source(measure)
     folder = None if out is None else os.fspath(out)
     todo = [_point(i, point, common, name, folder is not None) for i, point in enumerate(listed)]
@@ -447,18 +466,30 @@ def swept(
             store.close()
 
 
+def _listed(points: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Points as mappings of their own."""
+    if isinstance(points, str) or not isinstance(points, Iterable):
+        raise InputError(f"points: {a(points)}: give a mapping of axes, or a list of points as wordline.grid makes it")
+    listed = list(points)
+    for index, point in enumerate(listed):
+        if not isinstance(point, Mapping):
+            raise InputError(f"point {index}: {a(point)}: give a mapping, as in {{'iodepth': 8}}")
+    return [dict(point) for point in listed]
+
+
 def _refuse_all(points: Sequence[Point], executor: Any) -> None:
     """Raises why all of several points are refused, if it is one reason. Where one is not refused, each is a row."""
     reason: str | None = None
     for point in points if len(points) > 1 else ():
+        request = json.loads(point.request)
         # A cluster may have files that are not here.
-        if not (executor is None or isinstance(executor, str)) and _names_files(json.loads(point.request)):
+        if not (executor is None or isinstance(executor, str)) and _names_files(request):
             return
         try:
             _wordline.check(point.request)
             return
         except _wordline.InputError as error:
-            found = str(native(error))
+            found = str(native(error, request))
             if reason is not None and _unset(found) != _unset(reason):
                 return
             reason = reason or found
@@ -484,8 +515,8 @@ class _Order:
     def __init__(
         self, executor: Any, workers: int | None, measure: Measure | None, retry: bool, flush_s: float
     ) -> None:
-        if not flush_s > 0 or math.isinf(flush_s):
-            raise InputError(f"flush_s {flush_s}: must be a time above 0")
+        if not isinstance(flush_s, (int, float)) or not flush_s > 0 or math.isinf(flush_s):
+            raise InputError(f"flush_s {flush_s!r}: must be a time above 0")
         self.executor, self.workers, self.measure = executor, workers, measure
         self.retry, self.flush_s = retry, flush_s
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from ._arguments import a, checked, native_number, whole_number
 from ._html import told
-from ._points import Row, cores
+from ._points import Measure, Row, cores
 from ._progress import Line
 from .errors import InputError, need, nearest
-from .result import METRICS
+from .result import DIRECTIONS, METRICS
 from .sweep import FLUSH_S, swept
 
 if TYPE_CHECKING:
@@ -99,28 +100,59 @@ _COUNTS = {"read": "read_ios", "write": "write_ios", "trim": "trim_ios", "sync":
 _PERCENTILE = re.compile(r"(read|write|trim|sync|op_\w+?)_p(\d+(?:_\d+)?)_ns")
 
 
-def _too_few(row: Row, names: Iterable[str]) -> str | None:
-    """Why a run that came to its end cannot be judged: it had too few I/Os for a percentile asked for."""
-    for name in names:
-        found = _PERCENTILE.fullmatch(name)
-        ios = found and row.get(_COUNTS.get(found[1], f"{found[1]}_count"))
-        if found is not None and row.get(name) is None and ios:
-            at = float(found[2].replace("_", "."))
-            return (
-                f"{name}: of {ios:,} {found[1]}s none lies beyond {at:g} %: let the run have "
-                f"{math.ceil(100 / (100 - at) - 1e-6):,}, or ask for a lower percentile"
-            )
-    return None
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _lack(row: Row, names: Iterable[str]) -> str | None:
+    """Why a run that came to its end cannot be judged: it lacks a number asked for."""
+    name = next((name for name in names if not _is_number(row.get(name))), None)
+    if name is None:
+        return None
+    found = _PERCENTILE.fullmatch(name)
+    ios = found and row.get(_COUNTS.get(found[1], f"{found[1]}_count"))
+    if found is not None and ios:
+        at = float(found[2].replace("_", "."))
+        return (
+            f"{name}: of {ios:,} {found[1]}s none lies beyond {at:g} %: let the run have "
+            f"{math.ceil(100 / (100 - at) - 1e-6):,}, or ask for a lower percentile"
+        )
+    kind = name.split("_")[0]
+    if name.startswith("op_"):
+        why = "the run has no such operation of a program"
+    elif name == "write_amplification" and row.get("write_ios"):
+        why = "nothing that the run wrote came to flash"
+    elif kind in DIRECTIONS and name in METRICS:
+        why = f"the run has no {kind}s"
+    elif kind in ("sync", "syncs") and name in METRICS:
+        why = "the run has no syncs"
+    elif row.get(name) is None:
+        why = "the run has none"
+    else:
+        why = f"it is {row[name]!r}"
+    return f"no number {name}: {why}"
+
+
+def _check_measured(rows: Sequence[Row], tuned: Tuned) -> None:
+    """Refuses numbers that no run has, where a measure may have had them."""
+    found = list(dict.fromkeys(key for row in rows if not row["error"] for key in row))
+    for what, name in _asked(tuned) if found else ():
+        if name not in (*found, *METRICS) and not name.startswith("op_"):
+            raise InputError(f"{what}: a run has no number {name}{nearest(name, found)}: it has {', '.join(found)}")
+
+
+def _asked(tuned: Tuned) -> list[tuple[str, str]]:
+    """What asks for a number, and the number's name."""
+    asked = [(f"objective '{o.name}'", o.name) for o in tuned.objectives]
+    return asked + [(f"constraint '{c.text}'", c.name) for c in tuned.constraints]
 
 
 def _check_names(space: Mapping[str, Any], tuned: Tuned, measured: bool) -> None:
     """Refuses numbers that no run has, before the first one."""
-    asked = [(f"objective '{o.name}'", o.name) for o in tuned.objectives]
-    asked += [(f"constraint '{c.text}'", c.name) for c in tuned.constraints]
-    for what, name in asked:
+    for what, name in _asked(tuned):
         if name in space:
             values = space[name]
-            if isinstance(values, list) and any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
+            if isinstance(values, list) and not all(map(_is_number, values)):
                 raise InputError(f"{what}: the space's {name} has choices that are no numbers")
         elif name not in METRICS and not name.startswith("op_") and not measured:
             numbers = (*space, *METRICS)
@@ -130,11 +162,26 @@ def _check_names(space: Mapping[str, Any], tuned: Tuned, measured: bool) -> None
 
 
 def _number(row: Row, name: str, what: str) -> float:
-    value = row.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        known = ", ".join(key for key, v in row.items() if isinstance(v, (int, float)))
+    if not _is_number(row.get(name)):
+        known = ", ".join(key for key, v in row.items() if _is_number(v))
         raise InputError(f"{what}: a run has no number {name}: it has {known}")
-    return float(value)
+    return float(row[name])
+
+
+def _texts(name: str, value: Any, example: str) -> list[str]:
+    """One text, or several."""
+    several = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+    for one in several:
+        if not isinstance(one, str):
+            raise InputError(f"{name}: {a(one)}: write text, as in '{example}'")
+    return several
+
+
+def _plain(values: Any) -> Any:
+    """What a key of the space may be, with Python's own numbers."""
+    if isinstance(values, Mapping):
+        return {key: native_number(value) for key, value in values.items()}
+    return type(values)(map(native_number, values)) if type(values) in (list, tuple) else values
 
 
 def _dimension(name: str, values: Any) -> tuple[str, Any]:
@@ -381,6 +428,7 @@ def tune(
     executor: Any = None,
     workers: int | None = None,
     out: str | os.PathLike[str] | None = None,
+    measure: Measure | None = None,
     progress: bool | Literal["log"] | None = None,
     **common: Any,
 ) -> Tuned:
@@ -389,29 +437,35 @@ def tune(
     ``space`` has a list of choices, a pair ``(low, high)``, a ``range`` or a mapping with low, high, step and log for
     each key; keys are those of :func:`wordline.sweep`'s points. ``objective`` is ``"minimize NAME"`` or ``"maximize
     NAME"``, or two and more of them for a front; ``constraints`` are bounds such as ``"read_p99_99_ns <= 1ms"``. Names
-    are columns of a sweep: keys of the space and numbers of ``Result.metrics``.
+    are columns of a sweep: keys of the space, numbers of ``Result.metrics``, and what ``measure(result)`` returns.
 
     ``trials`` points are tried under ``seed``, a few at a time where workers are free; a point met again is not run
     again, so that fewer points than trials are run. Then the best are run under each of ``verify_seeds``: the answer
     is the first that keeps its constraints under all, of ``verify_most`` looked at. A job draws other I/O under
-    another seed if it says ``randrepeat=0``. A run with too few I/Os for a percentile asked for counts as failed.
+    another seed if it says ``randrepeat=0``. A run that lacks a number asked for counts as failed: it has too few I/Os for
+    a percentile, or no reads.
     With ``out`` every run is kept as by :func:`wordline.sweep`, and the same call goes on where an earlier one was
     stopped. ``progress="log"`` writes a line now and then where there is no terminal.
     """
     if not space:
         raise InputError("space: nothing to choose: give keys with their values")
-    if trials < 1:
-        raise InputError(f"trials: {trials} try nothing: give 1 or more")
+    if not isinstance(space, Mapping):
+        raise InputError(f"space: {a(space)}: give a mapping, as in {{'iodepth': (1, 64)}}")
+    space = {name: _plain(values) for name, values in space.items()}
+    trials, seed, verify_most = checked({"trials": trials, "seed": seed, "verify_most": verify_most}).values()
+    if isinstance(verify_seeds, str) or not isinstance(verify_seeds, Iterable):
+        raise InputError(f"verify_seeds: {a(verify_seeds)}: give a list, as in verify_seeds=[2, 3]")
+    verify_seeds = [whole_number("verify_seeds", one, "seed") for one in verify_seeds]
     if "seed" in space or seed in verify_seeds:
         raise InputError("verify_seeds: they are others than that of the search: leave out seed")
-    objectives = [Objective.parse(text) for text in ([objective] if isinstance(objective, str) else objective)]
+    objectives = [Objective.parse(text) for text in _texts("objective", objective, "minimize read_p99_9_ns")]
     if not objectives:
         raise InputError("objective: none: write for example 'minimize read_p99_9_ns'")
-    bounds = [constraints] if isinstance(constraints, str) else constraints
+    bounds = _texts("constraints", constraints, "read_p99_99_ns <= 1ms")
     tuned = Tuned([], list(space), objectives, [Constraint.parse(text) for text in bounds])
     search = _Search(space, tuned, seed)
-    _check_names(space, tuned, "measure" in common)
-    asked_for = [o.name for o in objectives] + [c.name for c in tuned.constraints]
+    _check_names(space, tuned, measure is not None)
+    asked_for = [name for _, name in _asked(tuned)]
     if executor is None and workers is None:
         workers = cores()
     known: dict[str, Row] = {}
@@ -425,7 +479,7 @@ def tune(
                 executor=executor if len(new) > 1 or executor is not None else "inline",
                 workers=workers,
                 out=out,
-                measure=None,
+                measure=measure,
                 retry_failed=False,
                 flush_s=FLUSH_S,
                 progress=False,
@@ -434,9 +488,11 @@ def tune(
                 **common,
             )
             listed = list(new)
+            if measure is not None:
+                _check_measured([*known.values(), *done], tuned)
             for row in done:
-                few = None if row["error"] else _too_few(row, asked_for)
-                known[listed[row["index"]]] = row if few is None else {**row, "error": few}
+                lack = None if row["error"] else _lack(row, asked_for)
+                known[listed[row["index"]]] = row if lack is None else {**row, "error": lack}
             if done.interrupted:
                 raise KeyboardInterrupt
         return [known[repr(point)] for point in points]
@@ -460,7 +516,7 @@ def tune(
             tuned.trials = asked
             line.draw(f"{asked} of {trials} trials, {_many(len(tried), 'point')}")
         _take(tuned, tried.values())
-        _verify(tuned, run, list(verify_seeds), verify_most)
+        _verify(tuned, run, verify_seeds, verify_most)
     except KeyboardInterrupt:
         tuned.interrupted = True
         for _, point in batch:
@@ -471,7 +527,7 @@ def tune(
                 tried.setdefault(repr(point), found)
         tuned.trials = asked
         _take(tuned, tried.values())
-        if not list(verify_seeds):
+        if not verify_seeds:
             _verify(tuned, run, [], verify_most)
     finally:
         line.close()
@@ -522,6 +578,7 @@ def from_toml(path: str, text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: {error}") from None
     known = {"objective", "constraints", "trials", "seed", "verify_seeds", "verify_most"}
+    options = {"out", "executor", "workers", "progress"}
     for section in found:
         if section not in ("tune", "space", "run") or not isinstance(found[section], dict):
             raise InputError(f"{path}: unknown section '{section}': there are [tune], [space] and [run]")
@@ -534,9 +591,13 @@ def from_toml(path: str, text: str) -> dict[str, Any]:
     if not found.get("space"):
         raise InputError(f"{path}: [space] is missing: write what is to be chosen, as in ftl = [\"pblk\", \"rail\"]")
     run = found.get("run", {})
-    for key in ("out", "executor", "workers", "progress"):
-        if key in run:
+    for key in run:
+        if key in known:
+            raise InputError(f"{path}: [run] has no key '{key}': it is a key of [tune]")
+        if key in options:
             raise InputError(f"{path}: [run] has no key '{key}': it is an option of the command line")
+        if key in ("space", "measure"):
+            raise InputError(f"{path}: [run] has no key '{key}': it has arguments of wordline.run")
     return {"space": _flat(found["space"]), **tune_of, **run}
 
 
