@@ -677,7 +677,7 @@ class Result:
         begin = np.arange(len(matrix), dtype=np.int64) * step
         end = np.minimum(begin + step, self.simulated_ns)
         ios = matrix.sum(axis=1)
-        # What came back in a ramp, or in the search of `latency_target`, is not counted.
+        # What came back in a ramp is not counted.
         rows = self._document["machine"]["intervals"]["latency"]
         counted = end - begin
         for a, b in next((row.get("uncounted_ns", []) for row in rows if row["ddir"] == name), []):

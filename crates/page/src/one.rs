@@ -404,12 +404,11 @@ fn over_time(run: &Value) -> String {
         let note = match stretches[..] {
             [] => String::new(),
             [[from, to]] => format!(
-                "From {} to {} a job was in its ramp, or looked for its depth: nothing of that time is counted.",
+                "From {} to {} a job was in its ramp: nothing of that time is counted.",
                 time(from),
                 time(to)
             ),
-            _ => "Where the line is interrupted, jobs were in their ramp or looked for their depth: nothing of that \
-                  time is counted."
+            _ => "Where a line is interrupted, jobs were in their ramp: nothing of that time is counted."
                 .to_owned(),
         };
         add("rate", "rate", none.clone(), "I/Os a second", &note);

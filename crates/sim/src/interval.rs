@@ -2,6 +2,7 @@
 
 use crate::collect::LayerSums;
 use crate::result::{DirectionOverTime, FreeLines, Intervals};
+use std::borrow::Cow;
 use wordline_base::hist::{BUCKETS, least, midpoint, rank};
 use wordline_base::{Ddir, Time};
 use wordline_nand::Class;
@@ -100,8 +101,9 @@ pub struct Series {
 }
 
 impl Series {
-    pub fn add(&mut self, now_ns: u64, layers: &[LayerSums; 4], flash: Flash) {
-        let dirs = std::array::from_fn(|d| self.gained(d, &layers[d]));
+    /// `layers`: sums of I/Os apart from each other.
+    pub fn add(&mut self, now_ns: u64, layers: &[&[LayerSums; 4]], flash: Flash) {
+        let dirs = std::array::from_fn(|d| self.gained(d, layers));
         let then = std::mem::replace(&mut self.flash, flash);
         let flash = Flash {
             reads: flash.reads - then.reads,
@@ -112,11 +114,17 @@ impl Series {
         self.rows.push(Row { end_ns: now_ns, dirs, flash });
     }
 
-    fn gained(&mut self, d: usize, sums: &LayerSums) -> Gained {
-        let bytes = sums.bytes() - std::mem::replace(&mut self.bytes[d], sums.bytes());
+    fn gained(&mut self, d: usize, layers: &[&[LayerSums; 4]]) -> Gained {
+        let bytes = layers.iter().map(|of| of[d].bytes()).sum();
+        let bytes = bytes - std::mem::replace(&mut self.bytes[d], bytes);
         let before = &mut self.counts[d];
         let mut counts = Vec::new();
-        for (bucket, n) in sums.latency().buckets() {
+        let sum =
+            layers.iter().skip(1).fold(Cow::Borrowed(layers[0][d].latency()), |mut sum, of| {
+                sum.to_mut().merge(of[d].latency());
+                sum
+            });
+        for (bucket, n) in sum.buckets() {
             if before.is_empty() {
                 before.resize(BUCKETS, 0);
             }
@@ -259,7 +267,7 @@ mod tests {
             if i % 100 == 99 {
                 let free_lines = Some((100 - (i / 100) as u32, 4.0, 9.5));
                 let flash = Flash { reads: i, waited: i / 2, free_lines, ..Flash::default() };
-                series.add(i, &layers, flash);
+                series.add(i, &[&layers], flash);
             }
             if i == 699 {
                 series.halve();

@@ -130,7 +130,7 @@ pub struct ThreadStats {
     ramp_end: Time,
     /// The same of its ramp alone: `latency_target` begins its statistics anew.
     ramp_over: Option<Time>,
-    /// When it started, ramp and search among it.
+    /// When it started, its ramp among it.
     begun: Option<Time>,
     /// Bandwidth of each direction, sampled.
     bw: [Sampler; 3],
@@ -435,11 +435,10 @@ impl ThreadStats {
     pub fn started(&self) -> Time {
         self.ramp_over.unwrap_or(self.result.started)
     }
-    /// From its start to when what came back is counted, and from then to its last: where it has `searched` in vain
-    /// that is not at all.
-    pub fn stretches(&self, searched: bool) -> [(Time, Time); 2] {
+    /// Its ramp, and from then to its last I/O.
+    pub fn stretches(&self) -> [(Time, Time); 2] {
         let (from, last) = (self.begun.unwrap_or_default(), self.last());
-        let counted = if searched { last } else { self.result.started.min(last) };
+        let counted = self.ramp_over.unwrap_or(from);
         [(from, counted), (counted, last)]
     }
     /// Whether an I/O of a direction of those that reports keep apart is in its numbers.

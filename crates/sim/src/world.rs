@@ -209,6 +209,8 @@ pub struct World {
     kept: Kept,
     /// The same of threads that look for the depth of `latency_target`, apart: what they find begins anew.
     searched: BTreeMap<ThreadId, Kept>,
+    /// Those of searches that are over: they are in the intervals alone.
+    searches_over: Vec<Kept>,
     /// Latencies of each interval.
     latencies: Option<LatencySeries>,
     /// Flash writes of each interval.
@@ -673,7 +675,7 @@ impl World {
         }
         if restarts {
             stats.restart(f.completed);
-            self.searched.remove(&thread);
+            self.searches_over.extend(self.searched.remove(&thread));
         }
         if restarts || nothing {
             self.ctx.lives.release(f.io);
@@ -684,16 +686,15 @@ impl World {
         // Only syncs that fio has in its statistics have a row, and only threads that are reported.
         if f.ok && stats.counts(f.completed) && sync == SyncOf::Job && stats.result.reported {
             let row = f.ddir.reported();
-            let searched = match self.searched.is_empty() {
-                true => None,
-                false => self.searched.get_mut(&thread),
+            let kept = match self.searched.is_empty() {
+                true => &mut self.kept,
+                false => self.searched.get_mut(&thread).unwrap_or(&mut self.kept),
             };
-            if let (None, Some(series)) = (&searched, &mut self.latencies) {
-                series.add(f.completed, f.ddir, life.latency());
-            }
-            let kept = searched.unwrap_or(&mut self.kept);
             kept.layers[row].add(life);
             kept.slowest[row].offer(life, thread);
+            if let Some(series) = &mut self.latencies {
+                series.add(f.completed, f.ddir, life.latency());
+            }
         }
         self.ctx.lives.release(f.io);
     }

@@ -419,14 +419,19 @@ fn is_unsure(row: &[Spread], trend: Trend, slack: f64, holds: bool) -> bool {
         let a = Spread { variance: a.variance * by * by, known_to: a.known_to * by, ..*a };
         Some((a.mean * by - b.mean, a.half_of_difference(b)?))
     };
+    let up = |a: &Spread, b: &Spread| left(a, b, 1.0 + slack.copysign(a.mean));
+    let down = |a: &Spread, b: &Spread| {
+        left(a, b, 1.0 - slack.copysign(a.mean)).map(|(left, half)| (-left, half))
+    };
     let each = |i: usize, k: usize| match trend {
-        Trend::Falls if k == i + 1 => left(&row[i], &row[k], 1.0 + slack),
-        Trend::Rises if k == i + 1 => {
-            left(&row[i], &row[k], 1.0 - slack).map(|(left, half)| (-left, half))
-        }
-        // That the greater of the two may be less by the slack of it.
+        Trend::Falls if k == i + 1 => up(&row[i], &row[k]),
+        Trend::Rises if k == i + 1 => down(&row[i], &row[k]),
+        // That the greater of the two is so by no more than the slack of that which is farther from 0.
         Trend::Level if row[i].mean >= row[k].mean && i != k => {
-            left(&row[i], &row[k], 1.0 - slack).map(|(left, half)| (-left, half))
+            match row[i].mean.abs() >= row[k].mean.abs() {
+                true => down(&row[i], &row[k]),
+                false => up(&row[k], &row[i]),
+            }
         }
         _ => None,
     };
@@ -438,16 +443,16 @@ fn is_unsure(row: &[Spread], trend: Trend, slack: f64, holds: bool) -> bool {
     }
 }
 
-/// Whether neighbours follow the trend, give or take `slack` of the larger.
+/// Whether neighbours follow the trend, give or take `slack` of the first, or of all that is farthest from 0.
 fn follows(values: &[f64], trend: Trend, slack: f64) -> bool {
     values.windows(2).all(|w| match trend {
-        Trend::Falls => w[1] < w[0] * (1.0 + slack),
-        Trend::Rises => w[1] > w[0] * (1.0 - slack),
+        Trend::Falls => w[1] < w[0] + slack * w[0].abs(),
+        Trend::Rises => w[1] > w[0] - slack * w[0].abs(),
         Trend::Level => true,
     }) && (trend != Trend::Level || {
         let most = values.iter().copied().fold(f64::MIN, f64::max);
         let least = values.iter().copied().fold(f64::MAX, f64::min);
-        most - least <= slack * most.abs()
+        most - least <= slack * most.abs().max(least.abs())
     })
 }
 
@@ -465,6 +470,13 @@ mod tests {
             (&[3.0, 2.9], Trend::Rises, 0.0, false),
             (&[100.0, 95.0, 104.0], Trend::Level, 0.1, true),
             (&[100.0, 85.0, 104.0], Trend::Level, 0.1, false),
+            (&[-9.7, -10.3, -41.5], Trend::Falls, 0.1, true),
+            (&[-10.0, -9.5], Trend::Falls, 0.1, true),
+            (&[-10.0, -9.5], Trend::Falls, 0.0, false),
+            (&[-10.0, -10.5], Trend::Rises, 0.1, true),
+            (&[-10.0, -11.5], Trend::Rises, 0.1, false),
+            (&[-95.0, -100.0], Trend::Level, 0.055, true),
+            (&[-1.0, -2.0], Trend::Level, 0.1, false),
         ] {
             assert_eq!(follows(values, trend, slack), wanted, "{values:?} {trend:?}");
         }

@@ -206,6 +206,11 @@ pub enum StoreError {
     Write { path: PathBuf, why: io::Error },
     #[error("{} is in use by another run: wait for it or name another --out", .folder.display())]
     InUse { folder: PathBuf },
+    #[error(
+        "{} is no table of a study, and a table of this one might replace it: move it or name another --out",
+        .path.display()
+    )]
+    Stranger { path: PathBuf },
     #[error(transparent)]
     Path(#[from] PathError),
 }

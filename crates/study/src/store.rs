@@ -39,6 +39,11 @@ impl Store {
     /// Locks the study's folder, which is made if it is not there.
     pub fn open(out: &Path, study: &str, build: &str) -> Result<Store, StoreError> {
         let folder = out.join(study).join("points");
+        if !folder.exists()
+            && let Some(path) = strangers(out, study)
+        {
+            return Err(StoreError::Stranger { path });
+        }
         fs::create_dir_all(&folder).map_err(StoreError::write(&folder))?;
         let path = out.join(study).join(".lock");
         let lock = File::create(&path).map_err(StoreError::write(&path))?;
@@ -65,6 +70,25 @@ impl Store {
     pub fn result(&self, point: &Point) -> Option<Value> {
         result(&self.path(point), point, &self.build)
     }
+}
+
+/// Of files with the names of a study's tables, the first that a study has not written: its tables would replace it.
+fn strangers(out: &Path, study: &str) -> Option<PathBuf> {
+    let name = |path: &Path| path.file_name()?.to_str().map(str::to_owned);
+    let is_table = |path: &PathBuf| {
+        let rest = name(path)
+            .and_then(|name| name.strip_prefix(study)?.strip_prefix('.').map(str::to_owned));
+        rest.is_some_and(|rest| {
+            ["csv", "json", "svg"].contains(&rest.rsplit('.').next().unwrap_or(""))
+        })
+    };
+    let is_ours = |path: &PathBuf| {
+        let text = fs::read_to_string(path.with_extension("json"));
+        let table = text.ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        table.is_some_and(|table| table["study"].is_string() && table["points"].is_array())
+    };
+    let files = fs::read_dir(out).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    files.filter(is_table).filter(|path| !is_ours(path)).min()
 }
 
 /// What stands between a point and its result in a file.

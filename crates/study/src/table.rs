@@ -14,7 +14,14 @@ pub fn number(x: f64) -> String {
         a if a >= 100.0 => 1,
         a if a >= 10.0 => 2,
         a if a >= 0.1 => 3,
-        _ => 5,
+        a if a >= 0.001 => 5,
+        a if a >= 1e-4 => 7,
+        a if a.is_nan() => return "NaN".into(),
+        _ => {
+            let text = format!("{x:.3e}");
+            let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+            return format!("{}e{exponent}", short(digits.into()));
+        }
     };
     short(format!("{x:.decimals$}"))
 }
@@ -490,6 +497,16 @@ mod tests {
         for (x, text) in
             [(5300.4, "5300"), (0.25, "0.25"), (12.345, "12.35"), (0.0, "0"), (96.0, "96")]
         {
+            assert_eq!(number(x), text);
+        }
+        for (x, text) in [
+            (0.01234, "0.01234"),
+            (-0.00012346, "-0.0001235"),
+            (1.0381e-5, "1.038e-5"),
+            (-2e-6, "-2e-6"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "inf"),
+        ] {
             assert_eq!(number(x), text);
         }
     }

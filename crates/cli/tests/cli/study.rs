@@ -510,6 +510,25 @@ fn places_that_cannot_be_written() {
     place.run("study run s.toml --out busy --scale quick").ok();
 }
 
+/// Tables of the same name that no study has written are the user's; those of a study are its own to replace.
+#[test]
+fn a_study_replaces_no_file_but_its_own_tables() {
+    let place = place();
+    for name in ["s.csv", "s.json", "s.quick.svg"] {
+        std::fs::create_dir_all(place.path("mine")).expect("a folder");
+        place.file(&format!("mine/{name}"), "{\"a\": 1}");
+        let words = [name, "is no table of a study", "name another --out"];
+        place.run("study run s.toml --out mine --scale quick").fails(2, &words);
+        assert_eq!(place.text(&format!("mine/{name}")), "{\"a\": 1}");
+        std::fs::remove_dir_all(place.path("mine")).expect("it was there");
+    }
+    std::fs::create_dir_all(place.path("out")).expect("a folder");
+    place.file("out/other.csv", "1");
+    place.run("study run s.toml --out out --scale quick --point kiops=1").ok();
+    std::fs::remove_dir_all(place.path("out/s")).expect("it was there");
+    place.run("study run s.toml --out out --scale quick --point kiops=1").ok();
+}
+
 #[test]
 fn a_point_without_a_result_leaves_the_others() {
     let place = Place::new();

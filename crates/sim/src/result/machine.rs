@@ -77,8 +77,8 @@ pub struct Intervals {
 pub struct DirectionOverTime {
     /// `read`, `write` or `trim`.
     pub ddir: String,
-    /// From when to when threads that do it were in their ramp, or looked for the depth of `latency_target`, and no other
-    /// one counted: there nothing is known of what came back.
+    /// From when to when threads that do it were in their ramp, and no other one counted: there nothing is known of what
+    /// came back.
     pub uncounted_ns: Vec<[u64; 2]>,
     /// I/Os that came back and are counted.
     pub ios: Vec<u64>,

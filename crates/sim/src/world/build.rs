@@ -344,6 +344,7 @@ impl World {
             places,
             kept: Kept::new(options.slowest),
             searched: Default::default(),
+            searches_over: Vec::new(),
             latencies: options.latency_over_time.then(|| LatencySeries::new(SERIES_INTERVAL)),
             series: Vec::new(),
             series_interval: SERIES_INTERVAL,

@@ -756,10 +756,8 @@ impl World {
     /// [`DirectionOverTime::uncounted_ns`](crate::DirectionOverTime::uncounted_ns), by direction.
     fn uncounted(&self) -> [Vec<[u64; 2]>; 4] {
         std::array::from_fn(|d| {
-            let stretches = (0..)
-                .zip(&self.threads)
-                .filter(|(_, stats)| stats.has(d))
-                .map(|(thread, stats)| stats.stretches(self.searched.contains_key(&thread)));
+            let counting = self.threads.iter().filter(|stats| stats.has(d));
+            let stretches = counting.map(ThreadStats::stretches);
             let (not_counted, counted): (Vec<_>, Vec<_>) =
                 stretches.map(|[not, counted]| (not, counted)).unzip();
             crate::interval::outside(&not_counted, &counted)

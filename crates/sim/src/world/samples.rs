@@ -87,7 +87,9 @@ impl World {
                 _ => None,
             };
         }
-        self.intervals.add(self.ctx.now.0, &self.kept.layers, flash);
+        let searches = self.searched.values().chain(&self.searches_over);
+        let all: Vec<_> = std::iter::once(&self.kept).chain(searches).map(|k| &k.layers).collect();
+        self.intervals.add(self.ctx.now.0, &all, flash);
     }
 
     /// Alone these events would keep a machine going that has come to a halt.
