@@ -987,6 +987,9 @@ fn a_course_over_time_is_interrupted_where_nothing_is_counted() {
         "[a]\n{reader}runtime=60ms\n[b]\n{reader}startdelay=10ms\nruntime=20ms\nramp_time=15ms\n"
     );
     assert_eq!(uncounted(&beside).0, Vec::<[u64; 2]>::new());
+    let unreported =
+        format!("[a]\n{reader}ramp_time=10ms\nruntime=20ms\n[b]\nstats=0\n{reader}runtime=40ms\n");
+    assert_eq!(uncounted(&unreported).0, [[0, 10_000_000]]);
     let searching = format!(
         "[a]\n{reader}iodepth=64\nlatency_target=40us\nlatency_window=5ms\nruntime=100ms\nramp_time=10ms\n"
     );

@@ -291,6 +291,10 @@ fn tables(args: &StudyTablesArgs) -> Result<(), Failure> {
         for q in document::quoted(&text, scale).map_err(|e| at(place.clone(), e))? {
             let (study, _) = read(&q.study).map_err(|e| at(place.clone(), e))?;
             digests.insert(q.study.clone(), study.digest);
+            quoted
+                .iter()
+                .try_for_each(|other: &document::Quoted| other.goes_with(&q))
+                .map_err(|e| at(place.clone(), e))?;
             if !quoted.contains(&q) {
                 quoted.push(q);
             }

@@ -82,6 +82,21 @@ fn a_queued_read_waits_for_a_worker() {
     assert_eq!(latencies(&w, 0)[1], SUBMIT - 130 + 60 + 7_300 + INTERRUPT);
 }
 
+/// The worker of a hardware queue that four cores keep full sends a flush before what waits there.
+#[test]
+fn a_flush_passes_by_the_software_queue() {
+    let mut s = stack(4);
+    share(&mut s);
+    (s.flashshare.issue, s.queues) = (Issue::Queued, 1);
+    let syncs = list((0..10).map(|_| io(Ddir::DataSync, 0, 0)).collect());
+    let mut jobs = vec![(plain(Engine::Pvsync2, 1), syncs)];
+    jobs.extend((0..3).map(|_| (plain(Engine::Libaio, 32), reads(2000))));
+    let w = run(&s, jobs, 7_300);
+    let slowest = latencies(&w, 0).into_iter().max().unwrap();
+    let all = w.ctx.now.0;
+    assert!(slowest * 20 < all, "a flush took {slowest} ns of {all}");
+}
+
 #[test]
 fn bios_merge_in_the_software_queue() {
     let mut s = stack(1);

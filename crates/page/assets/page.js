@@ -267,7 +267,7 @@ const lengths = (ends) => ends.map((end, i) => (end - (i ? ends[i - 1] : 0)) / 1
 /* I/Os a second by interval; where nothing was counted there is none. */
 const rates = (i, l) => l.ios.map((n, k) => {
   const [begin, end] = [k ? i.end_ns[k - 1] : 0, i.end_ns[k]];
-  const without = (l.uncounted_ns ?? []).map(([from, to]) => Math.max(0, Math.min(end, to) - Math.max(begin, from)));
+  const without = (l.uncounted_ns ?? [[0, l.counted_from_ns ?? 0]]).map(([from, to]) => Math.max(0, Math.min(end, to) - Math.max(begin, from)));
   const counted = end - begin - d3.sum(without);
   return counted > 0 ? n * 1e9 / counted : null;
 });

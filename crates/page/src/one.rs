@@ -400,15 +400,17 @@ fn over_time(run: &Value) -> String {
     let none = json!({});
     if has_intervals(run) {
         let all = i["latency"].as_array().into_iter().flatten();
-        let stretches: Vec<[f64; 2]> = all.flat_map(uncounted).collect();
+        let mut stretches: Vec<[f64; 2]> = all.flat_map(uncounted).collect();
+        stretches.sort_by(|a, b| a[0].total_cmp(&b[0]));
+        stretches.dedup();
         let note = match stretches[..] {
             [] => String::new(),
             [[from, to]] => format!(
-                "From {} to {} a job was in its ramp: nothing of that time is counted.",
+                "From {} to {} a job was in its ramp: of its I/Os of that time nothing is counted.",
                 time(from),
                 time(to)
             ),
-            _ => "Where a line is interrupted, jobs were in their ramp: nothing of that time is counted."
+            _ => "Where a line is interrupted, jobs were in their ramp: of their I/Os of that time nothing is counted."
                 .to_owned(),
         };
         add("rate", "rate", none.clone(), "I/Os a second", &note);
@@ -765,7 +767,10 @@ fn slowest(run: &Value) -> String {
 /// Stretches of time of which nothing of a direction is counted.
 fn uncounted(of: &Value) -> impl Iterator<Item = [f64; 2]> + '_ {
     let list = of["uncounted_ns"].as_array().into_iter().flatten();
-    list.map(|stretch| [0, 1].map(|end| float(&stretch[end])))
+    let list = list.map(|stretch| [0, 1].map(|end| float(&stretch[end])));
+    // Of results of before.
+    let ramp = of["counted_from_ns"].as_f64().filter(|ns| *ns > 0.0);
+    list.chain(ramp.map(|ns| [0.0, ns]))
 }
 
 fn wear(run: &Value) -> String {

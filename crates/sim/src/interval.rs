@@ -233,7 +233,7 @@ pub fn outside(some: &[(Time, Time)], others: &[(Time, Time)]) -> Vec<[u64; 2]> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wordline_base::Rng;
+    use wordline_base::{IoId, Layer, Lives, Rng, Why};
 
     #[test]
     fn outside_is_what_a_look_at_each_moment_finds() {
@@ -253,7 +253,6 @@ mod tests {
             assert!(found.windows(2).all(|w| w[0][1] < w[1][0]), "seed {seed}: {found:?}");
         }
     }
-    use wordline_base::{IoId, Layer, Lives, Why};
 
     #[test]
     fn rows_add_up_to_all_however_often_they_are_put_together() {

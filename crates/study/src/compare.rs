@@ -232,8 +232,13 @@ impl Comparer<'_> {
             Some(k) => Some(rows[i][m]? / rows[k][m]?),
         };
         let known = |i: usize| self.numbers.share(i, m);
-        let values = self.numbers.by_seed.iter().map(under).collect();
-        Numbers::spread(values, known(i) + to.map_or(0.0, known))
+        let values: Vec<f64> = self.numbers.by_seed.iter().map(under).collect::<Option<_>>()?;
+        // A ratio that is no number under some seeds has no mean.
+        let alike = values.iter().all(|x| x.to_bits() == values[0].to_bits());
+        if !alike && values.iter().any(|x| !x.is_finite()) {
+            return None;
+        }
+        Numbers::spread(Some(values), known(i) + to.map_or(0.0, known))
     }
 
     fn points(&self) -> Vec<usize> {

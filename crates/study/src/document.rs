@@ -44,6 +44,28 @@ pub enum DocumentError {
     OfAnother { line: usize, study: String, path: PathBuf, remedy: String },
 }
 
+/// Documents ask for means over unlike numbers of seeds, of which a folder keeps one.
+#[derive(Debug, thiserror::Error)]
+#[error("{study} is quoted with repeat = {one} and with repeat = {other}: use one number for both")]
+pub struct Repeats {
+    study: String,
+    one: u32,
+    other: u32,
+}
+
+impl Quoted {
+    /// Whether both can be had from one folder.
+    pub fn goes_with(&self, other: &Quoted) -> Result<(), Repeats> {
+        let same = (&self.study, self.scale) == (&other.study, other.scale);
+        match (self.repeat, other.repeat) {
+            (Some(one), Some(other)) if same && one != other => {
+                Err(Repeats { study: self.study.clone(), one, other })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What is wrong with a block.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each says what it is and names its fields")]
@@ -58,6 +80,8 @@ pub enum BlockError {
     EndBeforeNext,
     #[error("{}", .0.message())]
     Spec(#[from] toml::de::Error),
+    #[error("repeat: {0}")]
+    Repeat(#[from] wordline_page::NoInterval),
     #[error("'published' has no rows, at or columns: leave them out")]
     PublishedAndPoints,
     #[error("the results have no {0}")]
@@ -202,6 +226,7 @@ fn each_block(
             return Err(bad(BlockError::EndBeforeNext));
         }
         let block: Block = toml::from_str(&spec[..close]).map_err(|e| bad(e.into()))?;
+        block.repeat.map_or(Ok(1), wordline_page::repeat_times).map_err(|e| bad(e.into()))?;
         out += &rest[..at + BEGIN.len() + close + CLOSE.len()];
         match scale {
             Some(scale) if scale != block.scale => out += &body[..end],

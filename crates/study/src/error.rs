@@ -90,6 +90,10 @@ pub enum RepeatError {
     )]
     Varied { word: String },
     #[error(
+        "--repeat: tables have the number of seeds in column 'n', which the study has an axis or a metric of: rename that"
+    )]
+    Taken,
+    #[error(
         "--repeat: the values of axis {axis} set the seed, and so does --repeat: leave it out, or take the seeds out of \
          the study"
     )]

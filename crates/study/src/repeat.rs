@@ -4,6 +4,7 @@ use crate::error::RepeatError;
 use crate::metric::{formula, is_percentile};
 use crate::plan::{Plan, Point};
 use crate::spec::Study;
+use crate::table::without_numbers;
 use wordline_page::{BUCKET, Spread, repeat_times};
 
 impl Study {
@@ -17,6 +18,11 @@ impl Study {
                 Some(word) => RepeatError::Varied { word: word.clone() },
                 None => RepeatError::Axis { axis: axis.name.clone() },
             });
+        }
+        // Tables have a column of this name.
+        let axes = self.spec.axis.iter().map(|axis| &axis.name);
+        if axes.chain(self.spec.metric.iter().map(|metric| &metric.name)).any(|name| name == "n") {
+            return Err(RepeatError::Taken);
         }
         self.repeat = Some(times);
         Ok(())
@@ -110,28 +116,44 @@ fn known_to(study: &Study, point: &Point, means: &[Option<f64>]) -> Vec<f64> {
     shares
 }
 
-/// What the runs of each point of the study say: what not all of its seeds say in the same words has its seed.
+/// What the runs of each point of the study say, what differs in numbers alone as one: what not all of its seeds say in
+/// the same words has its seeds.
 pub fn together(plan: &Plan, said: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    if plan.repeat.is_none() {
-        return said;
-    }
+    let Some(seeds) = plan.repeat else { return said };
     let cases = plan.cases().len();
     let of_case = |case: usize| {
-        let runs: Vec<usize> = (case..said.len()).step_by(cases).collect();
-        let by_all = |text: &String| runs.iter().all(|&run| said[run].contains(text));
-        let mut told: Vec<String> = Vec::new();
-        for &run in &runs {
+        let mut kinds: Vec<(String, Vec<(u64, &String)>)> = Vec::new();
+        for run in (case..said.len()).step_by(cases) {
             for text in &said[run] {
-                match by_all(text) {
-                    true if told.contains(text) => {}
-                    true => told.push(text.clone()),
-                    false => told.push(format!("under seed {}: {text}", plan.points[run].seed)),
+                let (kind, one) = (without_numbers(text), (plan.points[run].seed, text));
+                match kinds.iter_mut().find(|(known, _)| *known == kind) {
+                    Some((_, all)) => all.push(one),
+                    None => kinds.push((kind, vec![one])),
                 }
             }
         }
-        told
+        kinds.into_iter().map(|(_, all)| told(&all, seeds as usize)).collect()
     };
     (0..cases).map(of_case).collect()
+}
+
+/// What several of so many seeds say.
+fn told(all: &[(u64, &String)], seeds: usize) -> String {
+    let first = all[0].1;
+    let mut under: Vec<u64> = all.iter().map(|(seed, _)| *seed).collect();
+    under.dedup();
+    let same = all.iter().all(|(_, text)| *text == first);
+    match (&under[..], same) {
+        (under, true) if under.len() == seeds => first.clone(),
+        (under, false) if under.len() == seeds => {
+            format!("under each seed, the first: {first}")
+        }
+        ([one], _) => format!("under seed {one}: {first}"),
+        (several, _) => {
+            let list: Vec<String> = several.iter().map(u64::to_string).collect();
+            format!("under seeds {}, the first: {first}", list.join(", "))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -242,6 +264,7 @@ formula = "2 * p99"
                 "--repeat 1: an interval takes two runs or more: use a number from 2 to",
             ),
             (STUDY, &[], 1001, "from 2 to 1000"),
+            (&STUDY.replace("\"twice\"", "\"n\""), &[], 3, "column 'n'"),
         ] {
             let error = study(text, vary, times).map(|_| ()).unwrap_err();
             assert!(error.contains(why), "{error}");
@@ -301,10 +324,13 @@ formula = "2 * p99"
     fn warnings_that_not_all_seeds_have_name_theirs() {
         let study = study(STUDY, &[], 3).unwrap();
         let of = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
-        let said = [&["a", "b 1"][..], &[], &["a", "b 2"], &[], &["a"], &["c"]].map(of);
+        let said = [&["a", "b 1"][..], &["d 1"], &["a", "b 2"], &["d 2"], &["a"], &["c", "d 1"]];
         assert_eq!(
-            together(&plan(&study), said.to_vec()),
-            [of(&["a", "under seed 5: b 1", "under seed 6: b 2"]), of(&["under seed 7: c"])]
+            together(&plan(&study), said.map(of).to_vec()),
+            [
+                of(&["a", "under seeds 5, 6, the first: b 1"]),
+                of(&["under each seed, the first: d 1", "under seed 7: c"])
+            ]
         );
     }
 
@@ -378,6 +404,28 @@ formula = "2 * p99"
             ([60.0, 61.0, 62.0], "wrong"),
         ] {
             let of = of.map(|x| [(x, 1000); 2]).concat();
+            let made = compare(&study, &plan, &numbers(&study, &plan, &of));
+            assert_eq!(made[0].told(), told, "{of:?}");
+        }
+    }
+
+    /// Nothing to nothing is no ratio. Where that is so under each seed there is nothing to compare; under some of them the
+    /// ratio has no mean.
+    #[test]
+    fn a_ratio_that_some_seeds_lack_is_not_compared() {
+        let text = format!(
+            "{STUDY}[[published]]\nmetric = \"iops\"\nbelow = 3\nat = {{ depth = 4 }}\nto = {{ depth = 1 }}\n"
+        );
+        let study = study(&text, &[], 3).unwrap();
+        let plan = plan(&study);
+        for (of, told) in [
+            ([2.0, 4.0, 2.0, 4.0, 2.0, 4.0], "holds"),
+            ([0.0, 0.0, 2.0, 4.0, 0.0, 0.0], "not run"),
+            ([0.0, 4.0, 2.0, 4.0, 2.0, 4.0], "not run"),
+            ([0.0; 6], "not run"),
+            ([0.0, 4.0, 0.0, 4.0, 0.0, 4.0], "does not"),
+        ] {
+            let of = of.map(|x| (x, 1000));
             let made = compare(&study, &plan, &numbers(&study, &plan, &of));
             assert_eq!(made[0].told(), told, "{of:?}");
         }

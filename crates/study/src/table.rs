@@ -431,7 +431,7 @@ impl Table<'_> {
 }
 
 /// A text with a mark in place of each number.
-fn without_numbers(text: &str) -> String {
+pub(crate) fn without_numbers(text: &str) -> String {
     let number = |c: char| c.is_ascii_digit() || c == '.';
     let mut out = String::new();
     for c in text.chars() {

@@ -532,7 +532,7 @@ fn a_part_of_the_default_drive_behaves_as_the_whole() {
     assert_eq!(part["wordline"]["provenance"]["scale"], "1/16");
     let prepared = part["wordline"]["prepared"].as_str().expect("a line");
     assert!(
-        prepared.contains("scale 1/16: 269 of 1067 blocks a LUN, of 64 of 256 pages"),
+        prepared.contains("scale 1/16: 269 blocks of 64 pages a LUN in place of 1067 of 256"),
         "{prepared}"
     );
     let luns = |result: &Value| result["wordline"]["machine"]["luns"].as_array().map(Vec::len);

@@ -289,9 +289,21 @@ impl Controller {
 
     /// A line's write-back has had its core.
     pub(super) fn begin_hand_over(&mut self, ctx: &mut Ctx, key: u32) {
-        match self.looks_up {
-            true => self.look_up_write_back(ctx, key),
-            false => self.hand_over(ctx, key),
+        if self.looks_up && !self.waits_for_trim(key) {
+            self.look_up_write_back(ctx, key);
+        } else {
+            self.hand_over(ctx, key);
+        }
+    }
+    /// A trim waits that touches the line of a write-back, which it does not wait for: neither that nor what follows it at
+    /// the line has FUA.
+    #[inline]
+    fn waits_for_trim(&self, key: u32) -> bool {
+        let WriteBack { line: id, fua, .. } = self.write_backs[key];
+        !self.trims.is_empty() && !fua && {
+            let cache = self.cache.as_ref().expect("a line belongs to a cache");
+            let first = cache.first_sector(id);
+            !cache.line(id).fua && self.lines_are_trimmed(first, first + 1)
         }
     }
 
@@ -314,13 +326,8 @@ impl Controller {
     /// The FTL gets the line's sectors, with their stamps.
     pub(super) fn hand_over(&mut self, ctx: &mut Ctx, key: u32) {
         let WriteBack { line: id, fua, .. } = self.write_backs[key];
-        if !self.trims.is_empty() && !fua {
-            let cache = self.cache.as_ref().expect("a line belongs to a cache");
-            let first = cache.first_sector(id);
-            // What is to be durable behind it the trim waits for.
-            if !cache.line(id).fua && self.lines_are_trimmed(first, first + 1) {
-                return self.behind_trims.write_backs.push(key);
-            }
+        if self.waits_for_trim(key) {
+            return self.behind_trims.write_backs.push(key);
         }
         let cache = self.cache.as_mut().expect("a line belongs to a cache");
         let ftl = self.ftl.as_mut().expect("a cache stands before an FTL");

@@ -461,8 +461,8 @@ impl Controller {
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
         let end = read_ended(ftl, ctx, read, ok, held, &mut self.pieces);
         if !self.pieces.is_empty() {
-            if cmd != NONE && self.commands[cmd].pending == 1 {
-                // The command has waited for this read alone, and goes on to others.
+            if cmd != NONE {
+                // What is read in its place begins where it ended.
                 self.nand.record(key).mark(&mut ctx.lives, io);
             }
             self.read_instead(ctx, cmd, fill, io);

@@ -156,7 +156,7 @@ impl Controller {
         let (fua, class) = (command.sqe.fua && !capacitor, command.sqe.class);
         self.forced |= fua;
         let (from, to) = (command.cursor, command.lpn + command.sectors);
-        if fua && self.lines_are_trimmed(from, to) {
+        if fua && from < to && self.lines_are_trimmed(from, to) {
             return self.behind_trims.writes.push(cmd);
         }
         let command = &mut self.commands[cmd];

@@ -13,7 +13,7 @@
 //!   the hardware queue: those that wait go out one after the other.
 //!
 //! Left out: throughput requests that wait may overtake each other. Requests in the plugs of other threads are
-//! not looked at. A flush and a discard go past the software queue. A hardware queue of several cores has one
+//! not looked at. A flush and a discard go past the software queue; the worker takes a flush first. A hardware queue of several cores has one
 //! software queue, in which a bio merges with requests of its own core alone.
 
 use crate::HctxId;
@@ -34,22 +34,16 @@ const CHECKED: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Kblockd {
     thread: u32,
-    work: VecDeque<Work>,
-}
-
-/// What it is to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Work {
-    /// Send what waits in the software queue of a hardware queue.
-    Queue(HctxId),
-    /// Send a request that has its tag (blk_mq_requeue_work).
-    Request(u32),
+    /// Requests that have their tag (blk_mq_requeue_work).
+    requeued: VecDeque<u32>,
+    /// Hardware queues whose software queues are to be emptied.
+    queues: VecDeque<HctxId>,
 }
 
 impl Kblockd {
     /// This thread is the worker; nothing waits.
     pub fn new(thread: u32) -> Kblockd {
-        Kblockd { thread, work: VecDeque::with_capacity(4) }
+        Kblockd { thread, requeued: VecDeque::new(), queues: VecDeque::with_capacity(4) }
     }
 }
 
@@ -311,43 +305,41 @@ impl<S: Source> Host<S> {
         self.block.stamp(rq);
         self.block.hctxs[h].software.push_back(rq);
         let on = self.block.hctxs[h].core;
-        if !self.block.kblockd[on].work.contains(&Work::Queue(h)) {
-            self.give_kblockd(ctx, on, Work::Queue(h), core);
+        let worker = &mut self.block.kblockd[on];
+        if !worker.queues.contains(&h) {
+            worker.queues.push_back(h);
         }
+        self.wake_kblockd(ctx, on, core);
     }
     /// blk_mq_kick_requeue_list: the worker of the core sends a request that has its tag.
     pub(crate) fn requeue(&mut self, ctx: &mut Ctx, rq: u32, core: u32) {
-        self.give_kblockd(ctx, core, Work::Request(rq), core);
+        self.block.kblockd[core].requeued.push_back(rq);
+        self.wake_kblockd(ctx, core, core);
     }
-    /// Work for the worker of a core, from core `by`.
-    fn give_kblockd(&mut self, ctx: &mut Ctx, on: u32, work: Work, by: u32) {
-        let worker = &mut self.block.kblockd[on];
-        worker.work.push_back(work);
-        let thread = worker.thread;
+    /// The worker of core `on` has something to do, from core `by`.
+    fn wake_kblockd(&mut self, ctx: &mut Ctx, on: u32, by: u32) {
+        let thread = self.block.kblockd[on].thread;
         if self.threads[thread].asleep() == Asleep::Actions {
             self.counters.kblockd_runs += 1;
             self.wake(ctx, thread, Some(by));
         }
     }
 
-    /// The worker: all that waits for one hardware queue, or a request, then the next work.
+    /// The worker: requests that were put back, then all that waits for one hardware queue, then the next queue.
     #[inline(never)]
     pub(crate) fn kblockd(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let core = self.threads[t].core();
-        let work = &mut self.block.kblockd[core].work;
-        let rq = match work.front() {
-            None => return self.sleep(ctx, t, Asleep::Actions),
-            Some(&Work::Request(rq)) => {
-                work.pop_front();
-                rq
-            }
-            Some(&Work::Queue(h)) => match self.block.hctxs[h].software.pop_front() {
-                Some(rq) => rq,
-                None => {
-                    work.pop_front();
-                    return Flow::Again;
-                }
-            },
+        let worker = &mut self.block.kblockd[core];
+        let rq = if let Some(rq) = worker.requeued.pop_front() {
+            rq
+        } else if let Some(&h) = worker.queues.front() {
+            let Some(rq) = self.block.hctxs[h].software.pop_front() else {
+                worker.queues.pop_front();
+                return Flow::Again;
+            };
+            rq
+        } else {
+            return self.sleep(ctx, t, Asleep::Actions);
         };
         let work = self.request_work(core, rq);
         let thread = &mut self.threads[t];

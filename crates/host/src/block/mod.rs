@@ -478,7 +478,7 @@ pub(crate) struct BlockLayer {
     tells_classes: bool,
     #[cfg(debug_assertions)]
     made: u64,
-    /// By core, where requests wait in software queues.
+    /// By core, where flushes are sent, or requests wait in software queues.
     kblockd: IdVec<CoreId, Kblockd>,
 }
 

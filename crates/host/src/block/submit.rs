@@ -492,7 +492,7 @@ impl<S: Source> Host<S> {
             Some(rq) => {
                 thread.plan_issue(rq);
                 let core = thread.core();
-                let work = self.driver_work(core, rq);
+                let work = self.request_work(core, rq);
                 self.threads[t].pend.driver += work;
                 self.segment(ctx, t, Step::RunQueue)
             }

@@ -18,6 +18,7 @@ use crate::driver::ncq::Ncq;
 use crate::function::spend;
 use crate::host::{Host, Output};
 use crate::source::Source;
+use crate::tasks::core::Irq;
 use wordline_base::{Ctx, IoClass, IoId, Layer, Lpn, SectorSize, Span, Time, Why, Workload};
 use wordline_ftl::Touch;
 use wordline_nvme::{Cqe, Opcode, Sqe, Status};
@@ -120,7 +121,8 @@ impl<S: Source> Host<S> {
             ncq.ended();
         }
         while let Some(rq) = self.block.hctxs[h].ncq().and_then(Ncq::next) {
-            self.dispatch(ctx, core, rq);
+            // What was put off has been at the driver: no worker sends it once more.
+            self.raise(ctx, core, Irq::Dispatch(rq));
         }
     }
     /// ahci_single_level_irq_intr with `n` commands that are over; `late`: its message came while the core worked.

@@ -293,8 +293,10 @@ impl<S: Source> Host<S> {
             }
         }
         let mut kblockd = Vec::new();
-        let flushes = |disk: &Disk| disk.info().volatile_cache && !disk.paths.is_bio_based();
-        let requeues = stack.kernel && disks.iter().any(flushes);
+        let flushes = |(d, disk): (usize, &Disk)| {
+            queues[d].shared && disk.info().volatile_cache && !disk.paths.is_bio_based()
+        };
+        let requeues = stack.kernel && disks.iter().enumerate().any(flushes);
         if stack.flashshare.issue == Issue::Queued || requeues {
             for core in 0..stack.cores {
                 let name = format!("kblockd/{core}");

@@ -27,8 +27,8 @@ pub(crate) enum Irq {
     Tick,
     /// The network card has a message of a connection.
     Network(u16),
-    /// A request held up for a tag goes out after a completion (blk_mq_sched_restart). Linux does
-    /// it in a kblockd worker of this core; no worker is modelled.
+    /// A request held up for a tag goes out after a completion (blk_mq_sched_restart), or one that a SATA drive's
+    /// driver put off. Linux does it in a kblockd worker of this core; of these no worker is modelled.
     Dispatch(u32),
 }
 

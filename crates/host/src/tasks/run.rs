@@ -1,5 +1,5 @@
 //! A thread that has its core: its steps, and the segments of processor time between them.
-use crate::block::NONE;
+use crate::block::{NONE, Purpose};
 use crate::function::Function;
 use crate::host::Host;
 use crate::source::Source;
@@ -200,7 +200,12 @@ impl<S: Source> Host<S> {
         if plan.issue != NONE {
             if pend.lead > 0 && self.threads[t].step == Step::Kblockd {
                 let woken = Time(driver.0.saturating_sub(pend.lead));
-                self.mark_request(ctx, plan.issue, Layer::Block, Why::Plugged, core, woken);
+                // A request that was put back waits in no queue, but for its worker's core.
+                let why = match self.block.requests[plan.issue].purpose {
+                    Purpose::Flush => Why::CoreBusy,
+                    _ => Why::Plugged,
+                };
+                self.mark_request(ctx, plan.issue, Layer::Block, why, core, woken);
                 self.mark_request(ctx, plan.issue, Layer::Block, Why::WakeUp, core, driver);
             }
             self.mark_request(ctx, plan.issue, Layer::Block, Why::Plugged, core, driver);

@@ -354,6 +354,32 @@ fn sata() -> DriveInfo {
     DriveInfo { sata: true, queues: 1, depth: 32, ..drive() }
 }
 
+/// A flush that libata put off goes out with the end of what it waited for, and needs no thread: one that computes on the
+/// core of the interrupts does not keep the drive from it.
+#[test]
+fn a_flush_that_was_put_off_needs_no_thread() {
+    let run = |busy: u32| {
+        let on = |core, s: ThreadSpec| ThreadSpec { cpus_allowed: vec![core], ..s };
+        let syncs = (0..40).map(|_| io(Ddir::DataSync, 0, 0)).collect();
+        let mut jobs = vec![
+            (on(1, spec(Engine::Pvsync2, 1)), list(syncs)),
+            (on(2, spec(Engine::Libaio, 16)), list(reads(3000))),
+        ];
+        jobs.extend((0..2).map(|_| (on(busy, spec(Engine::Null, 1)), list(reads(20_000)))));
+        let w = run_on(&StackConfig { queues: 1, ..stack(4) }, sata(), jobs, 20_000);
+        let syncs = w.finished.iter().filter(|(_, life)| life.ddir == Ddir::Sync);
+        let syncs: Vec<&Life> = syncs.map(|(_, life)| life).collect();
+        let waits = syncs.iter().flat_map(|life| life.steps());
+        assert!(waits.into_iter().any(|s| s.why == Why::Unqueued));
+        syncs.iter().map(|life| life.latency().0).max().unwrap()
+    };
+    let (there, elsewhere) = (run(0), run(3));
+    assert!(
+        there < 2 * elsewhere,
+        "{there} beside threads on the core of interrupts, {elsewhere} without"
+    );
+}
+
 /// libata.fua=0: blk-flush sends the write, and a flush once it is over.
 #[test]
 fn a_sata_drive_is_sent_a_flush_behind_each_fua_write() {

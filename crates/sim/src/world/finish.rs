@@ -756,7 +756,8 @@ impl World {
     /// [`DirectionOverTime::uncounted_ns`](crate::DirectionOverTime::uncounted_ns), by direction.
     fn uncounted(&self) -> [Vec<[u64; 2]>; 4] {
         std::array::from_fn(|d| {
-            let counting = self.threads.iter().filter(|stats| stats.has(d));
+            let reported = self.threads.iter().filter(|stats| stats.result.reported);
+            let counting = reported.filter(|stats| stats.has(d));
             let stretches = counting.map(ThreadStats::stretches);
             let (not_counted, counted): (Vec<_>, Vec<_>) =
                 stretches.map(|[not, counted]| (not, counted)).unzip();

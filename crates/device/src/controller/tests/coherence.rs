@@ -604,8 +604,6 @@ fn a_trim_leaves_what_it_covers_in_part() {
     assert_eq!((s.rmw_units, s.rmw_waits), (0, 0));
 }
 
-/// A cache that answered writes which the FTL then refuses is read-only: of what comes later, and of what waits by then,
-/// nothing is answered well.
 /// Write-backs of the range, and writes with FUA, follow each other without a gap. A trim waits for those that are under
 /// way, and not for what comes behind it.
 #[test]
@@ -657,6 +655,8 @@ fn a_trim_does_not_wait_for_as_long_as_others_write() {
     }
 }
 
+/// A cache that answered writes which the FTL then refuses is read-only: of what comes later, and of what waits by then,
+/// nothing is answered well.
 #[test]
 fn after_a_lost_write_back_no_write_flush_or_trim_succeeds() {
     let mut n = nand_config();
