@@ -111,7 +111,7 @@ def test_delays_are_columns_behind_their_layer(mixed):
     assert total == pytest.approx(parts.latency_ns, abs=1)
     assert set(layers.columns) < set(columns) < set(parts.series(0).columns)
     assert list(parts.to_pandas(0).columns) == parts.series(0).columns == parts.to_polars(0).columns
-    for wrong in (-1, float("nan")):
+    for wrong in (-1, float("nan"), None, "x", True):
         with pytest.raises(wl.InputError, match="at_least"):
             parts.series(wrong)
     line = next(line for line in repr(parts).splitlines() if line.startswith("  p99:"))
@@ -367,9 +367,10 @@ def test_the_slowest_of_a_kept_result_are_in_its_report(mixed, tmp_path):
     assert wl.load(tmp_path / "a.wordline").report() == none.report()
     with pytest.raises(wl.InputError, match="a.wordline: .*Result.slowest"):
         wl.load(tmp_path / "a.wordline").report(1)
-    for slowest in (-1, "a", 1.5):
-        with pytest.raises(wl.InputError, match="slowest: .* must be a whole number"):
-            mixed.report(slowest)
+    for slowest in (-1, "a", 1.5, None):
+        for one in (mixed, wl.load(tmp_path / "a.wordline")):
+            with pytest.raises(wl.InputError, match="slowest: .* must be a whole number"):
+                one.report(slowest)
 
 
 def rewritten(path, change):

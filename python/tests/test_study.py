@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import wordline as wl
+from wordline.__main__ import main
 
 TEXT = """
 [study]
@@ -105,19 +107,36 @@ def test_bad_studies_are_named(study, tmp_path):
         ((study, "half"), "use whole or quick"),
         ((study, "whole", ["deep=1"]), "depth"),
         ((study, "whole", [], ["seed=x"]), "no seed"),
-        ((study, "whole", [], [], 1), "repeat 1: an interval takes two runs"),
-        ((study, "whole", [], ["seed=1,2"], 2), "gives the seeds"),
-        ((study, "whole", [], [], "3"), "repeat '3': use a whole number"),
-        ((study, "whole", [], [], -3), "repeat -3: use a whole number"),
+        ((study, "whole", [], [], 1), "^repeat: 1 must be a whole number, 2 to 1000"),
+        ((study, "whole", [], [], True), "^repeat: True must be a whole number"),
+        ((study, "whole", [], [], 5000), "^repeat: 5000 must be a whole number"),
+        ((study, "whole", [], [], "3"), "^repeat: '3' must be a whole number"),
+        ((study, "whole", [], [], -3), "^repeat: -3 must be a whole number"),
+        ((study, "whole", [], ["seed=1,2"], 2), "^repeat: vary seed=1,2 gives the seeds, and so does repeat: "),
+        ((None,), "^name: None is a NoneType: give a name"),
+        ((study, 3), "^scale: 3 is an int: use whole or quick"),
+        ((study, "whole", "depth=1"), "^points: 'depth=1' is a str: give a list of words"),
     ]:
         name, *more = arguments
         keys = dict(zip(("scale", "points", "vary", "repeat"), more))
         with pytest.raises(wl.InputError, match=part):
             wl.Study(name, **keys)
+    left_out = wl.Study(study, scale=None, points=None, vary=None, repeat=np.int64(3))
+    assert left_out.points == wl.Study(study).points
     assert "rail/max-write-rate" in wl.Study.names()
     (tmp_path / "results").write_text("")
     with pytest.raises(wl.InputError, match="results"):
         wl.Study(study).run(executor="inline")
+
+
+def test_the_command_line_is_told_in_its_own_words(study, capsys):
+    assert main(["study", study, "--repeat", "3", "--vary", "seed=1,2"]) == 2
+    said = capsys.readouterr().err
+    assert "--repeat: --vary seed=1,2 gives the seeds, and so does --repeat: leave out --vary" in said
+    for word, part in [("1", "an interval takes two runs or more"), ("x", "'x' is no number from 2 to 1000")]:
+        with pytest.raises(SystemExit):
+            main(["study", study, "--repeat", word])
+        assert f"argument --repeat: {part}" in capsys.readouterr().err
 
 
 def test_the_command_line_hands_over_to_a_cluster(study, program, tmp_path):

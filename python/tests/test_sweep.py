@@ -310,6 +310,35 @@ def loud(result):
     return {}
 
 
+def thirsty(result):
+    """Reads the standard input, and so does a process that it starts."""
+    head = subprocess.run(["head", "-c", "5"], capture_output=True, check=True, timeout=20)
+    return {"taken": len(head.stdout) + len(sys.stdin.read())}
+
+
+def test_a_measure_takes_nothing_of_what_is_to_run():
+    common = {"device": "z-ssd-small", "rw": "randread", "number_ios": 10, "precondition": "none"}
+    sweep = wl.sweep({"iodepth": [1, 2, 3, 4, 5, 6]}, measure=thirsty, workers=2, **common)
+    assert sweep.column("taken") == [0] * 6
+
+
+@pytest.mark.parametrize(
+    "sent, error",
+    [(b"\xff" * 8, "OverflowError"), (b"\4" + bytes(7) + b"none", "UnpicklingError")],
+)
+def test_a_worker_that_cannot_take_up_what_it_hears_ends(sent, error):
+    """The pipe stays open: the end of it would end the worker anyhow."""
+    words = [sys.executable, "-c", "from wordline._worker import main; main()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as worker:
+        try:
+            worker.stdin.write(sent)
+            worker.stdin.flush()
+            assert worker.wait(timeout=30) == 1
+            assert error in worker.stderr.read().decode()
+        finally:
+            worker.kill()
+
+
 def broken():
     raise RuntimeError("not here")
 

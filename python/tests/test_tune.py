@@ -149,10 +149,36 @@ def test_a_point_without_the_number_asked_for_fails_and_others_go_on(space, obje
 
 
 def test_a_number_that_no_point_has_is_told_at_the_end(tmp_path):
-    for name, why in [("write_iops", "the run has no writes"), ("op_kv_read_per_s", "the run has no such operation")]:
-        # Kept rows have columns of None for what others have.
-        tuned = wl.tune({"iodepth": [1, 2]}, f"maximize {name}", trials=3, out=tmp_path / name, **COMMON)
-        assert tuned.best is None and not tuned.rows and f"no number {name}: {why}" in tuned.report()
+    # Kept rows have columns of None for what others have.
+    tuned = wl.tune({"iodepth": [1, 2]}, "maximize write_iops", trials=3, out=tmp_path, **COMMON)
+    assert tuned.best is None and not tuned.rows and "no number write_iops: the run has no writes" in tuned.report()
+
+
+@pytest.mark.parametrize(
+    "objective, measure, part",
+    [
+        ("minimize x", lambda result: {"x": "slow"}, "objective 'x': 'slow' is a str, and no run has a number"),
+        ("minimize x", lambda result: {"x": True}, "objective 'x': True is a bool, and no run has a number"),
+        ("minimize x", lambda result: {"x": None, "xs": 1}, r"no number x \(did you mean xs\?\)"),
+        ("minimize x", lambda result: {}, "objective 'x': a run has no number x"),
+    ],
+)
+def test_a_number_that_no_first_run_has_ends_the_search(objective, measure, part):
+    ran = []
+
+    def counted(result):
+        ran.append(result)
+        return measure(result)
+
+    with pytest.raises(wl.InputError, match=part):
+        wl.tune({"iodepth": (1, 64)}, objective, trials=40, measure=counted, **COMMON)
+    assert len(ran) <= 16
+
+
+def test_an_operation_that_no_program_has_ends_the_search():
+    common = {"app": "kv-read", "device": "z-ssd-small", "limit": "20s", "progress": False, "executor": "inline"}
+    with pytest.raises(wl.InputError, match="objective 'op_.*': a run has no number .*did you mean op_.*: it has op_"):
+        wl.tune({"drives": [1]}, "minimize op_kv_read_gett_p99_ns", trials=3, **common)
 
 
 def test_numbers_of_a_measure_are_searched_for():
@@ -165,6 +191,20 @@ def test_numbers_of_a_measure_are_searched_for():
         wl.tune({"iodepth": [2, 4]}, "minimize dpeth", trials=9, measure=measure, **COMMON)
     nan = wl.tune({"iodepth": [2, 4]}, "minimize x", trials=3, measure=lambda result: {"x": float("nan")}, **COMMON)
     assert nan.best is None and "no number x" in nan.report()
+
+
+@pytest.mark.parametrize("number", [np.int64, np.float32])
+def test_numbers_of_numpy_that_a_measure_gives_are_searched_for(number, tmp_path):
+    def measure(result):
+        return {"x": number(result["job"].about["iodepth"])}
+
+    here = wl.tune({"iodepth": (1, 4)}, "minimize x", ["x >= 2"], trials=9, measure=measure, **COMMON)
+    kept = [
+        wl.tune({"iodepth": (1, 4)}, "minimize x", ["x >= 2"], trials=9, measure=measure, out=tmp_path, **COMMON)
+        for _ in range(2)
+    ]
+    assert here.best == {"iodepth": 2} and not here.failures and type(here.rows[0]["x"]) in (int, float)
+    assert [one.report() for one in kept] == 2 * [here.report()]
 
 
 def test_two_objectives_have_a_front():
@@ -237,6 +277,15 @@ def test_constraints_are_read_with_their_units():
         ({"iodepth": [1]}, "minimize iodepth", {"constraints": 3}, "constraints: 3 is an int"),
         ({"iodepth": [1]}, "minimize iodepth", {"constraints": [3]}, "constraints: 3 is an int"),
         ([1], "minimize iodepth", {}, "space: .* is a list: give a mapping"),
+        ({"iodepth": [1]}, "minimize op_kv_get_p99_ns", {}, "op_kv_get_p99_ns is of an operation .*: give app or with_"),
+        ({"iodepth": [1]}, "minimize op_kv_get_p99_ns", {"app": None, "measure": dict}, "give app or with_"),
+        *(
+            ({"iodepth": [1]}, f"minimize {name}", {"measure": dict}, f"objective '{name}': a run has no number {name}")
+            for name in ("ended", "error", "key", "index", "warned", "wall_s")
+        ),
+        ({"iodepth": [1]}, "minimize iodepth", {"trials": None}, "trials: None must be a whole number"),
+        ({"iodepth": [1]}, "minimize iodepth", {"seed": None}, "seed: None must be a whole number"),
+        ({"iodepth": [1]}, "minimize iodepth", {"verify_most": None}, "verify_most: None must be a whole number"),
     ],
 )
 def test_bad_searches_are_named_before_anything_runs(space, objective, more, part, monkeypatch):

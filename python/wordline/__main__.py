@@ -13,6 +13,16 @@ from . import _wordline
 from .errors import Error, InputError, read_text
 
 
+def _repeat(word: str) -> int:
+    """The number of ``--repeat``, refused in the words that the command line has for it."""
+    number = int(word) if word.isascii() and word.isdigit() else None
+    if number is not None and number < 2:
+        raise argparse.ArgumentTypeError("an interval takes two runs or more: use a number from 2 to 1000")
+    if number is None or number > 1000:
+        raise argparse.ArgumentTypeError(f"{word!r} is no number from 2 to 1000")
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="wordline", description="The parts of wordline that are in Python")
     parser.add_argument("--expect", help=argparse.SUPPRESS)
@@ -39,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     study.add_argument("--scale", choices=["whole", "quick"], default="whole")
     study.add_argument("--point", metavar="AXIS=VALUE[,VALUE]", action="append", default=[])
     study.add_argument("--vary", metavar="KEY=VALUE[,VALUE]", action="append", default=[])
-    study.add_argument("--repeat", type=int, metavar="N", help="run each point under N seeds, and tell means")
+    study.add_argument("--repeat", type=_repeat, metavar="N", help="run each point under N seeds, and tell means")
     study.add_argument("--jobs", type=int, metavar="N", help="runs at once; the machine's cores by default")
     study.add_argument("--dask", metavar="ADDRESS", help="run on the cluster of this scheduler")
     study.add_argument("-q", "--quiet", action="store_true", help="no progress")
@@ -125,7 +135,10 @@ def main(words: list[str] | None = None) -> int:
         print("wordline: interrupted: the same command goes on from there", file=sys.stderr)
         return 1
     except Error as error:
-        print(f"wordline: {error}", file=sys.stderr)
+        # What was refused has the command line's words before it has Python's. A search's file has Python's.
+        own = error.__context__ if arguments.command == "study" else None
+        told = own if isinstance(own, (_wordline.InputError, _wordline.RunError)) else error
+        print(f"wordline: {told}", file=sys.stderr)
         return 2 if isinstance(error, (InputError, ImportError, ValueError)) else 1
     except OSError as error:
         print(f"wordline: {error}", file=sys.stderr)

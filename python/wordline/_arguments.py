@@ -45,6 +45,7 @@ _WHOLE = {
     "workers": (1, 65_536),
     "trials": (1, 1 << 32),
     "verify_most": (1, 1 << 32),
+    "repeat": (2, 1000),
 }
 _YES_OR_NO = {"integrity", "over_time", "share", "cache", "wrap", "skip_beyond", "strict"}
 _PATHS = {"topology", "load_state", "save_state"}

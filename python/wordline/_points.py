@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _build, _wordline, _worker
-from ._arguments import checked
+from ._arguments import checked, native_number
 from .errors import Error, InputError, MissingPackage, SweepError, VersionError, native
 from .result import METRICS
 
@@ -88,7 +88,8 @@ def run_point(point: Point, measure: Measure | None) -> Row:
         row.update(result.metrics())
         row["warned"] = "\n".join(result.warnings) or None
         if measure is not None:
-            more = dict(measure(result))
+            # Of numpy's numbers Python's own, which a row that was kept has too.
+            more = {name: native_number(value) for name, value in dict(measure(result)).items()}
             taken = sorted(name for name in more if is_taken(name) or name in point.names)
             if taken:
                 raise InputError(f"measure: {taken[0]} is a column of each row already: give it another name")

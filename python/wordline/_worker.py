@@ -8,6 +8,7 @@ import queue
 import struct
 import sys
 import threading
+import traceback
 from typing import IO, Any
 
 HEAD = struct.Struct("<Q")
@@ -32,16 +33,29 @@ def receive(source: IO[bytes]) -> Any:
     return pickle.loads(data)
 
 
-def _listen(batches: queue.SimpleQueue[Any]) -> None:
-    """Hears what is to run while a point runs, so that it hears that nobody is left to run it for."""
+def _commands() -> IO[bytes]:
+    """The pipe of the sweep, which is no longer the standard input: a measure, or a process that it starts, would take
+    bytes of it."""
     # A file of its own: the interpreter closes the standard one at its end, and would wait for who reads it.
     source = os.fdopen(os.dup(0), "rb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return source
+
+
+def _listen(source: IO[bytes], batches: queue.SimpleQueue[Any]) -> None:
+    """Hears what is to run while a point runs, so that it hears that nobody is left to run it for."""
     try:
         while True:
             batches.put(receive(source))
     except (EOFError, OSError):
         # The other end is closed: by the sweep, or by the system when the sweep died.
         os._exit(0)
+    except BaseException:
+        # The end of this thread alone would leave the process waiting for ever, and the sweep for it.
+        traceback.print_exc()
+        os._exit(1)
 
 
 def main() -> None:
@@ -52,7 +66,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     batches: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(batches,), daemon=True).start()
+    threading.Thread(target=_listen, args=(_commands(), batches), daemon=True).start()
     try:
         while True:
             batch = batches.get()

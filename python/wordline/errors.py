@@ -67,6 +67,7 @@ _NAMES = {
     "no-integrity": "integrity=False",
     "out": "out",
     "point": "points",
+    "repeat": "repeat",
     "report": "wordline report",
     "skip-beyond": "skip_beyond=True",
     "timeline-limit": "timeline",

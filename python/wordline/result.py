@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _wordline
-from ._arguments import checked
+from ._arguments import native_number, whole_number
 from .distribution import Distribution, beyond, percentile_of_counts
 from .errors import FormatError, InputError, in_python, need
 
@@ -224,8 +224,9 @@ class Breakdown:
 
     def told_delays(self, at_least: float = DELAY_AT_LEAST) -> list[int]:
         """Which of ``delays`` have ``at_least`` so many per cent of the latency of a row, and any time at all."""
-        if not at_least >= 0:
-            raise InputError(f"at_least {at_least}: a share in per cent, 0 or more")
+        at_least = native_number(at_least)
+        if isinstance(at_least, bool) or not isinstance(at_least, (int, float)) or not at_least >= 0:
+            raise InputError(f"at_least {at_least!r}: a share in per cent, 0 or more")
         most = self.delay_shares().max(axis=0, initial=0)
         return [i for i in range(len(self.delays)) if most[i] > 0 and most[i] >= at_least]
 
@@ -806,7 +807,7 @@ class Result:
 
     def report(self, slowest: int = 0) -> str:
         """The report that ``wordline run`` prints, with the lives of so many of the slowest I/Os."""
-        return self._source.text("normal", checked({"slowest": slowest})["slowest"])
+        return self._source.text("normal", whole_number("slowest", slowest, "slowest"))
 
     def terse(self) -> str:
         """fio's terse output."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _points, _wordline
-from ._arguments import checked
+from ._arguments import a, checked
 from ._points import Point
 from ._progress import Line
 from .errors import InputError, native, need
@@ -76,18 +76,23 @@ class Study:
         self,
         name: str | os.PathLike[str],
         *,
-        scale: str = "whole",
-        points: Sequence[str] = (),
-        vary: Sequence[str] = (),
+        scale: str | None = "whole",
+        points: Sequence[str] | None = (),
+        vary: Sequence[str] | None = (),
         repeat: int | None = None,
     ) -> None:
-        if repeat is not None and (not isinstance(repeat, int) or not 0 <= repeat < 1 << 32):
-            raise InputError(f"repeat {repeat!r}: use a whole number from 2 to 1000")
-        words = checked({"points": points, "vary": vary})
+        if not isinstance(name, (str, os.PathLike)):
+            raise InputError(f"name: {a(name)}: give a name of wordline.Study.names(), or the path of a TOML file")
+        if not isinstance(scale, (str, type(None))):
+            raise InputError(f"scale: {a(scale)}: use whole or quick")
+        words = checked({"points": points, "vary": vary, "repeat": repeat})
+        only, axes = words["points"] or [], words["vary"] or []
         try:
-            self._plan = _wordline.StudyPlan(os.fspath(name), scale, words["points"], words["vary"], repeat)
+            self._plan = _wordline.StudyPlan(
+                os.fspath(name), "whole" if scale is None else scale, only, axes, words["repeat"]
+            )
         except (_wordline.InputError, _wordline.RunError) as error:
-            raise native(error, [os.fspath(name), *points, *vary]) from None
+            raise native(error, [os.fspath(name), *only, *axes]) from None
         self.name, self.title, self.shows, self.text = self._plan.about()
 
     @staticmethod

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ._arguments import a, checked, native_number, whole_number
+from ._arguments import a, native_number, whole_number
 from ._html import told
-from ._points import Measure, Row, cores
+from ._points import Measure, Row, cores, is_taken
 from ._progress import Line
 from .errors import InputError, need, nearest
 from .result import DIRECTIONS, METRICS
@@ -97,6 +97,8 @@ class Objective:
 
 # A percentile needs an I/O beyond it.
 _COUNTS = {"read": "read_ios", "write": "write_ios", "trim": "trim_ios", "sync": "syncs"}
+# What has operations.
+_PROGRAMS = ("app", "with_")
 _PERCENTILE = re.compile(r"(read|write|trim|sync|op_\w+?)_p(\d+(?:_\d+)?)_ns")
 
 
@@ -133,12 +135,43 @@ def _lack(row: Row, names: Iterable[str]) -> str | None:
     return f"no number {name}: {why}"
 
 
-def _check_measured(rows: Sequence[Row], tuned: Tuned) -> None:
-    """Refuses numbers that no run has, where a measure may have had them."""
-    found = list(dict.fromkeys(key for row in rows if not row["error"] for key in row))
-    for what, name in _asked(tuned) if found else ():
-        if name not in (*found, *METRICS) and not name.startswith("op_"):
-            raise InputError(f"{what}: a run has no number {name}{nearest(name, found)}: it has {', '.join(found)}")
+def _check_found(rows: Sequence[Row], space: Mapping[str, Any], tuned: Tuned) -> None:
+    """Refuses numbers of a measure or of a program that none of the runs so far has."""
+    for what, name in _asked(tuned) if rows else ():
+        operation = name.startswith("op_")
+        if name in METRICS or name in space or any(_may_be_number(row, name) for row in rows):
+            continue
+        if operation and not _all_ran(rows, space):
+            continue
+        given = next((row[name] for row in rows if row.get(name) is not None), None)
+        if given is not None:
+            raise InputError(f"{what}: {a(given)}, and no run has a number of that name: let measure return a number")
+        found = [key for key in dict.fromkeys(key for row in rows for key in row) if _is_askable(rows, key)]
+        if operation:
+            found = [key for key in found if key.startswith("op_")]
+        raise InputError(
+            f"{what}: a run has no number {name}{nearest(name, found)}: it has {', '.join(found) or 'none of a program'}"
+        )
+
+
+def _is_askable(rows: Sequence[Row], name: str) -> bool:
+    """Whether a search may ask for what rows have under this name: what they have of their own accord is no number of a
+    run."""
+    own = is_taken(name) and not name.startswith("op_")
+    return name in METRICS or (not own and any(_may_be_number(row, name) for row in rows))
+
+
+def _may_be_number(row: Row, name: str) -> bool:
+    """Whether a row has a number, or would have it elsewhere in the space: a percentile of more operations, or what a
+    measure found to be no number here."""
+    value = row.get(name)
+    return _is_number(value) or isinstance(value, float) or (value is None and name in row and name.startswith("op_"))
+
+
+def _all_ran(rows: Sequence[Row], space: Mapping[str, Any]) -> bool:
+    """Whether each choice of programs had a run: the others may have other operations."""
+    chosen = [key for key in _PROGRAMS if isinstance(space.get(key), list)]
+    return all({repr(row.get(key)) for row in rows} >= set(map(repr, space[key])) for key in chosen)
 
 
 def _asked(tuned: Tuned) -> list[tuple[str, str]]:
@@ -147,14 +180,21 @@ def _asked(tuned: Tuned) -> list[tuple[str, str]]:
     return asked + [(f"constraint '{c.text}'", c.name) for c in tuned.constraints]
 
 
-def _check_names(space: Mapping[str, Any], tuned: Tuned, measured: bool) -> None:
+def _check_names(space: Mapping[str, Any], common: Mapping[str, Any], tuned: Tuned, measured: bool) -> None:
     """Refuses numbers that no run has, before the first one."""
+    programs = any(key in space or common.get(key) for key in _PROGRAMS)
     for what, name in _asked(tuned):
         if name in space:
             values = space[name]
             if isinstance(values, list) and not all(map(_is_number, values)):
                 raise InputError(f"{what}: the space's {name} has choices that are no numbers")
-        elif name not in METRICS and not name.startswith("op_") and not measured:
+        elif name.startswith("op_"):
+            if not programs:
+                raise InputError(
+                    f"{what}: {name} is of an operation of a program, and no run has a program: give app or with_, or "
+                    "ask for another number"
+                )
+        elif name not in METRICS and (not measured or is_taken(name)):
             numbers = (*space, *METRICS)
             raise InputError(
                 f"{what}: a run has no number {name}{nearest(name, numbers)}: it has {', '.join(numbers)}"
@@ -452,7 +492,9 @@ def tune(
     if not isinstance(space, Mapping):
         raise InputError(f"space: {a(space)}: give a mapping, as in {{'iodepth': (1, 64)}}")
     space = {name: _plain(values) for name, values in space.items()}
-    trials, seed, verify_most = checked({"trials": trials, "seed": seed, "verify_most": verify_most}).values()
+    trials = whole_number("trials", trials, "trials")
+    seed = whole_number("seed", seed, "seed")
+    verify_most = whole_number("verify_most", verify_most, "verify_most")
     if isinstance(verify_seeds, str) or not isinstance(verify_seeds, Iterable):
         raise InputError(f"verify_seeds: {a(verify_seeds)}: give a list, as in verify_seeds=[2, 3]")
     verify_seeds = [whole_number("verify_seeds", one, "seed") for one in verify_seeds]
@@ -464,11 +506,13 @@ def tune(
     bounds = _texts("constraints", constraints, "read_p99_99_ns <= 1ms")
     tuned = Tuned([], list(space), objectives, [Constraint.parse(text) for text in bounds])
     search = _Search(space, tuned, seed)
-    _check_names(space, tuned, measure is not None)
+    _check_names(space, common, tuned, measure is not None)
     asked_for = [name for _, name in _asked(tuned)]
     if executor is None and workers is None:
         workers = cores()
     known: dict[str, Row] = {}
+    # As they came: one that lacks a number asked for may have another.
+    finished: list[Row] = []
 
     def run(points: Sequence[Mapping[str, Any]]) -> list[Row]:
         """Rows in the points' order; what is known is not run again."""
@@ -488,8 +532,8 @@ def tune(
                 **common,
             )
             listed = list(new)
-            if measure is not None:
-                _check_measured([*known.values(), *done], tuned)
+            finished.extend(done.good)
+            _check_found(finished, space, tuned)
             for row in done:
                 lack = None if row["error"] else _lack(row, asked_for)
                 known[listed[row["index"]]] = row if lack is None else {**row, "error": lack}
