@@ -414,7 +414,7 @@ formula = "2 * p99"
     #[test]
     fn a_ratio_that_some_seeds_lack_is_not_compared() {
         let text = format!(
-            "{STUDY}[[published]]\nmetric = \"iops\"\nbelow = 3\nat = {{ depth = 4 }}\nto = {{ depth = 1 }}\n"
+            "{STUDY}[[published]]\nwhat = \"w\"\nplace = \"p\"\nmetric = \"iops\"\nbelow = 3\nat = {{ depth = 4 }}\nto = {{ depth = 1 }}\n"
         );
         let study = study(&text, &[], 3).unwrap();
         let plan = plan(&study);

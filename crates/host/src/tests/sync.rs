@@ -367,10 +367,15 @@ fn a_flush_that_was_put_off_needs_no_thread() {
         ];
         jobs.extend((0..2).map(|_| (on(busy, spec(Engine::Null, 1)), list(reads(20_000)))));
         let w = run_on(&StackConfig { queues: 1, ..stack(4) }, sata(), jobs, 20_000);
-        let syncs = w.finished.iter().filter(|(_, life)| life.ddir == Ddir::Sync);
+        let syncs = w.finished.iter().filter(|(_, life)| life.ddir.is_sync());
         let syncs: Vec<&Life> = syncs.map(|(_, life)| life).collect();
         let waits = syncs.iter().flat_map(|life| life.steps());
-        assert!(waits.into_iter().any(|s| s.why == Why::Unqueued));
+        let waits: Vec<_> = waits.collect();
+        assert!(
+            waits.iter().any(|s| s.why == Why::Unqueued),
+            "{:?}",
+            &waits[..waits.len().min(40)]
+        );
         syncs.iter().map(|life| life.latency().0).max().unwrap()
     };
     let (there, elsewhere) = (run(0), run(3));
