@@ -427,14 +427,6 @@ impl ThreadStats {
     pub fn times(&self) -> [Span; 3] {
         std::array::from_fn(|d| self.result.dirs[d].runtime.max(self.over[d]))
     }
-    /// When its ramp was over; none without one.
-    pub fn ramp_over(&self) -> Option<Time> {
-        self.ramp_over
-    }
-    /// When it began to count.
-    pub fn started(&self) -> Time {
-        self.ramp_over.unwrap_or(self.result.started)
-    }
     /// Its ramp, and from then to its last I/O.
     pub fn stretches(&self) -> [(Time, Time); 2] {
         let (from, last) = (self.begun.unwrap_or_default(), self.last());

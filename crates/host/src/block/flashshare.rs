@@ -13,8 +13,8 @@
 //!   the hardware queue: those that wait go out one after the other.
 //!
 //! Left out: throughput requests that wait may overtake each other. Requests in the plugs of other threads are
-//! not looked at. A flush and a discard go past the software queue; the worker takes a flush first. A hardware queue of several cores has one
-//! software queue, in which a bio merges with requests of its own core alone.
+//! not looked at. A flush and a discard go past the software queue; the worker takes a flush first. A hardware
+//! queue of several cores has one software queue, in which a bio merges with requests of its own core alone.
 
 use crate::HctxId;
 use crate::block::{BlockLayer, NO_TAG, NONE, Request, Side, touches};

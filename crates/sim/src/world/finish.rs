@@ -661,7 +661,6 @@ impl World {
     }
 
     pub(super) fn machine(&mut self, now: Time, host: &HostStats, generated: u64) -> Machine {
-        let uncounted = self.uncounted();
         // Searches that ended with the run.
         for searched in std::mem::take(&mut self.searched).into_values() {
             self.kept.merge(searched);
@@ -748,7 +747,7 @@ impl World {
                     SwitchUse { name: String::new(), link }
                 })
                 .collect(),
-            intervals: self.intervals.result(uncounted),
+            intervals: self.intervals.result(self.uncounted()),
             flash: self.drives.iter().map(|seat| seat.flash(now)).collect(),
         }
     }
