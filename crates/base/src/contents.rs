@@ -27,7 +27,7 @@ pub fn tag(lpn: u32, stamp: u32) -> u8 {
 /// Adds a sector to what a run of sectors holds.
 #[inline]
 pub fn fold(sum: u32, tag: u8) -> u32 {
-    (sum + u32::from(tag) + 1).wrapping_mul(0x9E37_79B1)
+    sum.wrapping_add(u32::from(tag) + 1).wrapping_mul(0x9E37_79B1)
 }
 
 /// The data of a program.
@@ -116,6 +116,12 @@ impl Contents {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_may_be_as_large_as_it_gets() {
+        let sums = [u32::MAX, u32::MAX - 1, u32::MAX - 256].map(|sum| fold(sum, 255));
+        assert!(sums[0] != sums[1] && sums[1] != sums[2]);
+    }
 
     #[test]
     fn a_page_holds_its_data_from_the_end_of_its_program_to_its_erasure() {

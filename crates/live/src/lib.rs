@@ -31,6 +31,7 @@ mod table;
 pub mod tape;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
+mod turns;
 pub mod writer;
 
 pub use access::{Act, ImageIo, Journal};

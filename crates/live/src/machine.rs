@@ -12,6 +12,7 @@ use crate::pages::PAGE;
 use crate::recover::Recovered;
 use crate::table::Table;
 use crate::tape::Tape;
+use crate::turns::Turns;
 use crate::writer::Ticket;
 use std::collections::VecDeque;
 use wordline_base::Workload;
@@ -201,10 +202,8 @@ pub struct Machine {
     queues: Vec<Queue>,
     /// By life: the part.
     by_life: IdVec<IoId, u32>,
-    /// Ranges being written, with their I/O.
-    changing: Vec<(u32, u32, u32)>,
-    /// I/Os that wait for others at the same sectors.
-    blocked: VecDeque<u32>,
+    /// Who changes which sectors, and who waits for it.
+    turns: Turns,
     /// Requests that are over.
     done: VecDeque<Done>,
     /// Buffers of replies, to be used again.
@@ -266,8 +265,7 @@ impl Machine {
             parts: Slab::with_capacity(256),
             queues,
             by_life: IdVec::new(),
-            changing: Vec::new(),
-            blocked: VecDeque::new(),
+            turns: Turns::default(),
             done: VecDeque::new(),
             buffers: Vec::new(),
             spare: 0,
@@ -429,10 +427,12 @@ impl Machine {
         if let Some(fault) = self.stalled {
             return self.serve_stalled(id, fault);
         }
-        if self.ios[id].request.kind.changes() && self.overlaps(id, self.blocked.len()) {
-            self.ios[id].request.data = data.to_vec();
-            self.blocked.push_back(id);
-            return;
+        if self.ios[id].request.kind.changes() {
+            let (first, end) = self.range(id);
+            if !self.turns.begins(id, first, end) {
+                self.ios[id].request.data = data.to_vec();
+                return;
+            }
         }
         self.begin(id, data);
     }
@@ -441,16 +441,6 @@ impl Machine {
         let end = (r.offset + u64::from(r.len)).div_ceil(SECTOR) as u32;
         ((r.offset >> SECTOR_SHIFT) as u32, end)
     }
-    /// Something that is being written, or waits to be before it, touches the same sectors.
-    fn overlaps(&self, id: u32, before: usize) -> bool {
-        let (first, end) = self.range(id);
-        let meets = |f: u32, e: u32| f < end && first < e;
-        self.changing.iter().any(|&(f, e, _)| meets(f, e))
-            || self.blocked.iter().take(before).any(|&other| {
-                let (f, e) = self.range(other);
-                meets(f, e)
-            })
-    }
 
     fn begin(&mut self, id: u32, data: &[u8]) {
         let (kind, offset, len) = {
@@ -458,9 +448,6 @@ impl Machine {
             (r.kind, r.offset, r.len)
         };
         let (first, end) = self.range(id);
-        if kind.changes() {
-            self.changing.push((first, end, id));
-        }
         // One more, so that it does not end before all are on their way.
         self.ios[id].parts = 1;
         match kind {
@@ -799,7 +786,7 @@ impl Machine {
         }
         let Io { request, buffer, first, fault, began, abandoned, .. } = self.ios.remove(id);
         if request.kind.changes() {
-            self.changing.retain(|c| c.2 != id);
+            self.turns.ended(id, first);
             self.unblock();
         }
         if abandoned {
@@ -833,14 +820,7 @@ impl Machine {
     }
     /// Begins what waited for others to end.
     fn unblock(&mut self) {
-        let mut i = 0;
-        while i < self.blocked.len() {
-            let id = self.blocked[i];
-            if self.overlaps(id, i) {
-                i += 1;
-                continue;
-            }
-            self.blocked.remove(i);
+        while let Some(id) = self.turns.next() {
             let data = std::mem::take(&mut self.ios[id].request.data);
             self.begin(id, &data);
         }
@@ -851,13 +831,14 @@ impl Machine {
     fn stall(&mut self, fault: Fault) {
         self.stalled = Some(fault);
         let ids: Vec<u32> = self.ios.keys().collect();
+        let blocked = self.turns.give_up();
         for id in ids {
-            if !self.ios[id].abandoned && !self.blocked.contains(&id) {
+            if !self.ios[id].abandoned && !blocked.contains(&id) {
                 self.answer_now(id, fault);
                 self.ios[id].abandoned = true;
             }
         }
-        while let Some(id) = self.blocked.pop_front() {
+        for id in blocked {
             self.serve_stalled(id, fault);
         }
     }

@@ -185,6 +185,8 @@ pub struct Server {
     worn: Option<BadValue>,
     /// Nothing is written.
     read_only: bool,
+    /// It ends: no more requests are taken.
+    closing: bool,
 }
 
 impl Server {
@@ -299,6 +301,7 @@ impl Server {
             pending: Table::default(),
             orphaned: 0,
             unsynced: Vec::new(),
+            closing: false,
             stats,
             last_line: Instant::now(),
             behind: false,
@@ -450,6 +453,7 @@ impl Server {
     fn shut_down(&mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
         self.listeners.clear();
         self.control = None;
+        self.closing = true;
         say("shutting down");
         if self.read_only {
             self.flush_all();
@@ -457,7 +461,7 @@ impl Server {
             say(self.stats.summary(&self.machine, self.plan.time_scale == 0.0).trim_end());
             return Ok(());
         }
-        self.machine.drain();
+        self.settle();
         // What was answered but not asked to be durable is made so all the same.
         let flush = Request {
             tag: u64::MAX,
@@ -471,16 +475,7 @@ impl Server {
         };
         let now = self.machine.now();
         self.machine.submit(now, flush, &[]);
-        let drained = self.machine.drain();
-        self.deliver();
-        for mut done in std::mem::take(&mut self.unsynced) {
-            if let Some(ticket) = done.sync
-                && let Err((kind, _)) = self.machine.media_mut().writer.wait(ticket)
-            {
-                done.result = Err(fault_of(kind));
-            }
-            self.answer(done);
-        }
+        let drained = self.settle();
         self.flush_all();
         self.mount = None;
         say(self.stats.summary(&self.machine, self.plan.time_scale == 0.0).trim_end());
@@ -505,6 +500,25 @@ impl Server {
             say(&told);
         }
         Ok(())
+    }
+
+    /// Ends what is under way, with what follows from its answers. False: the drive is stalled.
+    fn settle(&mut self) -> bool {
+        loop {
+            let drained = self.machine.drain();
+            self.deliver();
+            for mut done in std::mem::take(&mut self.unsynced) {
+                if let Some(ticket) = done.sync
+                    && let Err((kind, _)) = self.machine.media_mut().writer.wait(ticket)
+                {
+                    done.result = Err(fault_of(kind));
+                }
+                self.answer(done);
+            }
+            if !drained || self.machine.in_flight() == 0 {
+                return drained;
+            }
+        }
     }
 
     /// Delivers what is due at a time, and looks first at how far the model is behind the clock:

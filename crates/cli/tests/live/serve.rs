@@ -92,6 +92,35 @@ fn bytes_come_back(way: &str) {
     server.stop();
 }
 
+/// Zeroes that must not be a hole are many writes of the drive, and one request: it is counted once, and answered by
+/// a server that was told to stop meanwhile.
+#[test]
+fn zeroes_under_way_are_answered_before_the_end() {
+    let place = Place::new("--size 48M --device cnex-small --ftl pblk --time-scale 1");
+    let server = place.start();
+    let mut c = place.client("");
+    for at in [0, 16 << 20, 32 << 20] {
+        let data = vec![7; 16 << 20];
+        assert_eq!(c.call(cmd::WRITE, 0, at, 16 << 20, &data).unwrap().error, 0);
+    }
+    assert_eq!(c.call(cmd::FLUSH, 0, 0, 0, &[]).unwrap().error, 0);
+    let zeroes = std::thread::spawn(move || {
+        let flags = cmd::FLAG_NO_HOLE | cmd::FLAG_FUA;
+        c.call(cmd::WRITE_ZEROES, flags, 0, 48 << 20, &[]).map(|reply| reply.error)
+    });
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(zeroes.join().unwrap().unwrap(), 0, "{said}");
+    let counted = |line: &str| said.lines().any(|l| l.starts_with(line));
+    assert!(counted("write         3 answered") && counted("flush         1 answered"), "{said}");
+    let server = place.start();
+    let mut c = place.client("");
+    let reply = c.call(cmd::READ, 0, 0, 32 << 20, &[]).unwrap();
+    assert!(reply.data.iter().all(|(_, data)| data.iter().all(|&byte| byte == 0)));
+    server.stop();
+}
+
 #[test]
 fn exports_errors_and_holes() {
     let place = Place::new(SMALL);

@@ -4,7 +4,7 @@ use super::{FULL_MAP, SPENT, Server};
 use crate::fuse;
 use crate::machine::{Done, Fault, IoKind, Request, fault_of};
 use std::time::Duration;
-use wordline_base::SECTOR;
+use wordline_base::{SECTOR, Time};
 use wordline_nbd::{Event, Kind, Request as NbdRequest, STATE_HOLE, STATE_ZERO, errno};
 
 /// How long a client may take for its handshake.
@@ -18,8 +18,19 @@ pub(super) struct Pending {
     generation: u32,
     request: NbdRequest,
     queue: u16,
-    /// Where and how many bytes are left to write of zeroes that must not be a hole.
-    left: Option<(u64, u64)>,
+    zeroes: Option<Zeroes>,
+}
+
+/// Zeroes that must not be a hole. They are written piece by piece, and with FUA a flush follows the last.
+struct Zeroes {
+    /// Where the next piece begins.
+    from: u64,
+    /// Bytes to be written yet.
+    left: u64,
+    /// When the first piece began.
+    began: Option<Time>,
+    /// The flush is to follow yet.
+    flush: bool,
 }
 
 impl Pending {
@@ -68,6 +79,9 @@ impl Server {
             // The last flush: nobody waits for it, and it has a time of its own.
             return;
         }
+        if done.tag & fuse::TAG == 0 && self.goes_on(&mut done) {
+            return self.machine.recycle(done.data);
+        }
         let late = (!self.clock.is_free()).then(|| self.clock.late(done.at));
         self.stats.add(&done, late);
         if done.tag & fuse::TAG != 0 {
@@ -77,14 +91,7 @@ impl Server {
             }
             return self.machine.recycle(done.data);
         }
-        let key = done.tag as u32;
-        if let Some((offset, len)) = self.pending[key].left
-            && len > 0
-            && done.result.is_ok()
-        {
-            return self.more_zeroes(key, offset, len);
-        }
-        let pending = self.pending.remove(key);
+        let pending = self.pending.remove(done.tag as u32);
         let Pending { conn, generation, ref request, .. } = pending;
         let data = std::mem::take(&mut done.data);
         if let Some(c) = self.conns.get_mut(conn).filter(|c| c.generation == generation) {
@@ -138,7 +145,7 @@ impl Server {
     pub(super) fn requests(&mut self, key: u32) {
         loop {
             let more = self.conns[key].session.next_bytes();
-            if self.conns[key].is_held() || !self.has_room(key, more) {
+            if self.closing || self.conns[key].is_held() || !self.has_room(key, more) {
                 return;
             }
             let full = self.conns[key].session.is_handshaking() && self.is_full();
@@ -174,7 +181,7 @@ impl Server {
         let generation = c.generation;
         let export = c.session.export().expect("chosen before requests");
         let queue = self.queue_of[export];
-        let mut left = None;
+        let mut zeroes = None;
         let kind = match request.kind {
             Kind::BlockStatus => {
                 let (offset, len) = (request.offset, u64::from(request.len));
@@ -190,7 +197,8 @@ impl Server {
                 return c.session.reply_error(request.cookie, request.kind, errno::ENOTSUP, text);
             }
             Kind::WriteZeroes if request.no_hole => {
-                left = Some((request.offset, u64::from(request.len)));
+                let (from, left) = (request.offset, u64::from(request.len));
+                zeroes = Some(Zeroes { from, left, began: None, flush: request.fua });
                 IoKind::Write
             }
             Kind::Read => IoKind::Read,
@@ -201,9 +209,10 @@ impl Server {
             Kind::WriteZeroes => IoKind::Zero,
         };
         let (offset, len, fua) = (request.offset, request.len, request.fua);
-        let key = self.pending.insert(Pending { conn, generation, request, queue, left });
-        if let Some((offset, len)) = left {
-            return self.more_zeroes(key, offset, len);
+        let pieces = zeroes.is_some();
+        let key = self.pending.insert(Pending { conn, generation, request, queue, zeroes });
+        if pieces {
+            return self.write_zeroes(key);
         }
         let tag = u64::from(key);
         let at = self.input_time();
@@ -211,16 +220,35 @@ impl Server {
         let request = Request { tag, kind, offset, len, fua, queue, pid: 0, data: Vec::new() };
         self.machine.submit(at, request, data);
     }
-    /// Writes the next piece of zeroes that must not be a hole.
-    pub(super) fn more_zeroes(&mut self, key: u32, offset: u64, len: u64) {
-        let piece = (ZEROES - offset % SECTOR).min(len);
+    /// Whether an answer is that of a piece of zeroes, and more follows. The last stands for the whole request.
+    fn goes_on(&mut self, done: &mut Done) -> bool {
+        let key = done.tag as u32;
         let pending = &mut self.pending[key];
-        pending.left = Some((offset + piece, len - piece));
-        let (fua, queue) = (pending.request.fua, pending.queue);
-        let tag = u64::from(key);
-        let (kind, len) = (IoKind::Write, piece as u32);
+        let Some(zeroes) = &mut pending.zeroes else { return false };
+        let began = *zeroes.began.get_or_insert(done.began);
+        if done.result.is_ok() && (zeroes.left > 0 || zeroes.flush) {
+            self.write_zeroes(key);
+            return true;
+        }
+        (done.kind, done.len, done.began) = (IoKind::Zero, pending.request.len, began);
+        false
+    }
+    /// The next piece of zeroes that must not be a hole, or the flush behind the last.
+    fn write_zeroes(&mut self, key: u32) {
         let at = self.input_time();
-        let request = Request { tag, kind, offset, len, fua, queue, pid: 0, data: Vec::new() };
+        let pending = &mut self.pending[key];
+        let Some(zeroes) = &mut pending.zeroes else { return };
+        let (tag, queue, offset) = (u64::from(key), pending.queue, zeroes.from);
+        let over = zeroes.left == 0 && zeroes.began.is_some();
+        let (kind, piece) = match over {
+            true => (IoKind::Flush, 0),
+            false => (IoKind::Write, (ZEROES - offset % SECTOR).min(zeroes.left)),
+        };
+        zeroes.flush &= !over;
+        (zeroes.from, zeroes.left) = (offset + piece, zeroes.left - piece);
+        let len = piece as u32;
+        let request =
+            Request { tag, kind, offset, len, fua: false, queue, pid: 0, data: Vec::new() };
         self.machine.submit(at, request, &[0; ZEROES as usize][..piece as usize]);
     }
 }
