@@ -165,7 +165,7 @@ impl Btree {
         seed: Seed,
     ) -> Result<(Shell, Btree), BadValue> {
         let kinds = ["read", "update", "insert", "read-modify-write", "scan"];
-        let mut shell = Shell::new(app, &kinds, c.page_cache, sectors);
+        let mut shell = Shell::new(app, &kinds, (c.page_cache, c.cost.page), sectors);
         let mut roles: IdVec<ThreadId, Role> = IdVec::new();
         for _ in 0..c.clients {
             shell.add("clients", 1, true);
@@ -383,11 +383,12 @@ impl Btree {
     }
 
     /// A clean image of the page goes to a new place.
-    fn write_page(&mut self, shell: &mut Shell, page: u32) -> Option<Extent> {
+    fn write_page(&mut self, shell: &mut Shell, t: u32, page: u32) -> Option<Extent> {
         let new = self.relocate(shell, page)?;
         self.clean(page);
         *self.writing.entry(page).or_default() += 1;
-        (new.at..new.at + new.sectors).for_each(|s| shell.page_cache.put(s));
+        shell.push(t, Step::Compute(self.c.cost.page_write));
+        shell.put_pages(t, new);
         Some(new)
     }
     fn written(&mut self, page: u32) {
@@ -682,12 +683,11 @@ impl Btree {
         pages.extend(parents);
         let mut extents: Vec<Extent> = Vec::new();
         for (i, &page) in pages.iter().enumerate() {
-            let new = self.write_page(shell, page)?;
+            let new = self.write_page(shell, t, page)?;
             match extents.last_mut() {
                 Some(last) if last.at + last.sectors == new.at => last.sectors += new.sectors,
                 _ => extents.push(new),
             }
-            shell.push(t, Step::Compute(self.c.cost.page_write));
             if i % SLICE == SLICE - 1 {
                 shell.push(t, Step::Drain);
             }
@@ -735,8 +735,7 @@ impl Btree {
             return Then::Wait;
         }
         let Some(page) = self.next_dirty() else { return Then::Wait };
-        let Some(new) = self.write_page(shell, page) else { return Then::End };
-        shell.push(t, Step::Compute(self.c.cost.page_write));
+        let Some(new) = self.write_page(shell, t, page) else { return Then::End };
         shell.push(t, Step::Write(new));
         self.roles[t] = Role::Eviction(Some(page));
         Then::Go

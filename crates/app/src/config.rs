@@ -73,13 +73,15 @@ pub enum Wal {
 /// RocksDB with leveled compaction, in the words of its options.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LsmConfig {
-    /// Keys that the tree begins with.
+    /// Keys that clients draw from.
     pub keys: u32,
+    /// The tree begins with all keys. If not, it begins without a file.
+    pub use_existing_db: bool,
     /// Bytes of a key.
     pub key_bytes: u32,
     /// Bytes of a value.
     pub value_bytes: u32,
-    /// Share of `keys`, in percent, overwritten at random before the run: levels in mid-cycle.
+    /// Share of `keys`, in percent, of a tree that is there, overwritten at random before the run: levels in mid-cycle.
     pub updates: f64,
     /// Threads that get random keys: the clients. Without any, writers are.
     pub readers: u32,
@@ -162,6 +164,18 @@ pub struct LsmCost {
     pub put: Span,
     /// An entry through a flush or a compaction.
     pub merge_entry: Span,
+    /// Files' pages.
+    pub page: PageCost,
+}
+
+/// Processor time of a page of 4 KiB in the page cache: its share of the system call, and the copy. Nothing where there
+/// is no page cache.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize, Deserialize)]
+pub struct PageCost {
+    /// A page to the program.
+    pub read: Span,
+    /// A page from the program.
+    pub write: Span,
 }
 
 /// YCSB's workloads.
@@ -246,6 +260,8 @@ pub struct BtreeCost {
     pub page_read: Span,
     /// Reconciliation of a page to be written.
     pub page_write: Span,
+    /// Files' pages.
+    pub page: PageCost,
 }
 
 fn at_least(wrong: &mut Vec<BadValue>, key: &'static str, value: u64, least: u64) {

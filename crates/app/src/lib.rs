@@ -20,7 +20,7 @@ mod ycsb;
 
 pub use btree::Btree;
 pub use config::{
-    AppConfig, BtreeConfig, BtreeCost, LsmConfig, LsmCost, Mix, SECTIONS, Wal, Write,
+    AppConfig, BtreeConfig, BtreeCost, LsmConfig, LsmCost, Mix, PageCost, SECTIONS, Wal, Write,
 };
 pub use lru::Lru;
 pub use lsm::Lsm;

@@ -1,7 +1,7 @@
 //! Rounds over a graph that does not fit into memory: all edges are read in order, then the new ranks are
 //! written. Between the two, and before the next round, the threads wait for each other.
 
-use crate::config::AppConfig;
+use crate::config::{AppConfig, PageCost};
 use crate::ops::Report;
 use crate::server::MOST_BYTES;
 use crate::shell::{Model, Shell, Step, Then, ThreadId};
@@ -138,7 +138,7 @@ impl Pagerank {
             );
             return Err(BadValue::new("size", why));
         }
-        let mut shell = Shell::new(app, &["iteration"], 0, sectors);
+        let mut shell = Shell::new(app, &["iteration"], (0, PageCost::default()), sectors);
         (0..c.threads).for_each(|_| shell.add("scanners", c.depth, true));
         // Nothing to do in a phase before the first: its end begins the first round.
         let place = Place { phase: 0, next: 0, end: 0, ios: 0, ahead: 0, ended: false };

@@ -2,7 +2,7 @@
 //! threads in order of arrival. What a request does is the server's kind: a web server's files, or the
 //! records of a key-value store.
 
-use crate::config::AppConfig;
+use crate::config::{AppConfig, PageCost};
 use crate::ops::{Load, Report};
 use crate::shell::{Model, Shell, Step, Then, ThreadId};
 use crate::space::Extent;
@@ -325,7 +325,7 @@ impl Server {
         sectors: u64,
         seed: Seed,
     ) -> (Shell, Server) {
-        let mut shell = Shell::new(app, names, 0, sectors);
+        let mut shell = Shell::new(app, names, (0, PageCost::default()), sectors);
         (0..threads).for_each(|_| shell.add("workers", 1, true));
         let server = Server {
             kind,

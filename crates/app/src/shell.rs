@@ -2,7 +2,7 @@
 //! other, read through the system's page cache, and end when their clients have.
 
 use crate::btree::Btree;
-use crate::config::AppConfig;
+use crate::config::{AppConfig, PageCost};
 use crate::lru::Lru;
 use crate::lsm::Lsm;
 use crate::ops::{Load, Ops, Report};
@@ -109,6 +109,8 @@ pub(crate) struct Shell {
     counted_from: Time,
     /// The page cache of the program's host.
     pub page_cache: Lru,
+    /// What it costs.
+    page_cost: PageCost,
     /// Pages asked of the page cache.
     pub asked: u64,
     /// Those that it had.
@@ -132,7 +134,12 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    pub fn new(config: &AppConfig, kinds: &[&'static str], page_cache: u64, sectors: u64) -> Shell {
+    pub fn new(
+        config: &AppConfig,
+        kinds: &[&'static str],
+        (page_cache, page_cost): (u64, PageCost),
+        sectors: u64,
+    ) -> Shell {
         let last_begin = match config.runtime {
             Span::ZERO => Time::NEVER,
             runtime => Time::ZERO + config.ramp_time + runtime,
@@ -143,6 +150,7 @@ impl Shell {
             splits: kinds.iter().map(|&kind| Split::new(kind)).collect(),
             counted_from: Time::ZERO + config.ramp_time,
             page_cache: Lru::new((page_cache / SECTOR).min(sectors) as usize),
+            page_cost,
             asked: 0,
             hits: 0,
             first_byte: config.offset,
@@ -214,6 +222,14 @@ impl Shell {
         }
     }
 
+    /// Pages that are to be written go into the page cache, and stay there.
+    pub fn put_pages(&mut self, t: u32, extent: Extent) {
+        if self.page_cache.capacity() > 0 {
+            self.push(t, Step::Compute(self.page_cost.write * extent.sectors));
+        }
+        (extent.at..extent.at + extent.sectors).for_each(|page| self.page_cache.put(page));
+    }
+
     pub fn wake(&mut self, t: u32) {
         if std::mem::take(&mut self.workers[t].asleep) {
             self.wakes.push_back(t);
@@ -244,7 +260,10 @@ impl Shell {
                     if span > TURN {
                         worker.plan.push_front(Step::Compute(span.saturating_sub(TURN)));
                     }
-                    return Some(Doing::Compute(span.min(TURN)));
+                    let turn = span.min(TURN);
+                    // What a thread has in flight goes on beside its work.
+                    let idle = worker.in_flight == 0;
+                    return Some(if idle { Doing::Compute(turn) } else { Doing::Work(turn) });
                 }
                 Step::Work(span) if span > Span::ZERO => {
                     worker.plan.pop_front();
@@ -271,10 +290,13 @@ impl Shell {
         }
     }
 
-    /// Reads of the runs that the page cache does not have. A page counts as there from when its
-    /// read is issued.
+    /// Reads of the runs that the page cache does not have, and behind them the copy of all pages. A page counts as
+    /// there from when its read is issued.
     fn fetch(&mut self, t: u32, extent: Extent) {
         let plan = &mut self.workers[t].plan;
+        if self.page_cache.capacity() > 0 {
+            plan.push_front(Step::Compute(self.page_cost.read * extent.sectors));
+        }
         self.asked += extent.sectors;
         // From the last to the first, because reads go before what the plan has already.
         let mut run = 0;

@@ -1,7 +1,7 @@
 //! A sort of more than memory holds: sorted runs are made of the input, then merged into the output. As
 //! much is written as is read.
 
-use crate::config::AppConfig;
+use crate::config::{AppConfig, PageCost};
 use crate::ops::Report;
 use crate::pagerank::{share, work};
 use crate::server::MOST_BYTES;
@@ -119,7 +119,8 @@ impl Sort {
             );
             return Err(BadValue::new("size", why));
         }
-        let mut shell = Shell::new(app, &["sort", "runs", "merge"], 0, sectors);
+        let mut shell =
+            Shell::new(app, &["sort", "runs", "merge"], (0, PageCost::default()), sectors);
         (0..c.threads).for_each(|_| shell.add("sorters", c.depth, true));
         let thread = |t| Thread {
             begun: Time::ZERO,

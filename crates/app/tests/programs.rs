@@ -2,12 +2,15 @@
 //! where: what must hold at every step, and closed forms.
 
 use crate::bench::{Bench, US, config};
-use wordline_app::{App, AppConfig, BtreeConfig, BtreeCost, LsmConfig, LsmCost, Mix, Wal, Write};
+use wordline_app::{
+    App, AppConfig, BtreeConfig, BtreeCost, LsmConfig, LsmCost, Mix, PageCost, Part, Wal, Write,
+};
 use wordline_base::{Rng, Seed, Span};
 
 fn lsm() -> LsmConfig {
     LsmConfig {
         keys: 40_000,
+        use_existing_db: true,
         key_bytes: 20,
         value_bytes: 400,
         updates: 100.0,
@@ -48,6 +51,7 @@ fn lsm() -> LsmConfig {
             block_pack: US,
             put: US,
             merge_entry: Span(100),
+            page: PageCost { read: Span(200), write: Span(300) },
         },
     }
 }
@@ -77,7 +81,13 @@ fn btree(mix: Mix) -> BtreeConfig {
         journal_bytes: 2 << 20,
         write_bytes: 65_536,
         depth: 4,
-        cost: BtreeCost { op: US * 5, search: US, page_read: US * 2, page_write: US * 3 },
+        cost: BtreeCost {
+            op: US * 5,
+            search: US,
+            page_read: US * 2,
+            page_write: US * 3,
+            page: PageCost { read: Span(200), write: Span(300) },
+        },
     }
 }
 
@@ -102,10 +112,48 @@ fn trees_of_any_shape_keep_their_keys_and_their_places() {
         c.discard = rng.below(2) == 0;
         c.write_rate = [0, 3_000_000][rng.below(2) as usize];
         c.depth = 1 + rng.below(6) as u32;
+        c.use_existing_db = rng.below(3) > 0;
         let mut config = of(Some(c), None);
         config.runtime = Span::from_ms(600);
         Bench::new(&config, seed).run(seed);
     }
+}
+
+/// After P writes of K keys, each as likely, a key is not there with a probability of e^(-P/K). With writes at an even rate
+/// gets miss K/P (1 - e^(-P/K)) of the time.
+#[test]
+fn gets_of_a_tree_that_begins_empty_find_what_was_written() {
+    let mut c = lsm();
+    (c.use_existing_db, c.writers, c.write_rate) = (false, 1, 20_000 * 420);
+    (c.wal, c.keys) = (Wal::None, 8_000);
+    // Gets come at an even rate, too: what was written is in the page cache.
+    (c.readers, c.page_cache, c.cost.get) = (8, 1 << 30, Span::from_ms(1));
+    let mut config = of(Some(c), None);
+    (config.runtime, config.ramp_time) = (Span::from_ms(600), Span::ZERO);
+    let bench = Bench::new(&config, 1).run(1);
+    let count = |kind| bench.count(kind) as f64;
+    let each = count("put") / 8_000.0;
+    assert!(each > 1.0, "{each} writes a key");
+    let missed = bench.counter("not_found") as f64 / count("get");
+    let expected = (1.0 - (-each).exp()) / each;
+    assert!((missed / expected - 1.0).abs() < 0.05, "{missed}, not {expected}");
+}
+
+/// A get of one page that is cached costs its copy, too.
+#[test]
+fn pages_cost_their_copy_where_there_is_a_page_cache() {
+    let get = |page_cache, read| {
+        let mut c = lsm();
+        (c.readers, c.writers, c.block_cache, c.page_cache, c.updates) = (1, 0, 0, page_cache, 0.0);
+        c.cost.page.read = Span(read);
+        let bench = Bench::new(&of(Some(c), None), 2).run(2);
+        let report = bench.app.report();
+        let cpu = bench.app.turnarounds()[0].mean_ns[Part::Cpu as usize];
+        (cpu, bench.counter("pages_asked") as f64 / report.finished as f64)
+    };
+    let ((without, _), (with, pages)) = (get(1 << 30, 0), get(1 << 30, 3_000));
+    assert!((with - without - 3_000.0 * pages).abs() < 20.0, "{without} {with} {pages}");
+    assert_eq!(get(0, 0).0, get(0, 3_000).0);
 }
 
 #[test]

@@ -115,6 +115,7 @@ static PRESETS: &[Preset] = presets! {
     Testbed "testbed" "none"
     App "app" "rocksdb-readwhilewriting"
     App "app" "rocksdb-readwhilemerging"
+    App "app" "rocksdb-bulkload"
     App "app" "rocksdb-fillrandom"
     App "app" "mongodb-ycsb-a"
     App "app" "mongodb-ycsb-b"

@@ -36,6 +36,7 @@ static PRESETS: &[Preset] = presets! {
     "rail/two-parities"
     "rail/offload"
     "rail/rocksdb"
+    "rail/bulk-load"
     "rail/mongodb"
     "rail/scans"
     "rail/cold-luns"

@@ -127,7 +127,7 @@ impl Lsm {
         seed: Seed,
     ) -> Result<(Shell, Lsm), BadValue> {
         let put = if c.write == crate::config::Write::Put { "put" } else { "merge" };
-        let mut shell = Shell::new(app, &["get", put], c.page_cache, sectors);
+        let mut shell = Shell::new(app, &["get", put], (c.page_cache, c.cost.page), sectors);
         let clients_read = c.readers > 0;
         let mut roles: IdVec<ThreadId, Role> = IdVec::new();
         for _ in 0..c.readers {
@@ -205,15 +205,20 @@ impl Lsm {
     fn plan_get(&mut self, shell: &mut Shell, t: u32, key: u32) {
         let cost = self.c.cost.clone();
         shell.push(t, Step::Compute(cost.get));
+        // Operands alone are a value.
+        let mut found = false;
         for memtable in std::iter::once(&self.active).chain(self.full.iter().rev()) {
-            if memtable.keys.get(&key) == Some(&false) {
-                self.stats.memtable_hits += 1;
-                return;
+            match memtable.keys.get(&key) {
+                Some(true) => found = true,
+                Some(false) => {
+                    self.stats.memtable_hits += 1;
+                    return;
+                }
+                None => {}
             }
         }
         let shape = self.tree.shape;
         let (cache, stats) = (&mut self.block_cache, &mut self.stats);
-        let mut found = false;
         self.tree.lookup(key, |probe| {
             if shape.has_filter() {
                 shell.push(t, Step::Compute(cost.filter_probe));
@@ -237,8 +242,8 @@ impl Lsm {
                 cache.put(id);
             }
             shell.push(t, Step::Compute(cost.index_probe));
-            found = probe.found.is_some_and(|e| !e.is_operand());
-            !found
+            found |= probe.found.is_some();
+            probe.found.is_none_or(Entry::is_operand)
         });
         self.stats.not_found += u64::from(!found);
     }
@@ -424,9 +429,8 @@ impl Lsm {
     }
     fn write_pages(&self, shell: &mut Shell, t: u32, file: &File, from: u64, to: u64) {
         let extent = Extent { at: file.extent.at + from, sectors: to - from };
+        shell.put_pages(t, extent);
         shell.push_writes(t, extent, self.c.write_bytes / SECTOR);
-        // Pages written stay in the page cache.
-        (extent.at..extent.at + extent.sectors).for_each(|page| shell.page_cache.put(page));
     }
 
     /// A log's place; none without a log. Full: there is no room for it.
@@ -528,13 +532,18 @@ impl Model for Lsm {
         let views: u32 = self.views.values().sum();
         let gets = self.roles.iter().filter(|r| matches!(r, Role::Reader(Some(_)))).count();
         assert_eq!(views as usize, gets, "every get has its view");
-        assert_eq!(self.stats.not_found, 0, "every key has a value");
+        if self.c.use_existing_db {
+            assert_eq!(self.stats.not_found, 0, "every key has a value");
+        }
     }
 }
 
-/// The tree as a load and then random updates leave it, without time.
+/// The tree as a load and then random updates leave it, without time; empty if there is none yet.
 fn aged(c: &LsmConfig, sectors: u64, seed: Seed) -> Result<Tree, Full> {
     let mut tree = Tree::new(c, sectors);
+    if !c.use_existing_db {
+        return Ok(tree);
+    }
     tree.fill(c.keys)?;
     let mut rng = seed.stream("app/updates");
     let mut left = (f64::from(c.keys) * c.updates / 100.0) as u64;
