@@ -165,7 +165,7 @@ impl Btree {
         seed: Seed,
     ) -> Result<(Shell, Btree), BadValue> {
         let kinds = ["read", "update", "insert", "read-modify-write", "scan"];
-        let mut shell = Shell::new(app, &kinds, (c.page_cache, c.cost.page), sectors);
+        let mut shell = Shell::new(app, &kinds, (c.page_cache, c.cost.cached), sectors);
         let mut roles: IdVec<ThreadId, Role> = IdVec::new();
         for _ in 0..c.clients {
             shell.add("clients", 1, true);

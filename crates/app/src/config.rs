@@ -164,8 +164,8 @@ pub struct LsmCost {
     pub put: Span,
     /// An entry through a flush or a compaction.
     pub merge_entry: Span,
-    /// Files' pages.
-    pub page: PageCost,
+    /// Pages of the page cache.
+    pub cached: PageCost,
 }
 
 /// Processor time of a page of 4 KiB in the page cache: its share of the system call, and the copy. Nothing where there
@@ -260,8 +260,8 @@ pub struct BtreeCost {
     pub page_read: Span,
     /// Reconciliation of a page to be written.
     pub page_write: Span,
-    /// Files' pages.
-    pub page: PageCost,
+    /// Pages of the page cache.
+    pub cached: PageCost,
 }
 
 fn at_least(wrong: &mut Vec<BadValue>, key: &'static str, value: u64, least: u64) {

@@ -51,7 +51,7 @@ fn lsm() -> LsmConfig {
             block_pack: US,
             put: US,
             merge_entry: Span(100),
-            page: PageCost { read: Span(200), write: Span(300) },
+            cached: PageCost { read: Span(200), write: Span(300) },
         },
     }
 }
@@ -86,7 +86,7 @@ fn btree(mix: Mix) -> BtreeConfig {
             search: US,
             page_read: US * 2,
             page_write: US * 3,
-            page: PageCost { read: Span(200), write: Span(300) },
+            cached: PageCost { read: Span(200), write: Span(300) },
         },
     }
 }
@@ -145,7 +145,7 @@ fn pages_cost_their_copy_where_there_is_a_page_cache() {
     let get = |page_cache, read| {
         let mut c = lsm();
         (c.readers, c.writers, c.block_cache, c.page_cache, c.updates) = (1, 0, 0, page_cache, 0.0);
-        c.cost.page.read = Span(read);
+        c.cost.cached.read = Span(read);
         let bench = Bench::new(&of(Some(c), None), 2).run(2);
         let report = bench.app.report();
         let cpu = bench.app.turnarounds()[0].mean_ns[Part::Cpu as usize];

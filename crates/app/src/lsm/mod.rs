@@ -127,7 +127,7 @@ impl Lsm {
         seed: Seed,
     ) -> Result<(Shell, Lsm), BadValue> {
         let put = if c.write == crate::config::Write::Put { "put" } else { "merge" };
-        let mut shell = Shell::new(app, &["get", put], (c.page_cache, c.cost.page), sectors);
+        let mut shell = Shell::new(app, &["get", put], (c.page_cache, c.cost.cached), sectors);
         let clients_read = c.readers > 0;
         let mut roles: IdVec<ThreadId, Role> = IdVec::new();
         for _ in 0..c.readers {
