@@ -148,7 +148,7 @@ pub struct LsmConfig {
 }
 
 /// Processor time.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct LsmCost {
     /// A get, but for what follows.
     pub get: Span,
@@ -250,7 +250,7 @@ pub struct BtreeConfig {
 }
 
 /// Processor time.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct BtreeCost {
     /// An operation: client, network, parsing, transaction.
     pub op: Span,
@@ -337,12 +337,14 @@ impl AppConfig {
         (same.workload_attr, same.cores) = (Workload::None, Vec::new());
         if let Some(l) = &mut same.lsm {
             (l.readers, l.writers, l.write, l.write_rate) = (0, 0, Write::Put, 0);
-            (l.block_cache, l.page_cache, l.depth) = (0, 0, 0);
+            (l.block_cache, l.page_cache, l.depth, l.readahead) = (0, 0, 0, 0);
+            (l.compaction_threads, l.delayed_write_rate, l.cost) = (0, 0, LsmCost::default());
         }
         if let Some(b) = &mut same.btree {
             (b.clients, b.mix, b.theta) = (0, Mix::C, 0.0);
             (b.cache, b.page_cache, b.warm, b.depth) = (0, 0, false, 0);
             (b.checkpoint, b.journal_commit, b.journaled) = (Span::ZERO, Span::ZERO, false);
+            (b.eviction_threads, b.cost) = (0, BtreeCost::default());
         }
         if let Some(w) = &mut same.web {
             (w.load, w.threads, w.theta, w.cold) = (0.0, 0, 0.0, 0.0);

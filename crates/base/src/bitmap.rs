@@ -1,5 +1,7 @@
 //! A fixed-size set of small integers.
 
+use std::ops::Range;
+
 /// A set of the integers below a length, a bit each.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BitMap {
@@ -50,23 +52,28 @@ impl BitMap {
     pub fn next_set(&self, from: usize) -> Option<usize> {
         self.next(from, 0)
     }
+    /// The first set bit of a range, of which no more is looked at.
+    pub fn first_set(&self, range: Range<usize>) -> Option<usize> {
+        let words = range.end.div_ceil(64).min(self.words.len());
+        self.find(&self.words[..words], range.start, 0).filter(|&found| found < range.end)
+    }
     /// The first clear bit at or after `from`.
     pub fn next_clear(&self, from: usize) -> Option<usize> {
         self.next(from, !0)
     }
     fn next(&self, from: usize, flip: u64) -> Option<usize> {
-        if from >= self.len {
-            return None;
-        }
+        self.find(&self.words, from, flip)
+    }
+    fn find(&self, words: &[u64], from: usize, flip: u64) -> Option<usize> {
         let mut index = from / 64;
-        let mut word = (self.words[index] ^ flip) & (!0 << (from % 64));
+        let mut word = (words.get(index)? ^ flip) & (!0 << (from % 64));
         loop {
             if word != 0 {
                 let found = index * 64 + word.trailing_zeros() as usize;
                 return (found < self.len).then_some(found);
             }
             index += 1;
-            word = self.words.get(index)? ^ flip;
+            word = words.get(index)? ^ flip;
         }
     }
     /// Those in the set, ascending.

@@ -486,7 +486,9 @@ pub struct Life {
     /// What the last of them is about, as long as another of that kind may go on with it.
     last: u64,
     /// Steps that found the list full.
-    pub dropped: u16,
+    pub dropped: u32,
+    /// How long those of them took that are not ordinary.
+    beyond: Option<Box<BTreeMap<Part, u64>>>,
     spent: [u64; LAYERS],
     /// Which of the steps are not ordinary, in order.
     delays: [u8; MAX_STEPS],
@@ -535,6 +537,7 @@ impl Life {
             n: 0,
             last: NO_STEP,
             dropped: 0,
+            beyond: None,
             spent: [0; LAYERS],
             delays: [0; MAX_STEPS],
             delayed: 0,
@@ -554,14 +557,17 @@ impl Life {
             .iter()
             .map(move |step| (step.step(), step.end.since(std::mem::replace(&mut begin, step.end))))
     }
-    /// How long each of its steps took that is not ordinary ([`Why::is_ordinary`]).
+    /// How long its steps took that are not ordinary ([`Why::is_ordinary`]), and last by part those that were dropped.
     #[inline]
     pub fn delays(&self) -> impl Iterator<Item = (Part, Span)> {
-        self.delays[..usize::from(self.delayed)].iter().map(|&i| {
+        let beyond = self.beyond.iter().flat_map(|beyond| beyond.iter());
+        let beyond = beyond.map(|(&part, &ns)| (part, Span(ns)));
+        let kept = self.delays[..usize::from(self.delayed)].iter().map(|&i| {
             let i = usize::from(i);
             let begin = if i == 0 { self.begin } else { self.steps[i - 1].end };
             (self.steps[i].part(), self.steps[i].end.since(begin))
-        })
+        });
+        kept.chain(beyond)
     }
     /// Nanoseconds by layer; they sum to `end - begin`.
     pub fn spent(&self) -> &[u64; LAYERS] {
@@ -582,7 +588,8 @@ impl Life {
         if until <= self.end {
             return;
         }
-        self.spent[layer as usize] += until.0 - self.end.0;
+        let span = until.0 - self.end.0;
+        self.spent[layer as usize] += span;
         self.end = until;
         let n = usize::from(self.n);
         if self.last != of && n < MAX_STEPS {
@@ -593,7 +600,7 @@ impl Life {
                 self.delayed += 1;
             }
         } else {
-            self.mark_without_step(of, until);
+            self.mark_without_step(of, until, span, is_ordinary);
         }
     }
     /// The list of delays after steps have gone.
@@ -645,11 +652,45 @@ impl Life {
     /// More of the last step, or a step that has no room.
     #[cold]
     #[inline(never)]
-    fn mark_without_step(&mut self, of: u64, until: Time) {
+    fn mark_without_step(&mut self, of: u64, until: Time, span: u64, is_ordinary: bool) {
         if self.last == of {
             self.steps[usize::from(self.n) - 1].end = until;
-        } else {
-            (self.dropped, self.last) = (self.dropped + 1, NO_STEP);
+            return;
+        }
+        (self.dropped, self.last) = (self.dropped.saturating_add(1), NO_STEP);
+        if !is_ordinary {
+            let part = Packed { end: until, of }.part();
+            *self.beyond.get_or_insert_default().entry(part).or_default() += span;
+        }
+    }
+    /// What another life, whose kept steps were taken, has of dropped ones, as far as they end later. Their order is
+    /// not known: layers and delays have their shares. `layer` may call a layer something else.
+    fn take_dropped(&mut self, other: &Life, layer: impl Fn(Layer) -> Layer) {
+        if other.dropped == 0 || other.end <= self.end {
+            return;
+        }
+        let mut rest = other.spent;
+        other.times().for_each(|(step, span)| {
+            let of = &mut rest[step.layer as usize];
+            *of = of.saturating_sub(span.0);
+        });
+        let (all, room) = (rest.iter().sum::<u64>(), other.end.0 - self.end.0);
+        if all == 0 {
+            return;
+        }
+        let share = |ns: u64| (u128::from(ns) * u128::from(room) / u128::from(all)) as u64;
+        let mut left = room;
+        for (of, &ns) in Layer::ALL.iter().zip(&rest) {
+            self.spent[layer(*of) as usize] += share(ns);
+            left -= share(ns);
+        }
+        // What was rounded off is the longest one's.
+        let longest = Layer::ALL.into_iter().max_by_key(|&of| rest[of as usize]);
+        longest.into_iter().for_each(|of| self.spent[layer(of) as usize] += left);
+        (self.end, self.last) = (other.end, NO_STEP);
+        self.dropped = self.dropped.saturating_add(other.dropped);
+        for (&part, &ns) in other.beyond.iter().flat_map(|beyond| beyond.iter()) {
+            *self.beyond.get_or_insert_default().entry(part).or_default() += share(ns);
         }
     }
 }
@@ -682,6 +723,7 @@ impl Lives {
         life.drive = 0;
         (life.begin, life.end, life.n, life.last, life.dropped) = (now, now, 0, NO_STEP, 0);
         life.delayed = 0;
+        life.beyond = None;
         life.spent = [0; LAYERS];
         IoId(slot)
     }
@@ -707,6 +749,7 @@ impl Lives {
         for &step in part.packed() {
             life.take(step, part.drive_of(step));
         }
+        life.take_dropped(part, |layer| layer);
     }
     /// The same of a life without end, whose time between its parts is the application's. Where there is no room for
     /// the steps of `part` it forgets its oldest ones: of such a life the latest steps count, and not its sums by
@@ -736,6 +779,7 @@ impl Lives {
                 life.take(step, other.drive_of(step));
             }
         }
+        life.take_dropped(other, |of| if of.is_of_host() { layer } else { of });
     }
     /// Gives an I/O the steps of another, which keeps them; `why` may call them something else.
     pub fn share(&mut self, from: IoId, io: IoId, why: impl Fn(Why) -> Why) {
@@ -747,6 +791,7 @@ impl Lives {
             let of = about(step.part().layer(), why(step.part().why()), step.place());
             life.take(Packed { of, ..step }, other.drive_of(step));
         }
+        life.take_dropped(other, |layer| layer);
     }
     fn two(&mut self, io: IoId, part: IoId) -> (&mut Life, &Life) {
         let both = self.lives.disjoint([io, part]);
@@ -772,6 +817,7 @@ impl Lives {
                 life.take(step, part.drive_of(step));
             }
         }
+        life.take_dropped(part, |of| if of.is_of_host() { Layer::Server } else { of });
         life.mark(Layer::Server, Why::Work, first_core, part.end);
     }
     /// The life of an I/O in flight.
@@ -825,8 +871,39 @@ mod tests {
         }
         let life = lives.end(io);
         assert_eq!(life.steps().len(), MAX_STEPS);
-        assert_eq!(usize::from(life.dropped), MAX_STEPS);
+        assert_eq!(life.dropped as usize, MAX_STEPS);
         assert_eq!(life.spent().iter().sum::<u64>(), 20 * MAX_STEPS as u64);
+    }
+
+    /// More steps than 16 bits count, of two reasons in turn: what they waited for is told whole, also by an I/O that
+    /// they are a part of.
+    #[test]
+    fn dropped_steps_keep_their_reasons() {
+        let mut lives = Lives::default();
+        let io = lives.begin(0, Ddir::Write, 0, 4096, Time(0));
+        let part = lives.begin(0, Ddir::Write, 0, 4096, Time(0));
+        let waits = [(Layer::LunWait, Why::BehindErase, 3), (Layer::Ftl, Why::WriteBuffer, 7)];
+        let n = 100_000;
+        let mut at = Time(0);
+        for (layer, why, ns) in waits.into_iter().cycle().take(n) {
+            at += Span(ns);
+            lives.mark(part, layer, why, 0, at);
+        }
+        lives.absorb(io, part);
+        lives.mark(io, Layer::Completion, Why::Interrupt, 0, at + Span(5));
+        for id in [part, io] {
+            let life = lives.get(id);
+            assert!(life.dropped as usize >= n - MAX_STEPS);
+            let mut told = BTreeMap::new();
+            life.delays()
+                .for_each(|(p, span)| *told.entry((p.layer(), p.why())).or_insert(0) += span.0);
+            for (layer, why, ns) in waits {
+                let all = ns * n as u64 / 2;
+                assert_eq!((told[&(layer, why)], life.spent()[layer as usize]), (all, all));
+            }
+        }
+        let life = lives.end(io);
+        assert_eq!(life.spent().iter().sum::<u64>(), life.latency().0);
     }
 
     fn told(life: &Life) -> Vec<(Layer, u64)> {

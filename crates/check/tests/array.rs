@@ -469,6 +469,26 @@ fn a_journal_has_all_that_is_written() {
     assert!(!result.machine.arrays[0].write_hole);
 }
 
+/// r5l_handle_flush_request: what is acknowledged is in the journal. Without one a flush goes to all members.
+#[test]
+fn a_flush_of_an_array_with_a_journal_reaches_no_drive() {
+    let requests = |more: &str, fsync: &str| {
+        let job = format!(
+            "[w]\nioengine=psync\nrw=randwrite\nbs=4k\nnumber_ios=50\nnorandommap\n{fsync}\n"
+        );
+        let topology = drives("z-ssd-small", 5) + &array("raid5", 4, more);
+        let set = SMALL.iter().chain(&["cache.capacitor=false"]).map(ToString::to_string).collect();
+        let common = Common { set, ..common("linux-libaio") };
+        let result = run(system(&topology, &common).unwrap(), &job);
+        assert_eq!(result.machine.arrays[0].wrong, 0);
+        let counters = &result.machine.totals.counters;
+        counters.iter().find(|(name, _)| name == "host.requests").unwrap().1
+    };
+    for (more, flushes) in [("journal = \"nvme4n1\"", 0), ("", 9 * 4)] {
+        assert_eq!(requests(more, "fsync=5") - requests(more, ""), flushes, "{more}");
+    }
+}
+
 /// A run on drives that have to make room for what is written, with reads beside. Their collector works in
 /// spells: one that keeps pace with users is at work all the time.
 fn collecting(level: &str, members: usize, gc: &str, rate: &str) -> RunResult {

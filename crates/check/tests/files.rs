@@ -561,3 +561,36 @@ fn a_note_says_that_files_have_no_batches() {
         assert_eq!(says, told, "{job} {fs:?}");
     }
 }
+
+/// A job's sync_file_range goes over what the job wrote since its last sync, whoever else left pages behind, and does what
+/// its words say.
+#[test]
+fn a_range_is_what_the_job_wrote_since_its_last_sync() {
+    let run = |syncs: &str| {
+        let jobs = format!(
+            "[global]\nrw=randwrite\nbs=4k\nsize=4m\nnumber_ios=200\nnorandommap\n[leaves]\n[syncs]\noffset=4m\n{syncs}\n"
+        );
+        let case = Case::new("z-ssd-small", &jobs).stack("linux-pvsync2").age(Age::Filled);
+        let o = case.fs("bdev").run().unwrap();
+        sound(syncs, &o);
+        (counter(&o, "fs.data_blocks"), o.result.threads[1].sync.mean())
+    };
+    assert_eq!(run("").0, 0, "the flusher is not called so soon");
+    let (blocks, began) = run("sync_file_range=write:40");
+    // Four of them: after the last 40 writes the job is over. Few of 160 are written twice between two.
+    assert!((150..=160).contains(&blocks), "{blocks}");
+    let (same, ended) = run("sync_file_range=write,wait_after:40");
+    assert!(same == blocks && ended > began + 10_000.0, "{same} blocks, {began} and {ended} ns");
+    let (none, waited) = run("sync_file_range=wait_before,wait_after:40");
+    // In a mix a sync follows each read until the next write: only the first has something to do, and all count.
+    let mix = "[m]\nrw=randrw\nbs=4k\nsize=4m\nnumber_ios=400\nsync_file_range=write:8\n";
+    let o = Case::new("z-ssd-small", mix)
+        .stack("linux-pvsync2")
+        .age(Age::Filled)
+        .fs("bdev")
+        .run()
+        .unwrap();
+    let (syncs, writes) = (o.result.threads[0].sync.len(), o.result.threads[0].dirs[1].total_ios);
+    assert!(syncs > writes / 8, "{syncs} syncs, {writes} writes");
+    assert!(none == 0 && waited < began, "{none} blocks, {waited} ns");
+}

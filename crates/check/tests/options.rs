@@ -262,7 +262,7 @@ fn outcome(job: &str) -> Result<(String, Vec<String>), String> {
     let plan = parse_file("test.fio", job, &ParseOptions::default(), &mut NoEnv)
         .map_err(|e| e.to_string())?;
     let config = case.config().map_err(|e| e.to_string())?;
-    let notes = notes(&plan, &config.stack, false, &wordline_sim::JobDisks::one(1 << 40));
+    let notes = notes(&plan, &[&config.stack], false, &wordline_sim::JobDisks::one(1 << 40));
     let mut result = wordline_check::run(&case, &config).map_err(|e| e.to_string())?.result;
     for thread in &mut result.threads {
         thread.options.clear();

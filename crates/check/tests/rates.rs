@@ -298,6 +298,27 @@ fn small_superblocks_bound_the_collector_as_is_derived() {
     }
 }
 
+/// A run over small superblocks writes as its ageing ended: what lives long gathers in no group.
+#[test]
+fn small_superblocks_write_on_as_they_did_after_ageing() {
+    // Three tenths of the drive's sectors, each of which moves four others.
+    let ios = 300_000;
+    let job = writes("randwrite", "4k", ios);
+    for (luns, victim) in [(1, "greedy"), (2, "greedy"), (1, "cost-benefit")] {
+        let case = Case::new("d3-s4610-small", &job).set("device.cache=none").age(Age::Steady);
+        let case = case.set(&format!("ftl.firmware.victim={victim}"));
+        let case = case.set(&format!("ftl.firmware.superblock_luns={luns}"));
+        let derived = derive(&case.config().unwrap()).uniform_wa.unwrap();
+        let result = case.run().unwrap().result;
+        let wa = &result.machine.totals.write_amplification;
+        let found = 1.0 + wa.gc_sectors as f64 / wa.user_sectors as f64;
+        println!("{luns} LUNs, {victim}: {found:.2}, {derived:.2} derived");
+        assert!((found / derived - 1.0).abs() < 0.1, "{luns}, {victim}: {found} of {derived}");
+        let away = |w: &&String| w.contains("at the end of ageing");
+        assert_eq!(result.warnings.iter().find(away), None, "{luns}, {victim}");
+    }
+}
+
 /// Pages of the map that are written in turn are collected as users' sectors are. Where they are nearly as many they are a gain
 /// for the collector, as all of them are soon stale.
 #[test]

@@ -107,6 +107,25 @@ fn without_a_host_drives_do_not_disturb_each_other() {
     }
 }
 
+/// A thread sleeps for half of what requests of its own drive took: Linux keeps that by request queue.
+#[test]
+fn a_slow_drive_does_not_prolong_the_sleep_of_pollers_of_a_fast_one() {
+    let two = "[[drive]]\ndevice = \"z-ssd-small\"\n[[drive]]\ndevice = \"intel-750-small\"\n";
+    let job = |name: &str, ios: u32, drive: u32| {
+        format!(
+            "[{name}]\nrw=randread\nbs=4k\nnumber_ios={ios}\nnorandommap\nfilename=/dev/nvme{drive}n1\n"
+        )
+    };
+    let mean = |job: &str| {
+        let result = run(system(two, &common("hybrid")).unwrap(), job);
+        assert!(counter(&result.machine.totals.counters, "host.hybrid_sleeps") > 5_000);
+        result.threads[0].dirs[0].lat.mean()
+    };
+    let fast = job("fast", 20_000, 0);
+    let (alone, beside) = (mean(&fast), mean(&format!("{fast}{}", job("slow", 3_000, 1))));
+    assert!((beside / alone - 1.0).abs() < 0.01, "{alone} ns alone, {beside} ns beside the other");
+}
+
 #[test]
 fn each_io_goes_to_the_drive_that_its_job_names() {
     let job = "[global]\nbs=4k\niodepth=4\nnorandommap\n\

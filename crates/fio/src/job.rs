@@ -117,6 +117,17 @@ pub enum Fallocate {
     Truncate,
 }
 
+/// What `sync_file_range=` does, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SyncRange {
+    /// Waits for what is written back already.
+    pub wait_before: bool,
+    /// Begins to write back.
+    pub write: bool,
+    /// Waits for that.
+    pub wait_after: bool,
+}
+
 /// `fadvise_hint=`: what the kernel is told of the reads to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fadvise {
@@ -471,6 +482,8 @@ pub struct Job {
     pub fdatasync: u32,
     /// sync_file_range after so many writes.
     pub sync_file_range: u32,
+    /// What it does.
+    pub sync_range: SyncRange,
     /// fsync when the job ends.
     pub end_fsync: bool,
     /// fsync when a file is closed.
@@ -743,6 +756,7 @@ impl Job {
             fsync: 0,
             fdatasync: 0,
             sync_file_range: 0,
+            sync_range: SyncRange::default(),
             end_fsync: false,
             fsync_on_close: false,
             verify: false,

@@ -327,8 +327,8 @@ impl Firmware {
         let closed = self.space.superblocks.iter().filter(closed).count();
         closed as u64 <= self.plan.map_blocks
     }
-    /// The closed superblock to collect, if that gains a unit: of the
-    /// groups with the fewest free ones the policy's, the one with the least share in use when users wait.
+    /// The closed superblock to collect, if that gains a unit: the policy's, the one with the least share in use when users
+    /// wait. Of equal ones it is that of the group with the fewest free ones.
     pub(crate) fn choose(&self) -> Option<SuperblockId> {
         let keeps_maps = self.keeps_maps();
         let first = self.choose_among(keeps_maps);
@@ -338,7 +338,7 @@ impl Firmware {
         let (groups, unit) = (self.space.groups, self.g.sectors_per_unit);
         let scarce = self.is_scarce();
         let filling = self.filling();
-        let mut best: Option<((usize, f64, u64), SuperblockId)> = None;
+        let mut best: Option<((f64, usize, u64), SuperblockId)> = None;
         for (s, b) in (0..).zip(&self.space.superblocks) {
             if b.state != State::Closed
                 || filling.contains(&Some(s))
@@ -360,7 +360,7 @@ impl Firmware {
                     -(1.0 - used) * age / (1.0 + used)
                 }
             };
-            let key = (free, cost, b.opened);
+            let key = (cost, free, b.opened);
             if best.is_none_or(|(least, _)| key < least) {
                 best = Some((key, s));
             }

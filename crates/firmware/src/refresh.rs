@@ -127,9 +127,8 @@ impl Firmware {
             *until = now.max(*until);
         }
         // An open one is closed when it would be next.
-        let b = &self.space.superblocks[s];
-        let may = b.state == State::Closed || b.state == State::Open && !b.slc;
-        if may && !self.space.is_static(s) && !self.refresh.is_due[s] {
+        let may = matches!(self.space.superblocks[s].state, State::Closed | State::Open);
+        if may && !self.refresh.is_due[s] {
             self.refresh.is_due[s] = true;
             self.refresh.due.push_back(s);
             new = true;
@@ -215,10 +214,7 @@ impl Firmware {
     /// It is whole, and nothing is under way to it.
     fn may_be_moved(&self, s: SuperblockId) -> bool {
         let b = &self.space.superblocks[s];
-        b.state == State::Closed
-            && !self.space.is_static(s)
-            && b.programs == 0
-            && !self.filling().contains(&Some(s))
+        b.state == State::Closed && b.programs == 0 && !self.filling().contains(&Some(s))
     }
     /// The first that was read too often. An open one before it is closed.
     fn next_read(&mut self) -> Option<SuperblockId> {

@@ -968,6 +968,36 @@ fn an_open_superblock_that_is_read_often_is_written_anew() {
     assert!(lines > 1, "{lines} lines");
 }
 
+/// What waits in the buffer to be folded is moved to native cells, whether its superblock is static or not, whole or open.
+#[test]
+fn what_is_read_often_in_slc_mode_is_written_anew() {
+    let g = with_slc(geometry(4, 8, 100, 16, 8), 4);
+    let limit = 500;
+    for (slc_static, slc_dynamic) in [(5.0, 0.0), (0.0, 40.0)] {
+        let config = FirmwareConfig {
+            slc_static,
+            slc_dynamic,
+            read_limit: limit,
+            ..FirmwareConfig::default()
+        };
+        let mut ftl = firmware(&g, 20.0, config);
+        let mut ctx = ctx(ftl.sectors());
+        ftl.fill(&mut ctx.stamps).unwrap();
+        // A superblock and a half.
+        let hot = 6 * g.luns * g.sectors_per_unit;
+        ftl.overwrite(&mut ctx.stamps, &(0..hot).collect::<Vec<_>>()).unwrap();
+        let in_slc: u32 = ftl.media_state().filter(|b| b.slc).map(|b| b.programmed).sum();
+        assert_eq!(in_slc, 6 * g.luns);
+        let mut drive = on_flash(&g, ftl, ctx);
+        let most = read_often(&mut drive, 100_000, |rng| rng.below(u64::from(hot)) as u32);
+        println!(
+            "{most} reads of a block at most, {} lines anew",
+            drive.0.counters().lines_refreshed
+        );
+        assert!(most <= limit + limit / 4 + 4 * reads_while_moving(&g), "{most} reads of a block");
+    }
+}
+
 /// Reads that always make something due do not keep what is old from being written anew, nor the other way round.
 #[test]
 fn what_is_read_and_what_is_old_have_turns() {

@@ -38,6 +38,11 @@ const NIL: u32 = u32::MAX;
 /// A page of memory.
 type PageId = u32;
 
+/// The order in which clean pages became dirty.
+pub type Dirtied = u64;
+/// Dirty since whenever.
+pub const ANY: Dirtied = Dirtied::MAX;
+
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
     pub key: Key,
@@ -81,8 +86,10 @@ pub struct Cache {
     by_key: BTreeMap<Key, u32>,
     /// Inactive, active; the newest at the head.
     lists: [List; 2],
-    /// Pages newer than on the drive.
-    dirty: BTreeSet<Key>,
+    /// Pages newer than on the drive, by when they became so.
+    dirty: BTreeMap<Key, Dirtied>,
+    /// Of the page that became so last.
+    dirtied: Dirtied,
     /// Pages under write-back.
     writing: BTreeSet<Key>,
     /// Pages not yet read.
@@ -112,7 +119,8 @@ impl Cache {
             free: Vec::new(),
             by_key: BTreeMap::new(),
             lists: [list; 2],
-            dirty: BTreeSet::new(),
+            dirty: BTreeMap::new(),
+            dirtied: 0,
             writing: BTreeSet::new(),
             reading: BTreeSet::new(),
             failed: BTreeSet::new(),
@@ -126,6 +134,10 @@ impl Cache {
     }
     pub fn limit(&self) -> u64 {
         self.limit
+    }
+    #[cfg(test)]
+    pub fn active(&self) -> u64 {
+        self.lists[1].len
     }
     pub fn dirty(&self) -> u64 {
         self.dirty.len() as u64
@@ -224,7 +236,7 @@ impl Cache {
         }
     }
 
-    /// mark_page_accessed: the second access to an inactive page makes it active.
+    /// mark_page_accessed: the second access to an inactive page makes it active. Writes are none (Linux 4.7 and later).
     pub fn touch(&mut self, key: Key) {
         let Some(&slot) = self.by_key.get(&key) else { return };
         let page = &mut self.pages[slot];
@@ -306,17 +318,27 @@ impl Cache {
     pub fn set_dirty(&mut self, key: Key) -> bool {
         let Some(page) = self.get_mut(key) else { return false };
         debug_assert!(page.uptodate, "{key:?} is dirty and not read");
-        (page.dirty, page.reclaim) = (true, false);
-        self.dirty.insert(key)
+        let clean = !std::mem::replace(&mut page.dirty, true);
+        page.reclaim = false;
+        if clean {
+            self.dirtied += 1;
+            self.dirty.insert(key, self.dirtied);
+        }
+        clean
+    }
+    /// The pages that are dirty now, for a sync that leaves alone what becomes dirty after it has begun
+    /// (tag_pages_for_writeback).
+    pub fn tag(&self) -> Dirtied {
+        self.dirtied
     }
     pub fn clear_dirty(&mut self, key: Key) -> bool {
         if let Some(page) = self.get_mut(key) {
             page.dirty = false;
         }
-        self.dirty.remove(&key)
+        self.dirty.remove(&key).is_some()
     }
     pub fn is_dirty(&self, key: Key) -> bool {
-        self.dirty.contains(&key)
+        self.dirty.contains_key(&key)
     }
     /// A dirty page is sent to the drive.
     pub fn begin_write(&mut self, key: Key) {
@@ -359,22 +381,36 @@ impl Cache {
     }
     /// Dirty pages from a page on.
     pub fn dirty_from(&self, inode: u32, first: u64) -> impl Iterator<Item = u64> {
-        self.dirty.range(pages_of(inode, first, u64::MAX)).map(|k| k.page())
+        self.dirty.range(pages_of(inode, first, u64::MAX)).map(|(k, _)| k.page())
     }
     /// The first dirty page that is not on its way already.
     pub fn writable(&self, inode: u32, first: u64) -> Option<u64> {
         let mut dirty = self.dirty.range(pages_of(inode, first, u64::MAX));
-        dirty.find(|k| !self.writing.contains(k)).map(|k| k.page())
+        dirty.find(|&(k, _)| !self.writing.contains(k)).map(|(k, _)| k.page())
     }
-    /// The first run of dirty pages, `most` at most.
-    pub fn dirty_run(&self, inode: u32, first: u64, last: u64, most: u64) -> Option<(u64, u64)> {
-        if first > last {
-            return None;
-        }
-        let mut range = self.dirty.range(pages_of(inode, first, last)).map(|k| k.page());
-        let start = range.next()?;
-        let rest = range.zip(start + 1..).take_while(|&(page, next)| page == next).count() as u64;
-        Some((start, (rest + 1).min(most)))
+    /// Dirty pages of a range that were so at the tag.
+    fn tagged(
+        &self,
+        inode: u32,
+        first: u64,
+        last: u64,
+        tag: Dirtied,
+    ) -> impl Iterator<Item = u64> + '_ {
+        let range = (first <= last).then(|| self.dirty.range(pages_of(inode, first, last)));
+        let tagged = move |&(_, &since): &(&Key, &Dirtied)| since <= tag;
+        range.into_iter().flatten().filter(tagged).map(|(k, _)| k.page())
+    }
+    /// The first dirty page of a range that was so at the tag.
+    pub fn first_dirty(&self, inode: u32, first: u64, last: u64, tag: Dirtied) -> Option<u64> {
+        self.tagged(inode, first, last, tag).next()
+    }
+    /// How many pages from a dirty one on are dirty one after the other and were so at the tag, up to `most`.
+    pub fn dirty_run(&self, inode: u32, start: u64, last: u64, most: u64, tag: Dirtied) -> u64 {
+        let last = last.min(start.saturating_add(most.saturating_sub(1)));
+        self.tagged(inode, start, last, tag)
+            .zip(start..)
+            .take_while(|(page, next)| page == next)
+            .count() as u64
     }
 
     pub fn remove(&mut self, key: Key) {
@@ -415,7 +451,7 @@ impl Cache {
     }
 
     /// Makes room for `wanted` pages, as far as clean and idle pages go: from the tail of the
-    /// inactive list, which the active one refills while it is the shorter of the two. What is dirty, under
+    /// inactive list, which the active one refills while it is too short. What is dirty, under
     /// write-back or held becomes active (shrink_page_list of Linux 4.11 and later): so the active list gives up
     /// pages as long as it has any that can go. It gives them up as well where all of the inactive one is being
     /// read. The pages freed, and whether there is room now.
@@ -426,7 +462,7 @@ impl Cache {
         while freed < most {
             // All of the inactive list may be under read.
             let stuck = self.lists[0].len <= self.reading();
-            if self.lists[0].len < self.lists[1].len || stuck {
+            if self.inactive_is_low() || stuck {
                 let slot = self.lists[1].tail;
                 self.unlink(slot);
                 self.pages[slot].active = false;
@@ -453,6 +489,14 @@ impl Cache {
         (freed, self.len() <= target)
     }
 
+    /// inactive_list_is_low: the active list may be as many times as long as the square root of ten times the GiB
+    /// of both.
+    fn inactive_is_low(&self) -> bool {
+        let [inactive, active] = self.lists.map(|list| list.len);
+        let gib = (inactive + active) >> 18;
+        inactive * (10 * gib).isqrt().max(1) < active
+    }
+
     /// Checks the invariants.
     #[cfg(test)]
     pub fn check(&self) {
@@ -464,7 +508,7 @@ impl Cache {
                 assert_eq!(usize::from(page.active), active);
                 assert_eq!(page.before, before);
                 assert_eq!(self.by_key.get(&page.key), Some(&at));
-                assert_eq!(page.dirty, self.dirty.contains(&page.key));
+                assert_eq!(page.dirty, self.dirty.contains_key(&page.key));
                 assert_eq!(page.writing, self.writing.contains(&page.key));
                 (before, at, n) = (at, page.after, n + 1);
             }
@@ -477,11 +521,11 @@ impl Cache {
         let delayed = self.by_key.iter().filter(|&(_, &p)| self.pages[p].delayed);
         assert_eq!(self.delayed, delayed.clone().count() as u64);
         for (key, _) in delayed {
-            assert!(self.dirty.contains(key), "{key:?} is promised a block and clean");
+            assert!(self.dirty.contains_key(key), "{key:?} is promised a block and clean");
         }
         let reading = self.by_key.iter().filter(|&(_, &p)| !self.pages[p].uptodate);
         assert!(reading.map(|(k, _)| k).eq(&self.reading));
-        for key in self.dirty.iter().chain(&self.writing) {
+        for key in self.dirty.keys().chain(&self.writing) {
             assert!(self.by_key.contains_key(key), "{key:?} is dirty and not cached");
         }
     }
@@ -508,6 +552,22 @@ mod tests {
         assert!(cache.is_uptodate(Key::new(1, 0)));
         assert!(!cache.is_uptodate(Key::new(1, 1)));
         cache.check();
+    }
+
+    /// inactive_list_is_low: one to one below a GiB, one to three from there on.
+    #[test]
+    fn the_active_list_may_be_the_longer_the_more_memory_there_is() {
+        for (pages, shrinks) in [(4_000, true), ((1 << 18) + 100, false)] {
+            let mut cache = Cache::new(pages);
+            (0..pages).for_each(|page| cache.insert(Key::new(1, page), true));
+            let active = pages * 7 / 10;
+            for page in (0..active).chain(0..active) {
+                cache.touch(Key::new(1, page));
+            }
+            assert_eq!(cache.active(), active);
+            assert_eq!(cache.reclaim(10), (10, true));
+            assert_eq!(cache.active() < active, shrinks, "{pages} pages");
+        }
     }
 
     /// All of the inactive list is being read, and as long as the active one, whose pages are clean.
@@ -537,7 +597,15 @@ mod tests {
         assert_eq!(cache.reclaim(1), (0, false));
         cache.end_write(Key::new(1, 2));
         assert_eq!(cache.reclaim(1), (1, true));
-        assert_eq!(cache.dirty_run(1, 0, 99, 99), Some((0, 2)));
+        let run = |first, last, most, tag| {
+            cache
+                .first_dirty(1, first, last, tag)
+                .map(|p| (p, cache.dirty_run(1, p, last, most, tag)))
+        };
+        assert_eq!(run(0, 99, 99, ANY), Some((0, 2)));
+        assert_eq!(run(0, 99, 1, ANY), Some((0, 1)));
+        assert_eq!(run(0, 99, 99, 1), Some((0, 1)), "the second became dirty after the tag");
+        assert_eq!((run(1, 99, 99, 1), run(1, 0, 9, ANY)), (None, None));
         cache.check();
     }
 

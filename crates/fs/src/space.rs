@@ -85,19 +85,20 @@ impl Space {
         match &group.used {
             None => most,
             Some(used) => {
-                let end = used.next_set(at as usize).unwrap_or(group.blocks as usize) as u32;
-                end.saturating_sub(at).min(most)
+                let all = at as usize..(at + most) as usize;
+                used.first_set(all).map_or(most, |taken| taken as u32 - at)
             }
         }
     }
 
-    /// The first run of at least `want` in a group from block `from` on, or its longest.
+    /// The first `want` in one run of a group from block `from` on, or its longest run.
     fn search(&mut self, g: u32, from: u32, want: u32) -> (u32, u32) {
         let group = &mut self.groups[g];
         let Some(used) = &group.used else { return (from, group.blocks - from) };
         let (mut at, mut best) = (from as usize, (0, 0));
         while let Some(start) = used.next_clear(at) {
-            let end = used.next_set(start).unwrap_or(group.blocks as usize);
+            let most = (start + want as usize).min(group.blocks as usize);
+            let end = used.first_set(start..most).unwrap_or(most);
             let len = (end - start) as u32;
             if len > best.1 {
                 best = (start as u32, len);

@@ -242,8 +242,12 @@ impl Fssd {
         if stamps.is_on() {
             self.adopt_stamps(stamps);
         }
+        self.aging(|ftl| ftl.write_at_once(stamps, runs))
+    }
+    /// With a victim at a time: nothing takes time while a drive ages.
+    fn aging<T>(&mut self, ages: impl FnOnce(&mut Fssd) -> T) -> T {
         self.gc.at_once = true;
-        let done = self.write_at_once(stamps, runs);
+        let done = ages(self);
         self.gc.at_once = false;
         done
     }
@@ -436,8 +440,11 @@ impl Translation for Fssd {
         }
         let mut none = Stamps::off();
         self.waiting.trim(0, lpn, sectors);
-        self.work(&mut none);
-        match self.at_once(&mut none) {
+        let end = self.aging(|ftl| {
+            ftl.work(&mut none);
+            ftl.at_once(&mut none)
+        });
+        match end {
             End::Done => Ok(()),
             End::Failed => Err(AgeError::Full("no space can be made")),
             End::NoMemory => Err(AgeError::Memory),
@@ -446,12 +453,14 @@ impl Translation for Fssd {
     /// What is full is programmed, and units that are filled in part are padded, so that all is on flash.
     fn settle(&mut self) {
         let mut none = Stamps::off();
-        self.program();
-        self.at_once(&mut none);
-        while self.pad(USER) | self.pad(GC) {
-            self.work(&mut none);
-            self.at_once(&mut none);
-        }
+        self.aging(|ftl| {
+            ftl.program();
+            ftl.at_once(&mut none);
+            while ftl.pad(USER) | ftl.pad(GC) {
+                ftl.work(&mut none);
+                ftl.at_once(&mut none);
+            }
+        });
     }
     fn media_state(&self) -> Box<dyn Iterator<Item = BlockState> + '_> {
         let luns = self.g.luns;
@@ -528,7 +537,7 @@ impl Translation for Fssd {
         let (held, tables) = match self.config.collector {
             Side::Host => (self.units.len(), self.plan.tables),
             // What it moves and what it counts are in the drive.
-            Side::Drive => (self.units.opens().filter(|open| open.is_on_host()).count(), 0),
+            Side::Drive => (self.units.on_host(), 0),
         };
         HostMemory {
             nodes: self.tree.bytes(),
@@ -657,6 +666,10 @@ impl Fssd {
             if units != held as usize {
                 return count(format!("{units} units have turn {turn:?}, and not {held}"));
             }
+        }
+        let on_host = self.units.opens().filter(|open| open.is_on_host()).count();
+        if on_host != self.units.on_host() {
+            return count(format!("{on_host} units take up memory of the host"));
         }
         let gc = self.units.opens().filter(|open| open.point == GC).count() as u32;
         if gc != self.gc.buffered {

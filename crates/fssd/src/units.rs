@@ -43,6 +43,8 @@ pub(crate) struct Units {
     slots: BTreeMap<Unit, Slot>,
     records: IdVec<Slot, Open>,
     free: Vec<Slot>,
+    /// How many take up memory of the host's.
+    on_host: usize,
 }
 
 impl Units {
@@ -52,8 +54,13 @@ impl Units {
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
+    /// How many take up memory of the host's.
+    pub fn on_host(&self) -> usize {
+        self.on_host
+    }
     /// A unit that is not there: its slot.
     pub fn insert(&mut self, unit: Unit, open: Open) -> Slot {
+        self.on_host += usize::from(open.is_on_host());
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.records[slot] = open;
@@ -70,7 +77,18 @@ impl Units {
     pub fn remove(&mut self, unit: Unit) -> Option<Open> {
         let slot = self.slots.remove(&unit)?;
         self.free.push(slot);
-        Some(std::mem::take(&mut self.records[slot]))
+        let open = std::mem::take(&mut self.records[slot]);
+        self.on_host -= usize::from(open.is_on_host());
+        Some(open)
+    }
+    /// So many sectors more fill it; the collector's may be `inside` the drive.
+    pub fn fill(&mut self, slot: Slot, sectors: u32, inside: u32) -> &mut Open {
+        let open = &mut self.records[slot];
+        self.on_host -= usize::from(open.is_on_host());
+        open.filled += sectors;
+        open.inside += inside;
+        self.on_host += usize::from(open.is_on_host());
+        open
     }
     pub fn get(&self, unit: Unit) -> Option<&Open> {
         Some(&self.records[*self.slots.get(&unit)?])

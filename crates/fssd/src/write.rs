@@ -92,7 +92,7 @@ impl Fssd {
                         let stamp = self.waiting.stamp(tag, cached, stamps, lpn);
                         self.note(ppa, lpn, stamp);
                     }
-                    self.put(USER, unit, room, Some(id));
+                    self.put(USER, unit, (room, 0), Some(id));
                     n += room;
                 }
                 self.counters.user_sectors += u64::from(n);
@@ -145,7 +145,7 @@ impl Fssd {
     fn units_on_host(&self) -> u64 {
         match self.config.collector {
             Side::Host => self.units.len() as u64 + u64::from(self.gc.reads()),
-            Side::Drive => self.units.opens().filter(|open| open.is_on_host()).count() as u64,
+            Side::Drive => self.units.on_host() as u64,
         }
     }
     /// Nodes that users may have the map grow to: what the buffer leaves of the host's memory.
@@ -312,14 +312,19 @@ impl Fssd {
         }
         None
     }
-    /// The next sectors of a unit were filled: they cross the link, for this command.
-    pub(crate) fn put(&mut self, point: usize, unit: Unit, sectors: u32, id: Option<u32>) {
+    /// The next sectors of a unit were filled: they cross the link, for this command, but for those `inside` the drive.
+    pub(crate) fn put(
+        &mut self,
+        point: usize,
+        unit: Unit,
+        (sectors, inside): (u32, u32),
+        id: Option<u32>,
+    ) {
         let size = self.g.sectors_per_unit;
         let first = self.space.first_of(unit).0;
         let slot = self.points[point].slot;
-        let open = self.units.at(slot);
-        let at = open.filled;
-        open.filled += sectors;
+        let open = self.units.fill(slot, sectors, inside);
+        let at = open.filled - sectors;
         self.points[point].filled = open.filled;
         open.runs.push((at, self.seq));
         self.seq += u64::from(sectors);
@@ -362,9 +367,8 @@ impl Fssd {
             // The collector is not stopped by the limit of memory.
             let mapped = self.map(Extent { lpn: e.lpn + at, sectors: n, place }, u32::MAX);
             debug_assert!(mapped.is_ok());
-            let open = self.units.at(self.points[GC].slot);
-            (open.moved, open.inside) = (open.moved + n, open.inside + if inside { n } else { 0 });
-            self.put(GC, unit, n, None);
+            self.units.at(self.points[GC].slot).moved += n;
+            self.put(GC, unit, (n, if inside { n } else { 0 }), None);
             at += n;
         }
         true
@@ -379,7 +383,7 @@ impl Fssd {
         }
         self.space.count_meta(ppa, 1, true);
         self.units.at(self.points[point].slot).metas.push((at, meta));
-        self.put(point, unit, 1, id);
+        self.put(point, unit, (1, 0), id);
         Some(ppa)
     }
     /// Nothing more is appended to a unit: what is left of it is padding.

@@ -259,7 +259,7 @@ impl Ftl {
             counters: Counters::default(),
         })
     }
-    /// User capacity in 4 KiB sectors.
+    /// User capacity in sectors.
     pub fn sectors(&self) -> u64 {
         self.sectors
     }

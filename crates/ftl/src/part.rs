@@ -110,11 +110,11 @@ impl Ftl {
         }
         let c = &self.counters;
         let (user, all) = (c.user_sectors, c.user_sectors + c.gc_sectors + c.pad_sectors);
-        let least = self.least_hot();
-        let p = &mut self.partition;
-        if all - p.all < p.interval {
+        if all - self.partition.all < self.partition.interval {
             return;
         }
+        let least = self.least_hot();
+        let p = &mut self.partition;
         p.users = p.users / 8 * 7 + (user - p.user);
         p.written = p.written / 8 * 7 + (all - p.all);
         (p.user, p.all) = (user, all);

@@ -6,7 +6,7 @@ use crate::block::sched::{LunStats, Luns};
 use crate::block::{BlockLayer, NONE};
 use crate::config::StackConfig;
 use crate::disk::{Disk, DriveInfo};
-use crate::driver::poll::{PollStats, WINDOW};
+use crate::driver::poll::WINDOW;
 use crate::function::{Costs, spend};
 use crate::paths::Paths;
 use crate::paths::admit::Bios;
@@ -165,8 +165,6 @@ pub struct Host<S> {
     pub(crate) threads: IdVec<ThreadId, Thread<S>>,
     /// The block layer, with all disks.
     pub(crate) block: BlockLayer,
-    /// How long requests took, for hybrid polling.
-    pub(crate) poll_stats: PollStats,
     /// Completions that an io_uring asked to poll for: found by its looks, and by handlers.
     asked_for: [u64; 2],
     /// There are such rings.
@@ -258,7 +256,7 @@ impl<S: Source> Host<S> {
     /// Threads that were to sleep before they poll, for half of what requests took in a window, never did: how long
     /// such a window is.
     pub fn never_slept(&self) -> Option<Span> {
-        let asked = self.poll_stats.samples();
+        let asked = self.block.disks.iter().any(|disk| disk.queue.poll_stats().samples());
         (asked && self.counters.hybrid_sleeps == 0).then_some(WINDOW)
     }
     /// There are rings that are polled.

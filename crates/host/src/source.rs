@@ -53,12 +53,18 @@ pub enum Next {
     WhenReaped,
     /// Nothing until all of the job's I/Os are, which one call waits for.
     WhenAllReaped,
-    /// With nothing in flight: burn the processor until `spin_until`, then sleep until `until`.
+    /// With nothing in flight: burn the processor until `spin_until`, giving way to other threads as any task does, then
+    /// sleep until `until`.
     Pause {
         /// Up to here the processor is busy.
         spin_until: Time,
         /// Up to here the thread sleeps.
         until: Time,
+    },
+    /// With nothing in flight: work of so much time of the processor, in one stretch however long others had it before.
+    Compute {
+        /// Its time of the processor.
+        span: Span,
     },
     /// Burn the processor until `until`, giving way to other threads as any task does.
     Spin {

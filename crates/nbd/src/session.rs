@@ -408,24 +408,24 @@ impl Session {
         if magic != OPTION {
             return Step::Close("not an NBD option");
         }
-        if len as usize > 4 * STRING_MAX {
-            self.from += 16;
-            if option == opt::EXPORT_NAME || len > self.limits.request {
-                return Step::Close("an option that is too long");
-            }
-            self.options += 1;
-            self.state = State::SkipOption { left: len, option };
-            return Step::Again;
-        }
-        if self.available() < 16 + len as usize {
+        let is_long = len as usize > 4 * STRING_MAX;
+        if !is_long && self.available() < 16 + len as usize {
             return Step::Wait;
         }
-        let data = self.head()[16..16 + len as usize].to_vec();
-        self.from += 16 + len as usize;
         self.options += 1;
         if self.options > self.limits.options {
             return Step::Close("too many options");
         }
+        if is_long {
+            self.from += 16;
+            if option == opt::EXPORT_NAME || len > self.limits.request {
+                return Step::Close("an option that is too long");
+            }
+            self.state = State::SkipOption { left: len, option };
+            return Step::Again;
+        }
+        let data = self.head()[16..16 + len as usize].to_vec();
+        self.from += 16 + len as usize;
         if self.tls == Tls::Required && !self.in_tls {
             match option {
                 opt::STARTTLS | opt::ABORT => {}

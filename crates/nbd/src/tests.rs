@@ -137,6 +137,22 @@ fn the_handshake_answers_every_option() {
 }
 
 #[test]
+fn options_are_counted_whatever_their_length() {
+    for len in [0, 20_000] {
+        let mut s = session(Tls::No);
+        feed(&mut s, &3u32.to_be_bytes());
+        let one = option(99, &vec![0; len]);
+        let closed = |events: Vec<Event>| events.iter().any(|e| matches!(e, Event::Closed(_)));
+        let most = (1..).find(|_| {
+            let over = closed(feed(&mut s, &one));
+            replies(&mut s);
+            over || s.is_closed()
+        });
+        assert_eq!(most, Some(257), "{len} bytes");
+    }
+}
+
+#[test]
 fn without_tls_nothing_is_told_where_it_is_required() {
     let mut s = session(Tls::Required);
     let mut hello = 3u32.to_be_bytes().to_vec();

@@ -278,7 +278,7 @@ fn differences(outcomes: &[Outcome], labels: &[String], all: &[String]) -> Vec<S
         rates.map(|key| (key.id, key.unit, escape(&key.what))).collect();
     for ddir in all {
         told.push((format!("{ddir}.iops"), Unit::Rate, format!("{} a second", plural(ddir))));
-        told.push((format!("{ddir}.p99_9"), Unit::Time, format!("{ddir}s at 99.9 %")));
+        told.push((format!("{ddir}.p99_9"), Unit::Time, format!("{} at 99.9 %", plural(ddir))));
     }
     for (label, o) in labels.iter().zip(outcomes).skip(1) {
         let mut said = Vec::new();

@@ -30,7 +30,7 @@ fn light(run: &Value) -> Value {
     let (w, m) = (&run["wordline"], &run["wordline"]["machine"]);
     let mut intervals = m["intervals"].clone();
     for latency in intervals["latency"].as_array_mut().into_iter().flatten() {
-        latency["counts"] = json!([]);
+        latency.as_object_mut().and_then(|row| row.insert("counts".into(), json!([])));
     }
     json!({ "wordline": {
         "provenance": w["provenance"],
@@ -580,7 +580,7 @@ fn interval_table(m: &Value) -> String {
             let user = at.map_or(0.0, |r| float(&r["user_sectors"]));
             row.push(match at {
                 Some(r) if user > 0.0 => {
-                    let all: f64 = ["user", "gc", "padding", "metadata", "folded", "map"]
+                    let all: f64 = ["user", "gc", "padding", "parity", "metadata", "folded", "map"]
                         .iter()
                         .map(|c| r[format!("{c}_sectors")].as_f64().unwrap_or(0.0))
                         .sum();

@@ -51,7 +51,7 @@ impl Source for AppSource {
             }
             Doing::Compute(span) => {
                 self.busy = now + span;
-                Next::Pause { spin_until: self.busy, until: self.busy }
+                Next::Compute { span }
             }
             Doing::Work(span) => {
                 self.busy = now + span;

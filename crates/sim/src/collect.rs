@@ -365,9 +365,15 @@ impl LatLog {
             *w = Window { start: line.at, ..Window::default() };
         }
     }
+    /// The clock begins anew at `end` (set_epoch_time, before the last window of `latency_target`): what there is has its
+    /// line. fio has no averaged lines from there on, until the new clock has passed the old one (add_log_sample).
+    pub fn restart(&mut self, end: Time) {
+        self.lines.extend(self.window.iter().filter_map(|w| w.line(end, self.maximum)));
+        self.window = Default::default();
+    }
     /// All lines, of a job that was over at `end`.
     pub fn finish(mut self, end: Time) -> Vec<LogLine> {
-        self.lines.extend(self.window.iter().filter_map(|w| w.line(end, self.maximum)));
+        self.restart(end);
         self.lines
     }
 }
@@ -398,6 +404,11 @@ impl HistLog {
             last_ms: [0; 3],
             before: std::array::from_fn(|_| vec![0; BUCKETS]),
         }
+    }
+    /// The clock begins anew, and the histogram is empty.
+    pub fn restart(&mut self) {
+        self.last_ms = [0; 3];
+        self.before.iter_mut().for_each(|counts| counts.fill(0));
     }
     /// An I/O of `bs` bytes completed at `at`; `clat` is the thread's histogram with it.
     pub fn add(&mut self, at: Time, ddir: Ddir, bs: u32, clat: &Histogram) {
@@ -446,6 +457,33 @@ mod tests {
         lives.mark(io, Layer::LunWait, Why::BehindErase, 0, Time(begin + wait));
         lives.mark(io, Layer::Nand, Why::Read, 0, Time(begin + wait + nand));
         lives.end(io)
+    }
+
+    /// As when `latency_target` has found its depth.
+    #[test]
+    fn logs_go_on_when_the_clock_begins_anew() {
+        let mut log = HistLog::new(Span(100_000_000), 0);
+        let mut at_once = LatLog::new(Span(100_000_000), false);
+        for round in 0..2 {
+            let mut clat = Histogram::default();
+            for ms in (1..=1000).step_by(10) {
+                let at = Time(ms * 1_000_000);
+                clat.add(5000);
+                log.add(at, Ddir::Read, 4096, &clat);
+                let (value, ddir, class) = (5000, Ddir::Read, IoClass::default());
+                at_once.add(LogLine { at, value, ddir, bs: 4096, offset: 0, class });
+            }
+            let gained: Vec<u64> = log.lines.drain(..).map(|line| line.bins.iter().sum()).collect();
+            assert_eq!(gained, [11, 10, 10, 10, 10, 10, 10, 10, 10], "round {round}");
+            if round == 0 {
+                log.restart();
+                at_once.restart(Time(1_000_000_000));
+            }
+        }
+        let times =
+            at_once.finish(Time(1_000_000_000)).into_iter().map(|line| line.at.0 / 1_000_000);
+        let round = (1..=9).map(|n| n * 100 + 1).chain([1000]);
+        assert_eq!(times.collect::<Vec<_>>(), round.clone().chain(round).collect::<Vec<_>>());
     }
 
     /// A job shorter than an interval has a line, and so have the I/Os after the last whole one.

@@ -4,7 +4,7 @@
 use crate::error::{BuildError, JobError, JobFault};
 use std::collections::BTreeSet;
 use wordline_base::{Ddir, IdVec, IoClass};
-use wordline_fio::job::{Engine, Fadvise, Fallocate, SyncMode};
+use wordline_fio::job::{Engine, Fadvise, Fallocate, SyncMode, SyncRange};
 use wordline_fio::{Generator, Io, Job, Size, Thread};
 use wordline_fs::{Advice, Fs, FsKind, Op};
 use wordline_host::source::Next;
@@ -38,6 +38,8 @@ struct OneFile {
     read: (u64, u64),
     /// For filecreate and its like: which of its opens the last call was for, from 1 on; 0: none.
     called: u32,
+    /// From the first to the end of the last byte written since the last sync (first_write and last_write of fio_file).
+    unsynced: Option<(u64, u64)>,
 }
 
 pub struct Files {
@@ -55,6 +57,8 @@ pub struct Files {
     direct: bool,
     /// `sync`.
     sync: SyncMode,
+    /// What `sync_file_range` does.
+    sync_range: SyncRange,
     /// Pages are dropped before a file is used (`invalidate`).
     drop: bool,
     /// `fadvise_hint`.
@@ -106,7 +110,8 @@ impl Files {
                 (true, false) => (from, bytes),
                 (true, true) => (base + from, bytes),
             };
-            OneFile { name: job.file_name(thread.subjob, i), id: 0, base, size, read, called: 0 }
+            let name = job.file_name(thread.subjob, i);
+            OneFile { name, id: 0, base, size, read, called: 0, unsynced: None }
         };
         let files: IdVec<u32, OneFile> = (0..job.file_count()).map(named).collect();
         let layout = match job.ioengine {
@@ -149,6 +154,7 @@ impl Files {
             engine: job.ioengine,
             direct: job.direct,
             sync: job.sync,
+            sync_range: job.sync_range,
             drop: job.invalidate,
             advice,
             writes: job.rw.writes(),
@@ -215,7 +221,7 @@ impl Files {
     /// The call for an I/O; None if it needs none. What must go before it is added to `before`.
     pub fn call(&mut self, generator: &Generator, io: Io, before: &mut Vec<Op>) -> Option<Op> {
         let file = &self.files[io.file];
-        let (id, size) = (file.id, file.size);
+        let id = file.id;
         let write = self.writes;
         if self.engine.is_by_name() {
             // One call a file, as fio opens it, however many blocks it has.
@@ -252,6 +258,16 @@ impl Files {
         }
         let offset = io.offset.saturating_sub(file.base);
         let (len, direct) = (io.len as u32, self.direct);
+        let unsynced = &mut self.files[io.file].unsynced;
+        let range = match io.ddir {
+            Ddir::Write => {
+                let (from, to) = unsynced.unwrap_or((offset, 0));
+                *unsynced = Some((from.min(offset), to.max(offset + io.len)));
+                None
+            }
+            Ddir::Read | Ddir::Trim => None,
+            Ddir::Sync | Ddir::DataSync => unsynced.take(),
+        };
         Some(match io.ddir {
             Ddir::Read => Op::Read { file: id, offset, len, direct, queued: false },
             Ddir::Write => {
@@ -259,7 +275,12 @@ impl Files {
                 let data_only = self.sync == SyncMode::Dsync;
                 Op::Write { file: id, offset, len, direct, sync, data_only, queued: false }
             }
-            Ddir::DataSync if io.range_only => Op::SyncRange { file: id, offset: 0, len: size },
+            Ddir::DataSync if io.range_only => {
+                // do_sync_file_range makes no call for nothing.
+                let (from, to) = range?;
+                let SyncRange { wait_before: before, write, wait_after: after } = self.sync_range;
+                Op::SyncRange { file: id, offset: from, len: to - from, before, write, after }
+            }
             Ddir::DataSync => Op::Fsync { file: id, data_only: true },
             Ddir::Sync | Ddir::Trim => Op::Fsync { file: id, data_only: false },
         })

@@ -359,7 +359,9 @@ impl JobSource {
             ops.extend(files.begin_anew());
         }
         let op = files.call(&self.generator, io, &mut ops);
-        let nothing = op.is_none() && self.job.ioengine.is_by_name() && !io.ddir.is_sync();
+        // fio counts a sync_file_range of nothing, too.
+        let by_name = self.job.ioengine.is_by_name() && !io.ddir.is_sync();
+        let nothing = op.is_none() && (by_name || io.range_only);
         if nothing && ops.is_empty() {
             let call = self.nothing(io, now);
             return Some(self.send(call));
@@ -390,10 +392,10 @@ impl JobSource {
         Some(self.send(first))
     }
 
-    /// A block of a file whose call was made.
+    /// A block of a file whose call was made, or a range without a byte.
     fn nothing(&mut self, io: Io, now: Time) -> Next {
         self.issue(io, now);
-        if self.generator.heeds_completions() {
+        if self.generator.heeds_completions() && !io.ddir.is_sync() {
             self.calls.push(((io.ddir, 0, io.len as u32), (io.offset, io.len)));
         }
         let class = io.prio.io_class().with_workload(self.job.workload());

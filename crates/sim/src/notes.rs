@@ -124,8 +124,13 @@ fn without_its_other(job: &Job) -> impl Iterator<Item = (&'static str, &'static 
 }
 
 /// What the user should know about a plan on this machine: words of fio that ask for something that
-/// is not modelled, each named once.
-pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDisks) -> Vec<String> {
+/// is not modelled, each named once. The stacks are those of the hosts, in their order.
+pub fn notes(
+    plan: &Plan,
+    stacks: &[&StackConfig],
+    ftl_on_host: bool,
+    disks: &JobDisks,
+) -> Vec<String> {
     let mut notes = Vec::new();
     let mut say = |text: String| {
         if !notes.contains(&text) {
@@ -142,6 +147,7 @@ pub fn notes(plan: &Plan, stack: &StackConfig, ftl_on_host: bool, disks: &JobDis
         ));
     }
     for job in &plan.jobs {
+        let stack = stacks[disks.place(job).map_or(0, |placed| placed.host)];
         // In a file system of files these are names of files.
         if stack.fs.as_ref().is_none_or(|fs| fs.kind == FsKind::Bdev) {
             disks.stand_ins(job).into_iter().for_each(&mut say);

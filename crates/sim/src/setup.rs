@@ -17,7 +17,7 @@ use std::rc::Rc;
 use wordline_app::{App, AppConfig, ThreadShape};
 use wordline_base::{IoClass, Priority, QueuePriority, Seed, Span, Time, Workload};
 use wordline_fio::job::{ExitWhat, SyncMode, UnifiedRw};
-use wordline_fio::{Generator, GeneratorError, Job, Plan, Thread, ZetanCache, job};
+use wordline_fio::{Generator, GeneratorError, Job, JobId, Plan, Thread, ZetanCache, job};
 use wordline_fs::FsKind;
 use wordline_host::source::ThreadSpec;
 use wordline_host::{Engine, StackConfig};
@@ -223,12 +223,15 @@ fn exit_rule(plan: &Plan, threads: &[Thread], index: usize) -> ExitRule {
     if !job.exitall && !job.exitall_on_error {
         return ExitRule::default();
     }
-    let group = threads[index].group;
-    let walls = |t: &Thread| (0..=t.job).filter(|&j| plan.jobs[j].stonewall).count();
+    let Thread { group, job: of, .. } = threads[index];
+    // Between the wall before this job and the one after it.
+    let is_wall = |j: &JobId| plan.jobs[*j].stonewall;
+    let first = (0..=of).rfind(is_wall).unwrap_or(0);
+    let end = (of + 1..plan.jobs.count()).find(is_wall).unwrap_or(plan.jobs.count());
     let same = |t: &Thread| match job.exit_what {
         ExitWhat::All => true,
         ExitWhat::Group => t.group == group,
-        ExitWhat::Stonewall => walls(t) == walls(&threads[index]),
+        ExitWhat::Stonewall => (first..end).contains(&t.job),
     };
     let stops = (0..threads.len()).filter(|&i| i != index && same(&threads[i]));
     ExitRule { stops: stops.map(|i| i as u32).collect(), on_error_only: !job.exitall }

@@ -280,6 +280,14 @@ impl ThreadStats {
     pub fn restart(&mut self, now: Time) {
         self.result.dirs = Default::default();
         self.result.sync = Default::default();
+        let end = Time(now.since(self.ramp_end).0);
+        for (_, _, log) in &mut self.logs {
+            match log {
+                OpenLog::Latency(log) => log.restart(end),
+                OpenLog::Hist(log) => log.restart(),
+                OpenLog::Rate { .. } | OpenLog::PerIo(_) => {}
+            }
+        }
         self.ramping = true;
         self.start(now, Span::ZERO);
     }

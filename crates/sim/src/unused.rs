@@ -8,7 +8,7 @@ use wordline_ftl::{FtlConfig, Placement, Side, VictimPolicy};
 use wordline_host::config::{Governor, NbdServer, Transport};
 use wordline_host::{Engine, Scheduler, StackConfig, ThreadSpec};
 use wordline_md::Level;
-use wordline_nand::NandConfig;
+use wordline_nand::{ErrorModel, NandConfig};
 
 /// What a run's settings are for.
 pub struct InUse<'a> {
@@ -79,6 +79,14 @@ fn has_epochs(device: &DeviceConfig) -> bool {
 fn of_nand(key: &str, nand: &NandConfig) -> Option<&'static str> {
     let suspend = &nand.suspend;
     match key {
+        "gang_skew" | "remap" if nand.gang == 1 => Some("a LUN is a die alone (nand.gang)"),
+        "errors.codeword_bytes" if nand.decoder.is_some() => None,
+        _ if nand.errors.model == ErrorModel::None
+            && key.starts_with("errors.")
+            && key != "errors.model" =>
+        {
+            Some("each read is right at once (nand.errors.model)")
+        }
         "variation.layers" if nand.variation.layer_program == 0 => {
             Some("all layers program alike (nand.variation.layer_program)")
         }
@@ -279,6 +287,9 @@ fn of_host(key: &str, of: &InUse) -> Option<&'static str> {
     match section {
         "flashshare" if key == "flashshare.marked_by" && !marked => {
             Some("no job has a workload attribute (workload_attr)")
+        }
+        "flashshare" if key == "flashshare.give_up" && !stack.flashshare.select_isr => {
+            Some("Select-ISR is off (stack.flashshare.select_isr)")
         }
         "scheduler_tags" if stack.scheduler == Scheduler::None => {
             Some("stack.scheduler is none, which has no tags of its own")

@@ -1,4 +1,4 @@
-//! What the FTL counts. Sectors are of 4 KiB; differences of two snapshots make a time series.
+//! What the FTL counts. Sectors are those of the drive; differences of two snapshots make a time series.
 
 wordline_base::counters! {
     /// Everything that happened since the FTL was made, ageing included.

@@ -365,7 +365,7 @@ pub struct ClosedLine {
 
 /// A flash translation layer.
 ///
-/// Sectors are of 4 KiB. A tag is the driver's name for a command, an op the FTL's name for a flash
+/// Sectors are those of the drive (`nand.sector_bytes`, 4 KiB by default). A tag is the driver's name for a command, an op the FTL's name for a flash
 /// operation.
 pub trait Translation: Send {
     /// User capacity.

@@ -170,8 +170,9 @@ impl Run {
         let mut notes = self.ageing.clone();
         if let Workload::Jobs(jobs) = &self.plan.workload {
             let system = &self.plan.system;
-            let (stack, on_host) = (&system.config.stack, system.ftl_on_host());
-            notes.extend(notes::notes(jobs, stack, on_host, &self.disks));
+            let hosts = system.machine().hosts;
+            let stacks: Vec<_> = hosts.iter().map(|host| &host.stack).collect();
+            notes.extend(notes::notes(jobs, &stacks, system.ftl_on_host(), &self.disks));
         }
         notes.extend(self.unused.iter().cloned());
         self.trace_notes(&mut notes);

@@ -381,6 +381,14 @@ fn settings_without_effect_are_told() {
         "programs are not suspended (nand.suspend.program)",
     );
     same(PBLK, &["nand.suspend.interval=9us"], "nothing is suspended");
+    same(PBLK, &["nand.gang_skew=5us", "nand.remap=true"], "a LUN is a die alone");
+    let errors = ["age_days=9", "codeword_bytes=2048", "corrects=50", "cycles=100", "left=9"];
+    let errors = [&errors[..], &["spread=50", "steps=3", "t_decode=9us"]].concat();
+    let errors: Vec<String> = errors.iter().map(|pair| format!("nand.errors.{pair}")).collect();
+    let errors: Vec<&str> = errors.iter().map(String::as_str).collect();
+    let right = format!("{PBLK} --set nand.errors.model=none");
+    same(&right, &errors, "each read is right at once (nand.errors.model)");
+    same(&linux, &["stack.flashshare.give_up=3us"], "Select-ISR is off");
     same(AGED, &["ftl.cost.gc_count=9us"], "no collector on the host counts");
     same(
         &format!("{READER} linux-libaio --fs bdev --size=64m"),

@@ -158,7 +158,9 @@ pub fn apply(
         "openfiles" => job.openfiles = v.first_u32()?,
         "fsync" => job.fsync = v.first_u32()?,
         "fdatasync" => job.fdatasync = v.first_u32()?,
-        "sync_file_range" => job.sync_file_range = sync_file_range(v.text)?,
+        "sync_file_range" => {
+            (job.sync_file_range, job.sync_range) = sync_file_range(v.text)?;
+        }
         "direct" => job.direct = v.flag()?,
         "buffered" => job.direct = !v.flag()?,
         // Writes of whole sectors are atomic in the drive model: what is left is O_DIRECT.

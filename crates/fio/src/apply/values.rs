@@ -4,7 +4,7 @@ use crate::apply::Input;
 use crate::choice::{Choice, unknown};
 use crate::dist::ZoneSlice;
 use crate::error::ValueError;
-use crate::job::{Distribution, Engine, Fadvise, Fallocate, SteadyCriterion, words};
+use crate::job::{Distribution, Engine, Fadvise, Fallocate, SteadyCriterion, SyncRange, words};
 use crate::options::{choice, integer};
 use crate::units::Unit;
 use wordline_base::{Span, nearest};
@@ -270,7 +270,6 @@ fn zones(v: &Input, text: Option<&str>, absolute: bool) -> Result<[Vec<ZoneSlice
     })
 }
 
-/// `wait_before,write:8`: the number after any word counts.
 pub(super) fn fadvise(text: &str) -> Fadvise {
     match text {
         "none" | "0" => Fadvise::None,
@@ -289,22 +288,26 @@ pub(super) fn fallocate(text: &str) -> Fallocate {
     }
 }
 
-pub(super) fn sync_file_range(text: &str) -> Result<u32, ValueError> {
-    let mut every = 1;
+/// `wait_before,write:8`: the number after any word counts.
+pub(super) fn sync_file_range(text: &str) -> Result<(u32, SyncRange), ValueError> {
+    let (mut every, mut range) = (1, SyncRange::default());
     for part in text.split(',') {
         let (word, count) = match part.split_once(':') {
             Some((word, count)) => (word.trim(), Some(count)),
             None => (part.trim(), None),
         };
         const WORDS: [&str; 3] = ["wait_before", "write", "wait_after"];
-        if !WORDS.contains(&word) {
-            return Err(unknown(word, WORDS.into_iter()));
+        match word {
+            "wait_before" => range.wait_before = true,
+            "write" => range.write = true,
+            "wait_after" => range.wait_after = true,
+            _ => return Err(unknown(word, WORDS.into_iter())),
         }
         if let Some(count) = count {
             every = integer(count, Unit::Kilo(1024), 0, i64::from(u32::MAX))? as u32;
         }
     }
-    Ok(every)
+    Ok((every, range))
 }
 
 pub(super) fn replay_skip(text: &str) -> Result<[bool; 4], ValueError> {

@@ -71,6 +71,8 @@ pub(crate) struct Jbd2 {
     requested: u64,
     /// Committed ones whose blocks are not all in their place, oldest first.
     logged: VecDeque<Logged>,
+    /// The one of them that a block is left of: the newest that has it.
+    left_of: BTreeMap<Key, u64>,
     /// The next position in the log. Positions count up for ever; the block is position modulo length.
     head: u64,
     /// The oldest position that the log needs.
@@ -95,6 +97,7 @@ impl Jbd2 {
             durable: 0,
             requested: 0,
             logged: VecDeque::new(),
+            left_of: BTreeMap::new(),
             head: 0,
             tail: 0,
             // The first block is the journal's superblock.
@@ -227,15 +230,15 @@ impl Jbd2 {
     }
     /// The log needs what older transactions have of a block until the running one is on the drive.
     fn outdate(&mut self, key: Key) {
-        if self.logged.iter().any(|l| l.left.contains(&key)) {
+        if self.left_of.contains_key(&key) {
             self.open().obsolete.insert(key);
         }
     }
     /// A block is in its place.
     pub fn checkpointed(&mut self, key: Key) {
-        for logged in &mut self.logged {
-            logged.left.remove(&key);
-        }
+        let Some(tid) = self.left_of.remove(&key) else { return };
+        let oldest = self.oldest_logged();
+        self.logged[(tid - oldest) as usize].left.remove(&key);
     }
     /// The transaction being committed, and its blocks.
     #[cfg(test)]
@@ -247,7 +250,6 @@ impl Jbd2 {
         self.committing.iter().flat_map(|c| c.ordered.keys().copied()).collect()
     }
     /// The oldest transaction the log keeps.
-    #[cfg(test)]
     pub fn oldest_logged(&self) -> u64 {
         self.durable + 1 - self.logged.len() as u64
     }
@@ -382,7 +384,7 @@ impl Fs {
                         last: u64::MAX,
                         left: u64::MAX,
                         mapped: true,
-                        sync: false,
+                        sync: None,
                         phase: 0,
                     },
                 );
@@ -429,18 +431,11 @@ impl Fs {
     fn committed(&mut self) {
         let j = self.jbd2();
         let Some(c) = j.committing.take() else { return };
-        j.durable = c.tid;
         let first = j.writes;
-        for logged in &mut j.logged {
-            logged.left.retain(|k| !c.blocks.contains(k) && !c.obsolete.contains(k));
-        }
+        c.blocks.union(&c.obsolete).for_each(|&key| j.checkpointed(key));
+        j.durable = c.tid;
         let running = j.running.as_ref();
-        let again: Vec<Key> = c
-            .blocks
-            .iter()
-            .copied()
-            .filter(|k| running.is_some_and(|r| r.blocks.contains(k)))
-            .collect();
+        let again: BTreeSet<Key> = running.map_or_else(BTreeSet::new, |r| &r.blocks & &c.blocks);
         for &key in &c.blocks {
             if again.contains(&key) {
                 continue;
@@ -459,8 +454,10 @@ impl Fs {
         for (block, len) in c.freed {
             self.disk.space.give(block, len);
         }
-        let left = c.blocks.difference(&c.forgotten).copied().collect();
-        self.jbd2().logged.push_back(Logged { first, left });
+        let left: BTreeSet<Key> = c.blocks.difference(&c.forgotten).copied().collect();
+        let j = self.jbd2();
+        j.left_of.extend(left.iter().map(|&key| (key, c.tid)));
+        j.logged.push_back(Logged { first, left });
     }
 
     /// jbd2_journal_update_sb_log_tail, if the log's tail can move by a quarter of it, or at all

@@ -11,7 +11,7 @@ mod tests;
 mod writeback;
 mod xlog;
 
-use crate::cache::{Cache, Key, META};
+use crate::cache::{Cache, Dirtied, Key, META};
 use crate::config::{FsConfig, FsKind};
 use crate::disk::{Disk, Item};
 use crate::fs::jbd2::Jbd2;
@@ -63,8 +63,8 @@ pub enum Op {
     },
     /// fsync(2), or fdatasync(2).
     Fsync { file: u32, data_only: bool },
-    /// sync_file_range(SYNC_FILE_RANGE_WRITE) over a range.
-    SyncRange { file: u32, offset: u64, len: u64 },
+    /// sync_file_range(2): waits for what is written back already, begins write-back, waits for it.
+    SyncRange { file: u32, offset: u64, len: u64, before: bool, write: bool, after: bool },
     /// ftruncate(2).
     Truncate { file: u32, size: u64 },
     /// unlink(2).
@@ -284,7 +284,7 @@ pub(crate) enum Frame {
         last: u64,
         left: u64,
         mapped: bool,
-        sync: bool,
+        sync: Option<Dirtied>,
         phase: u8,
     },
     WaitPages {
@@ -297,8 +297,11 @@ pub(crate) enum Frame {
         first: u64,
         last: u64,
     },
+    /// Data of a range of pages, and what the log has of the inode.
     Sync {
         ino: u32,
+        first: u64,
+        last: u64,
         data_only: bool,
         phase: u8,
     },
@@ -436,6 +439,8 @@ pub struct Fs {
     log: Log,
     /// Who calls it, and its own threads.
     tasks: IdVec<TaskId, Task>,
+    /// Tasks that sleep; one that waits for its own bios is among them from the last one's end.
+    sleepers: BTreeSet<TaskId>,
     /// Bios under way.
     bios: Slab<BioState>,
     /// Tasks that go on.
@@ -515,6 +520,8 @@ impl Fs {
             cache: Cache::new(config.memory / PAGE),
             disk,
             log,
+            // The kernel's begin when they are run.
+            sleepers: BTreeSet::new(),
             tasks,
             config: config.clone(),
             inodes: vec![Inode::default()].into(),
@@ -617,6 +624,9 @@ impl Fs {
                         continue;
                     }
                     self.tasks[task].blocked = Some(wait);
+                    if wait != Wait::Bios {
+                        self.sleepers.insert(task);
+                    }
                     self.tasks[task].waited = true;
                     self.settle();
                     return Turn::Sleep;
@@ -679,6 +689,9 @@ impl Fs {
                 let t = &mut self.tasks[task];
                 t.bios -= 1;
                 t.ok &= ok;
+                if t.bios == 0 && t.blocked == Some(Wait::Bios) {
+                    self.sleepers.insert(task);
+                }
             }
             Owner::Iclog { number } => self.iclog_done(number),
             Owner::Ail { batch } => self.ail_done(batch),
@@ -709,14 +722,17 @@ impl Fs {
 
     /// Wakes whoever waits for something that has come.
     fn settle(&mut self) {
-        for task in 0..self.tasks.len() as u32 {
-            if let Some(wait) = self.tasks[task].blocked
-                && self.is_over(task, wait)
-            {
+        let mut sleepers = std::mem::take(&mut self.sleepers);
+        sleepers.retain(|&task| {
+            let wait = self.tasks[task].blocked.expect("it sleeps");
+            let over = self.is_over(task, wait);
+            if over {
                 self.tasks[task].blocked = None;
                 self.wakes.push_back(task);
             }
-        }
+            !over
+        });
+        self.sleepers = sleepers;
     }
 
     fn is_over(&self, task: u32, wait: Wait) -> bool {
@@ -802,7 +818,9 @@ impl Fs {
                 }
                 Flow::Block(wait)
             }
-            Frame::Sync { ino, data_only, phase } => self.sync_step(t, ino, data_only, phase),
+            Frame::Sync { ino, first, last, data_only, phase } => {
+                self.sync_step(t, ino, (first, last), data_only, phase)
+            }
             Frame::Force { seq, phase } => self.force(t, seq, phase),
             Frame::Throttle { phase } => self.throttle(t, phase),
             Frame::Allocate { ino, logical, n, want, own, phase } => {

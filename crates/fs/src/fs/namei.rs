@@ -202,6 +202,18 @@ impl Fs {
                     self.go(t, 4);
                     self.push(t, Frame::End)
                 }
+                // fio's invalidate=1. POSIX_FADV_DONTNEED begins to write back what is dirty, and BLKFLSBUF of a device
+                // waits for it.
+                1 if drop && self.cache.has_dirty(self.files[file].inode, 0, u64::MAX) => {
+                    self.go(t, 4);
+                    let (ino, at, last) = (self.files[file].inode, 0, u64::MAX);
+                    if self.config.kind == FsKind::Bdev {
+                        self.push(t, Frame::WaitPages { ino, first: at, last });
+                        return self.push_write(t, ino, (at, last));
+                    }
+                    let (left, mapped, sync) = (u64::MAX, false, None);
+                    self.push(t, Frame::WritePages { ino, at, last, left, mapped, sync, phase: 0 })
+                }
                 _ => {
                     let ino = self.files[file].inode;
                     if ino == 0 {
@@ -215,7 +227,6 @@ impl Fs {
                     }
                     inode.writers += u32::from(write);
                     if drop {
-                        // fio's invalidate=1.
                         self.cache.drop_pages(ino, 0, u64::MAX, false);
                     }
                     let ra = self.advised(advice);
@@ -318,7 +329,7 @@ impl Fs {
         j.commits_data_of(ino) && self.cache.dirty_from(ino, page).any(named)
     }
     fn write_first(&mut self, t: u32, ino: u32, at: u64) -> Flow {
-        let (last, left, mapped, sync) = (u64::MAX, u64::MAX, true, true);
+        let (last, left, mapped, sync) = (u64::MAX, u64::MAX, true, Some(self.cache.tag()));
         self.push(t, Frame::WritePages { ino, at, last, left, mapped, sync, phase: 0 })
     }
 

@@ -7,27 +7,23 @@ use crate::disk::Item;
 use crate::fs::{Flow, Frame, Fs, Log, NO_LOG, Wait};
 
 impl Fs {
-    /// ext4_sync_file, xfs_file_fsync: data, then the log up to the inode's newest change; the
+    /// ext4_sync_file, xfs_file_fsync: data that are dirty now, then the log up to the inode's newest change; the
     /// drive's cache is flushed even if there is nothing to commit.
-    pub(crate) fn sync_step(&mut self, t: u32, ino: u32, data_only: bool, phase: u8) -> Flow {
+    pub(crate) fn sync_step(
+        &mut self,
+        t: u32,
+        ino: u32,
+        (first, last): (u64, u64),
+        data_only: bool,
+        phase: u8,
+    ) -> Flow {
         self.go(t, phase + 1);
         match phase {
             0 => {
                 self.stats.syncs += 1;
-                self.push(
-                    t,
-                    Frame::WritePages {
-                        ino,
-                        at: 0,
-                        last: u64::MAX,
-                        left: u64::MAX,
-                        mapped: false,
-                        sync: true,
-                        phase: 0,
-                    },
-                )
+                self.push_write(t, ino, (first, last))
             }
-            1 => self.push(t, Frame::WaitPages { ino, first: 0, last: u64::MAX }),
+            1 => self.push(t, Frame::WaitPages { ino, first, last }),
             2 => {
                 let inode = &self.inodes[ino];
                 let seq = if data_only { inode.datasync } else { inode.sync };
@@ -52,6 +48,12 @@ impl Fs {
             }
             _ => unreachable!("fsync has five steps"),
         }
+    }
+
+    /// Writes pages that are dirty now (WB_SYNC_ALL).
+    pub(crate) fn push_write(&mut self, t: u32, ino: u32, (at, last): (u64, u64)) -> Flow {
+        let (left, mapped, sync) = (u64::MAX, false, Some(self.cache.tag()));
+        self.push(t, Frame::WritePages { ino, at, last, left, mapped, sync, phase: 0 })
     }
 
     /// jbd2_trans_will_send_data_barrier, log_flushed of xfs_file_fsync: the log has yet to send a flush

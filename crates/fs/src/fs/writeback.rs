@@ -4,7 +4,7 @@
 //! A writer beyond dirty_ratio waits for write-back. The pauses that balance_dirty_pages computes
 //! from estimated bandwidths before that point are left out.
 
-use crate::cache::{Key, META};
+use crate::cache::{ANY, Dirtied, Key, META};
 use crate::config::FsKind;
 use crate::fs::{BIO_PAGES, BioKind, Flow, Frame, Fs, Log, Owner, PAGE, Pages, Wait, What};
 use wordline_base::Time;
@@ -117,7 +117,7 @@ impl Fs {
                 last: u64::MAX,
                 left: CHUNK,
                 mapped: false,
-                sync: false,
+                sync: None,
                 phase: 0,
             },
         )
@@ -125,14 +125,14 @@ impl Fs {
 
     /// Writes dirty pages of a range: finds a run of them, gives it blocks if it has none, sends
     /// it. `mapped` leaves alone what has no blocks (jbd2 does, which cannot wait for itself);
-    /// `sync` waits for pages under write-back that are dirty again.
+    /// `sync` waits for pages under write-back that are dirty again, and leaves alone what became dirty after its tag.
     pub(crate) fn write_pages(
         &mut self,
         t: u32,
         ino: u32,
         (at, last): (u64, u64),
         left: u64,
-        (mapped, sync): (bool, bool),
+        (mapped, sync): (bool, Option<Dirtied>),
         phase: u8,
     ) -> Flow {
         let turn = |fs: &mut Fs, at: u64, left: u64| {
@@ -142,25 +142,33 @@ impl Fs {
             }
             Flow::Again
         };
-        let most = left.min(EXTENT_PAGES);
-        let Some((first, n)) = self.cache.dirty_run(ino, at, last, most).filter(|_| left > 0)
-        else {
-            self.inodes[ino].write_from = at;
+        let tag = sync.unwrap_or(ANY);
+        let found = self.cache.first_dirty(ino, at, last, tag).filter(|_| left > 0);
+        let Some(first) = found else {
+            // A range leaves alone where the flusher goes on (write_cache_pages).
+            if last == u64::MAX {
+                self.inodes[ino].write_from = at;
+            }
             self.settle_age(ino);
             return self.pop(t);
         };
         if self.cache.is_writing(ino, first, first) {
-            if sync {
+            if sync.is_some() {
                 return Flow::Block(Wait::WriteBack { ino, first, last: first });
             }
             return turn(self, first + 1, left);
         }
-        if ino == META {
-            return self.write_meta(t, first, n, left, turn);
-        }
         let found = self.inodes[ino].extents.at(first);
         if mapped && found.is_none_or(|e| !self.takes_data(&e)) {
             return turn(self, first + 1, left);
+        }
+        // No more are counted than one extent takes.
+        let run =
+            found.filter(|e| self.takes_data(e)).map_or(u64::MAX, |e| u64::from(e.end()) - first);
+        let most = left.min(EXTENT_PAGES).min(run);
+        let n = self.cache.dirty_run(ino, first, last, most, tag);
+        if ino == META {
+            return self.write_meta(t, first, n, left, turn);
         }
         let Some(e) = found.filter(|e| self.takes_pages(e, first, n)) else {
             if phase == 1 && found.is_none() {
@@ -177,8 +185,8 @@ impl Fs {
             let (logical, want, own) = (first, self.pages_want(), true);
             return self.push(t, Frame::Allocate { ino, logical, n, want, own, phase: 0 });
         };
-        let busy = (first..first + n).position(|p| self.cache.is_writing(ino, p, p));
         let run = u64::from(e.end()) - first;
+        let busy = (first..first + n).position(|p| self.cache.is_writing(ino, p, p));
         let n = n.min(run).min(busy.map_or(u64::MAX, |b| b as u64));
         // All of them at once: a commit waits for what is under way.
         for page in first..first + n {
@@ -194,7 +202,7 @@ impl Fs {
             let longer = self.config.kind == FsKind::Xfs && end > inode.disk_size;
             let ends = if longer { end } else { 0 };
             let mut bio = self.bio(BioKind::Write, What::Data, block + at, n);
-            bio.sync = sync;
+            bio.sync = sync.is_some();
             bio.tag = u64::from(ino);
             let pages = Pages { ends, unwritten: e.unwritten, ..Pages::new(ino, page, n) };
             self.submit(t, Owner::Write(pages), bio);

@@ -267,9 +267,12 @@ impl Xlog {
     }
     /// What holds the tail is only in memory again.
     fn tail_pinned(&self) -> bool {
-        self.ail
-            .range(..=(self.target, Item::Inode(u32::MAX)))
-            .any(|&(_, i)| self.cil.contains_key(&i))
+        // By way of the shorter list.
+        if self.cil.len() < self.ail.len() {
+            return self.cil.keys().any(|i| self.lsn.get(i).is_some_and(|&seq| seq <= self.target));
+        }
+        let up_to = ..=(self.target, Item::Inode(u32::MAX));
+        self.ail.range(up_to).any(|(_, i)| self.cil.contains_key(i))
     }
 }
 
@@ -377,7 +380,8 @@ impl Fs {
             let mut bio = self.bio(BioKind::Write, What::Log, block, 1);
             bio.offset += into % PAGE;
             bio.len = len as u32;
-            (bio.preflush, bio.fua) = (barrier, barrier);
+            // xlog_sync: the second is no flush.
+            (bio.preflush, bio.fua) = (barrier && into == at % log, barrier);
             bio.tag = number;
             self.submit(t, Owner::Iclog { number }, bio);
         }

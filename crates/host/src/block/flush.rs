@@ -46,8 +46,15 @@ impl<S: Source> Host<S> {
         let d = self.block.nodes[thread.call.node].disk;
         let over = thread.call.over;
         let disk = &mut self.block.disks[d];
-        if disk.paths.is_array() {
-            return self.md_flush(ctx, t);
+        if let Some(array) = disk.paths.array() {
+            // r5l_handle_flush_request: what is acknowledged is in the journal, on flash.
+            if !array.has_journal() {
+                return self.md_flush(ctx, t);
+            }
+            let (node, core) = (thread.call.node, thread.core());
+            self.go(t, over);
+            self.node_done(ctx, node, true, Some(core));
+            return Flow::Again;
         }
         if disk.is_critical_queue(thread.hctx()) {
             // A flush is nobody's, and shared: it has no class.
@@ -128,7 +135,8 @@ impl<S: Source> Host<S> {
         if self.block.hctxs[h].is_sata() {
             return spend!(self, core, ScsiQueue, AhciIssue);
         }
-        spend!(self, core, Doorbell, StatIssue * u64::from(self.poll_stats.samples()))
+        let queue = &self.block.disks[self.block.hctxs[h].disk()].queue;
+        spend!(self, core, Doorbell, StatIssue * u64::from(queue.poll_stats().samples()))
     }
 
     /// A write with REQ_FUA is over at a drive that does not know the bit: a flush follows, with its tag or as the next

@@ -32,6 +32,7 @@ use crate::config::StackConfig;
 use crate::disk::{DISK_SHIFT, Disk, DiskShape};
 use crate::driver::completions::Completions;
 use crate::driver::ncq::Ncq;
+use crate::driver::poll::PollStats;
 use crate::{CoreId, DiskId, HctxId};
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Span, Time};
@@ -377,6 +378,8 @@ pub(crate) struct RequestQueue {
     max_request: u64,
     /// The same as read-ahead knows it (bdi->io_pages).
     read_at_once: u64,
+    /// What its requests took, for threads that sleep before they poll.
+    poll_stats: PollStats,
 }
 
 /// Requests of file systems are no larger, whatever the drive takes (BLK_DEF_MAX_SECTORS).
@@ -409,7 +412,17 @@ impl RequestQueue {
                 }
                 Some(_) => DEF_MAX_BYTES,
             },
+            poll_stats: PollStats::default(),
         }
+    }
+    /// What its requests took, for threads that sleep before they poll.
+    #[inline]
+    pub fn poll_stats(&self) -> &PollStats {
+        &self.poll_stats
+    }
+    /// The same, with more to come.
+    pub fn poll_stats_mut(&mut self) -> &mut PollStats {
+        &mut self.poll_stats
     }
     /// Requests go by this scheduler.
     pub fn schedule_by(&mut self, elevator: Option<Elevator>) {

@@ -61,11 +61,12 @@ impl<S: Source> Host<S> {
     #[inline]
     pub(crate) fn driver_work(&mut self, core: u32, rq: u32) -> u64 {
         let r = &self.block.requests[rq];
-        if self.block.hctxs[r.hctx].is_sata() {
+        let hctx = &self.block.hctxs[r.hctx];
+        if hctx.is_sata() {
             return spend!(self, core, ScsiQueue, DmaMap, AhciIssue);
         }
         let rings = u64::from(!self.accelerates(r.class));
-        let stats = u64::from(self.poll_stats.samples());
+        let stats = u64::from(self.block.disks[hctx.disk()].queue.poll_stats().samples());
         spend!(self, core, DmaMap, Doorbell * rings, StatIssue * stats)
     }
 
@@ -86,10 +87,11 @@ impl<S: Source> Host<S> {
         if ncq.is_some_and(|ncq| !ncq.send(rq, r.opcode)) {
             return;
         }
-        (r.issued, r.sampled) = (ctx.now, self.poll_stats.samples() && !sata);
         let io = if r.first == NONE { IoId::NONE } else { self.block.nodes[r.first].life };
-        let disk = self.block.hctxs[r.hctx].disk();
-        let drive = self.block.disks[disk].ledger();
+        let d = self.block.hctxs[r.hctx].disk();
+        let disk = &self.block.disks[d];
+        (r.issued, r.sampled) = (ctx.now, disk.queue.poll_stats().samples() && !sata);
+        let drive = disk.ledger();
         let submitted = to_ledger(ctx, drive, r.opcode, r.offset, r.bytes);
         *self.block.hctxs[r.hctx].at_ledger(r.tag) = submitted;
         let sqe = Sqe {
@@ -109,7 +111,7 @@ impl<S: Source> Host<S> {
         self.counters.requests += 1;
         let (h, vector) = (r.hctx, r.opcode.is_vector());
         if vector {
-            self.block.disks[disk].paths.crosses_link(&self.block.requests[rq]);
+            self.block.disks[d].paths.crosses_link(&self.block.requests[rq]);
         }
         self.submit(h, sqe);
     }
@@ -189,7 +191,8 @@ impl<S: Source> Host<S> {
         self.mark_completion(ctx, r.first, core, (waited, begin), (worked, end));
         if r.sampled && r.mergeable() {
             let write = r.opcode == Opcode::Write;
-            self.poll_stats.add(ctx.now, write, r.bytes, ctx.now.since(r.issued));
+            let stats = self.block.disks[d].queue.poll_stats_mut();
+            stats.add(ctx.now, write, r.bytes, ctx.now.since(r.issued));
         }
         if r.fua && ok && self.block.hctxs[h].is_sata() {
             return self.flush_behind(ctx, (rq, &r), core);

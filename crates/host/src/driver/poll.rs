@@ -246,7 +246,7 @@ const BUCKETS: usize = 16;
 /// blk_mq_poll_stats_start.
 pub(crate) const WINDOW: Span = Span::from_ms(100);
 
-/// Latencies of requests by direction and size (blk_mq_poll_stats_bkt, blk-stat.c).
+/// Latencies of a request queue's requests by direction and size (blk_mq_poll_stats_bkt, blk-stat.c).
 #[derive(Debug, Default)]
 pub(crate) struct PollStats {
     /// The first request that may sleep switches them on.
@@ -362,7 +362,7 @@ impl<S: Source> Host<S> {
 
     /// How many of these belong to requests in the statistics (RQF_STATS).
     pub(crate) fn sampled<'c>(&self, entries: impl Iterator<Item = &'c Cqe>) -> u64 {
-        if !self.poll_stats.samples() {
+        if !self.block.disks.iter().any(|disk| disk.queue.poll_stats().samples()) {
             return 0;
         }
         let of = |cqe: &&Cqe| {
@@ -619,7 +619,10 @@ impl<S: Source> Host<S> {
         let node = self.block.nodes[thread.call.single()];
         let write = node.ddir == wordline_base::Ddir::Write;
         let span = match self.stack.io_poll_delay {
-            0 => self.poll_stats.sleep(ctx.now, write, u64::from(node.len)),
+            0 => {
+                let queue = &mut self.block.disks[node.disk].queue;
+                queue.poll_stats_mut().sleep(ctx.now, write, u64::from(node.len))
+            }
             us => Span::from_us(us as u64),
         };
         if span == Span::ZERO {

@@ -82,6 +82,10 @@ impl<S: Source> Host<S> {
                     self.direct_wake(ctx, t, until.max(ctx.now + Span(1)));
                     return;
                 }
+                Next::Compute { span } => {
+                    self.direct_wake(ctx, t, ctx.now + span.max(Span(1)));
+                    return;
+                }
                 Next::Done => thread.engine.exhausted = true,
             }
         }

@@ -169,10 +169,14 @@ impl<S: Source> Host<S> {
                     }
                     Next::WhenAllReaped => return self.reap_all(t),
                     Next::Pause { spin_until, until } => {
-                        let spin = spin_until.since(ctx.now).0;
-                        thread.pend.user += spin;
-                        self.cores[thread.core()].charge(Function::Application, spin);
+                        thread.engine.burn = spin_until;
                         thread.engine.quiesce = Some(until.max(ctx.now + Span(1)));
+                        return Flow::Again;
+                    }
+                    Next::Compute { span } => {
+                        thread.pend.user += span.0;
+                        self.cores[thread.core()].charge(Function::Application, span.0);
+                        thread.engine.quiesce = Some(ctx.now + span.max(Span(1)));
                         return Flow::Again;
                     }
                     Next::Spin { until } => {

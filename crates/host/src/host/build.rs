@@ -6,7 +6,6 @@ use crate::block::sched::{Elevator, Kyber, Luns};
 use crate::block::{BlockLayer, Hctx, NONE, map_queues};
 use crate::config::{Engine, Issue, Scheduler, StackConfig};
 use crate::disk::{Disk, DiskShape, DiskSpec};
-use crate::driver::poll::PollStats;
 use crate::error::{self, HostError};
 use crate::function::Costs;
 use crate::host::Host;
@@ -362,7 +361,6 @@ impl<S: Source> Host<S> {
             depths: queues.iter().map(|q| q.depth).collect(),
             cost: Costs::new(&stack.cost),
             cfs: Cfs::new(stack, shared && own_queues && !reapers),
-            poll_stats: PollStats::default(),
             asked_for: [0; 2],
             polls_rings: threads.iter().any(Thread::is_polled_ring),
             stack: stack.clone(),

@@ -247,7 +247,9 @@ impl<S: Source> Host<S> {
     pub fn cache_served(&mut self, disk: u16, config: &FsConfig) -> Result<(), BadValue> {
         let threads = self.threads.len() as u32;
         let tasks = self.threads.iter().map(|t| tasks_of(t.spec())).sum();
-        let mut fs = Fs::new(config, self.block.disks[disk].info().bytes, tasks)?;
+        let drive = &self.block.disks[disk];
+        let fs = Fs::new(config, drive.info().bytes, tasks)?;
+        let mut fs = fs.reading_at_once(drive.queue.read_at_once());
         fs.serve_device();
         self.add_files(disk, fs, threads);
         Ok(())

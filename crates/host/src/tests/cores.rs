@@ -102,6 +102,29 @@ fn a_woken_thread_goes_before_one_that_had_more_of_the_core() {
 }
 
 #[test]
+fn a_thread_that_spins_between_its_ios_gives_way() {
+    let spin = |i: u64| Next::Pause {
+        spin_until: Time((i * 20_000 + 19_000) * US),
+        until: Time((i + 1) * 20_000 * US),
+    };
+    let spins = (0..10).flat_map(|i| [spin(i), io(Ddir::Read, i * 4096, 4096)]).collect();
+    let jobs = vec![
+        (spec(Engine::Pvsync2, 1), list(spins)),
+        (spec(Engine::Pvsync2, 1), list(reads(4_000))),
+    ];
+    let mut w = world(&stack(1), jobs, fixed(40_000));
+    w.run();
+    w.check_drained();
+    let of = |t| w.finished.iter().filter(move |(f, _)| f.thread == t);
+    let longest = of(1).map(|(f, _)| f.completed.since(f.issued).0).max().unwrap();
+    // At most a slice of 3 ms, and not the 19 of a spin.
+    assert!(longest < 4_000_000, "{longest} ns");
+    // The spin ends when its time is over, whoever had the core in it (usec_spin).
+    let issued: Vec<u64> = of(0).map(|(f, _)| f.issued.0 / 1_000_000).collect();
+    assert_eq!(issued, (1..=10).map(|i| i * 20).collect::<Vec<_>>());
+}
+
+#[test]
 fn each_core_has_a_queue_and_threads_spread() {
     let jobs = (0..8).map(|_| (spec(Engine::Libaio, 4), list(reads(50)))).collect();
     let mut w = world(&stack(4), jobs, fixed(50_000));
@@ -129,7 +152,7 @@ fn a_completion_on_another_core_is_an_ipi() {
 /// A thread that computes for 1 ms at a time, and one that reads, both begun on the first of two cores.
 fn beside_one_that_computes(migrate: bool, allowed: Vec<u32>) -> (World<List>, u64) {
     let config = StackConfig { migrate, ..stack(2) };
-    let burn = |i: u64| Next::Pause { spin_until: Time((i * 1_000 + 999) * US), until: Time::ZERO };
+    let burn = |_| Next::Compute { span: Span(999 * US) };
     let mut computes = spec(Engine::Pvsync2, 1);
     computes.cpus_allowed = vec![0];
     let mut reader = spec(Engine::Pvsync2, 1);

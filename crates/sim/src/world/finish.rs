@@ -528,7 +528,7 @@ impl World {
             let drive = self.drives.get(lost.0).map_or("a drive", |seat| seat.name.as_str());
             Some(caution::lost_in_run(array, drive, lost.1))
         }));
-        for (job, why) in self.hosts[0].host.not_selected() {
+        for (job, why) in self.hosts.iter().flat_map(|seat| seat.host.not_selected()) {
             let text =
                 format!("job '{job}' has its completions by interrupt, not by Select-ISR: {why}");
             if !warnings.contains(&text) {

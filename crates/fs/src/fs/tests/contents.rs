@@ -64,7 +64,10 @@ pub(crate) fn random_ops(rng: &mut wordline_base::Rng, task: u32, n: usize) -> V
             },
             6..11 => Op::Read { file, offset, len, direct, queued: false },
             11 => Op::Fsync { file, data_only: rng.below(2) == 0 },
-            12 => Op::SyncRange { file, offset, len: u64::from(len) },
+            12 => {
+                let [before, write, after] = [(); 3].map(|()| rng.below(2) == 0);
+                Op::SyncRange { file, offset, len: u64::from(len), before, write, after }
+            }
             13 => Op::Truncate { file, size: rng.below(50) * 4096 },
             14 => Op::Stat { file },
             _ => {
@@ -194,8 +197,9 @@ fn a_device_holds_the_newest_write(seed: u64) -> Result<(), TestCaseError> {
                 queued: false,
             }),
             Op::Fsync { data_only, .. } => Some(Op::Fsync { file: device, data_only }),
-            Op::SyncRange { file, offset, len } => {
-                Some(Op::SyncRange { file: device, offset: at(file, offset), len })
+            Op::SyncRange { file, offset, len, before, write, after } => {
+                let offset = at(file, offset);
+                Some(Op::SyncRange { file: device, offset, len, before, write, after })
             }
             _ => None,
         });

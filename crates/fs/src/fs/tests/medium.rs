@@ -211,24 +211,34 @@ impl Medium {
             return;
         }
         let (file, synced) = match *op {
-            Op::Write { file, offset, len, sync, data_only, .. } => {
+            Op::Write { file, offset, len, direct, sync, data_only, .. } => {
                 let pages = self.written.entry(file).or_default();
-                for page in offset / 4096..=(offset + u64::from(len) - 1) / 4096 {
+                let range = offset / 4096..=(offset + u64::from(len) - 1) / 4096;
+                for page in range.clone() {
                     pages.insert(page, contents::content(fs, file, page));
                 }
-                (file, sync || data_only)
+                // O_SYNC promises what it wrote. A direct write does not bring the size that writes through pages gave the
+                // file to the drive (before Linux 4.17, "update i_disksize if direct write past ondisk size").
+                let size = if direct { 0 } else { offset + u64::from(len) };
+                (file, (sync || data_only).then_some((range, size)))
             }
-            Op::Fsync { file, .. } => (file, true),
+            Op::Fsync { file, .. } => {
+                self.promises.remove(&file);
+                let size = fs.inodes[fs.files[file].inode].size;
+                (file, Some((0..=u64::MAX, size)))
+            }
             _ => return,
         };
-        if synced {
-            let ino = fs.files[file].inode;
-            let size = fs.inodes[ino].size;
-            let pages = self.written.get(&file).cloned().unwrap_or_default();
-            self.promises.insert(file, Promise { ino, size, pages });
-            self.kept += 1;
-            self.recover(fs);
+        let Some((range, size)) = synced else { return };
+        let ino = fs.files[file].inode;
+        let none = Promise { ino, size: 0, pages: BTreeMap::new() };
+        let promise = self.promises.entry(file).or_insert(none);
+        promise.size = promise.size.max(size);
+        if let Some(pages) = self.written.get(&file) {
+            promise.pages.extend(pages.range(range));
         }
+        self.kept += 1;
+        self.recover(fs);
     }
 
     pub fn submitted(&mut self, fs: &Fs, bio: &Bio) {
@@ -576,7 +586,9 @@ impl Medium {
         }
         *self.xfs.open.entry(bio.tag).or_default() += 1;
         self.xfs.newest_buffer = bio.tag;
-        assert!(bio.preflush && bio.fua, "each buffer is ordered");
+        // At the log's end a buffer is two bios: the flush is of the first.
+        let first = self.xfs.open[&bio.tag] == 1;
+        assert!(bio.preflush == first && bio.fua, "each buffer is ordered");
         let ends = self.xfs.ends.iter().filter(|(_, last)| **last == bio.tag);
         let ends: Vec<u64> = ends.map(|(&seq, _)| seq).collect();
         ends.into_iter().for_each(|seq| self.no_stale_blocks(seq, bio));

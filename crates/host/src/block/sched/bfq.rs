@@ -8,7 +8,9 @@
 //! - A queue gives way when its budget is used up, after `timeout`, when it has no more requests, or
 //!   when a queue of a higher class or one newly raised comes. The next budget depends on which.
 //! - A queue without requests is waited for (`slice_idle`) only where that protects somebody: weights
-//!   differ, or it is raised and others are not; and on a drive without command queuing.
+//!   differ, or it is raised and others are not; and on a drive that was not seen to queue commands, if
+//!   its requests are sequential and come soon.
+//! - The idle class has one request a turn while others wait.
 //! - `low_latency`: a queue that was idle for long is interactive, its weight raised for
 //!   `wr_max_time`.
 //!
@@ -37,6 +39,16 @@ const WR_MIN_IDLE: Span = Span::from_secs(2);
 /// BFQ_HW_QUEUE_THRESHOLD and _SAMPLES: whether the drive queues commands.
 const HW_QUEUE_THRESHOLD: u32 = 4;
 const HW_QUEUE_SAMPLES: u32 = 32;
+/// BFQQ_SEEK_THR: bytes between two requests from which the second is far away.
+const SEEK_THRESHOLD: u64 = 8 * 100 * 512;
+/// BFQQ_SECT_THR_NONROT: a larger request counts as near on a drive that does not rotate.
+const NEAR_BYTES: u64 = 2 * 32 * 512;
+/// BFQQ_SEEKY: of the last 32 requests more than these were far away.
+const SEEKY: u32 = 32 / 8;
+/// bfq_requests_within_timer.
+const REQUESTS_IN_TIME: u32 = 120;
+/// bfq_sample_valid.
+const THINK_SAMPLES: u64 = 80;
 
 /// Why a queue's turn ended (enum bfqq_expiration).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,6 +110,61 @@ struct Queue {
     fifo_checked: bool,
     /// When it was last given up, empty.
     idle_since: Option<Time>,
+    habits: Habits,
+}
+
+/// How a thread's requests come.
+#[derive(Debug)]
+struct Habits {
+    /// A bit for each of the last requests, the newest the lowest: it was far from the one before (seek_history).
+    seeks: u32,
+    /// The end of the last request that came.
+    position: u64,
+    /// When its last request was completed. None: long ago.
+    completed: Option<Time>,
+    /// It sends again soon after its requests are completed (bfq_bfqq_IO_bound).
+    io_bound: bool,
+    /// So many in a row came soon, of a queue that is not `io_bound`.
+    in_time: u32,
+    /// Samples, their sum and their mean in ns, all times 256 and decaying (struct bfq_ttime).
+    think: [u64; 3],
+}
+
+impl Habits {
+    fn new() -> Habits {
+        // bfq_init_bfqq: the first one is far away.
+        let (seeks, position, in_time) = (1, 0, 0);
+        Habits { seeks, position, completed: None, io_bound: true, in_time, think: [0; 3] }
+    }
+    /// bfq_update_io_seektime and _thinktime. A thread thinks from its last completion on.
+    fn came(&mut self, start: u64, end: u64, now: Time, slice_idle: Span) {
+        let far = start.abs_diff(self.position) > SEEK_THRESHOLD && end - start < NEAR_BYTES;
+        self.seeks = self.seeks << 1 | u32::from(far);
+        self.position = end;
+        let most = 2 * slice_idle.0;
+        let thought = self.completed.map_or(most, |since| now.since(since).0.min(most));
+        let [samples, total, _] = self.think;
+        let (samples, total) = ((7 * samples + 256) / 8, (7 * total + 256 * thought) / 8);
+        self.think = [samples, total, (total + 128) / samples];
+    }
+    /// bfq_bfqq_handle_idle_busy_switch: the queue was empty before this request.
+    fn woke(&mut self, now: Time, slice_idle: Span) {
+        if self.io_bound {
+            return;
+        }
+        let soon = self.completed.is_some_and(|since| now.since(since).0 <= 3 * slice_idle.0);
+        self.in_time = if soon { self.in_time + 1 } else { 0 };
+        self.io_bound = self.in_time >= REQUESTS_IN_TIME;
+    }
+    fn is_seeky(&self) -> bool {
+        self.seeks.count_ones() > SEEKY
+    }
+    /// bfqq_sequential_and_IO_bound.
+    fn is_sequential(&self, slice_idle: Span) -> bool {
+        let [samples, _, mean] = self.think;
+        let slow = samples > THINK_SAMPLES && mean > slice_idle.0;
+        !self.is_seeky() && self.io_bound && !slow
+    }
 }
 
 /// Budget fair queueing, after Linux' bfq-iosched.
@@ -127,8 +194,8 @@ pub struct Bfq {
     most_in_driver: u32,
     /// Completions in this sample.
     samples: u32,
-    /// Not known yet counts as yes.
-    hw_tag: bool,
+    /// The drive queues commands. Not known yet counts as yes; what was seen once stays.
+    hw_tag: Option<bool>,
     /// Turns ended, in the order of [`Expiry`].
     pub expirations: [u64; 5],
     /// Times the drive was kept idle for a queue's next request.
@@ -165,6 +232,7 @@ impl Bfq {
             position: 0,
             fifo_checked: false,
             idle_since: None,
+            habits: Habits::new(),
         }
     }
 
@@ -200,7 +268,7 @@ impl Bfq {
             in_driver: 0,
             most_in_driver: 0,
             samples: 0,
-            hw_tag: true,
+            hw_tag: None,
             expirations: [0; 5],
             idlings: 0,
         }
@@ -244,6 +312,7 @@ impl Bfq {
         let queue = &mut self.queues[ask.thread];
         queue.sorted.insert((entry.start, entry.seq, ask.rq));
         queue.fifo.insert((entry.seq, ask.rq));
+        queue.habits.came(entry.start, entry.end, now, self.config.slice_idle);
         if !queue.busy {
             self.become_busy(ask.thread, now);
         } else if self.serving == ask.thread {
@@ -258,6 +327,7 @@ impl Bfq {
             self.queues[q].idle_since.is_none_or(|since| now.since(since) > WR_MIN_IDLE);
         let queue = &mut self.queues[q];
         queue.busy = true;
+        queue.habits.woke(now, self.config.slice_idle);
         if self.config.low_latency && interactive && queue.class == 1 {
             queue.raised = u64::from(self.config.wr_coeff.max(1));
             queue.raised_until = now + self.config.wr_max_time;
@@ -351,15 +421,19 @@ impl Bfq {
         self.waiting -= 1;
     }
 
-    /// bfq_symmetric_scenario: all queues of the tree of weights weigh the same. One is in it until it has no request
-    /// left, at the drive neither (bfq_del_bfqq_busy, bfq_completed_request).
+    /// bfq_symmetric_scenario: all queues of the tree of weights weigh the same, whatever their classes. One is in it
+    /// until it has no request left, at the drive neither (bfq_del_bfqq_busy, bfq_completed_request), and while it is
+    /// not raised.
     fn symmetric(&self) -> bool {
-        let is_in = |&q: &u32| self.queues[q].busy || self.queues[q].dispatched > 0;
-        let mut active = (0..self.queues.len() as u32).filter(is_in);
-        let Some(first) = active.next() else { return true };
-        active.all(|q| {
-            self.queues[q].class == self.queues[first].class && self.weight(q) == self.weight(first)
-        })
+        let is_in = |q: &&Queue| (q.busy || q.dispatched > 0) && q.raised == 1;
+        let mut weights = self.queues.iter().filter(is_in).map(|q| q.weight);
+        let first = weights.next();
+        weights.all(|weight| Some(weight) == first)
+    }
+
+    /// Queues with requests, and the one that is waited for.
+    fn busy(&self) -> usize {
+        self.queues.iter().filter(|q| q.busy).count()
     }
 
     /// bfq_bfqq_may_idle on a drive that does not rotate.
@@ -369,8 +443,9 @@ impl Bfq {
             return false;
         }
         let raised = self.queues.iter().filter(|q| q.busy && q.raised > 1).count();
-        let busy = self.queues.iter().filter(|q| q.busy).count();
-        let boosts = !self.hw_tag && raised == 0;
+        let busy = self.busy();
+        let unqueued = self.hw_tag == Some(false);
+        let boosts = raised == 0 && unqueued && queue.habits.is_sequential(self.config.slice_idle);
         boosts || queue.raised > 1 && raised < busy || !self.symmetric()
     }
 
@@ -393,6 +468,8 @@ impl Bfq {
         queue.finish = queue.start + charged;
         self.recalculate_budget(q, why);
         let queue = &mut self.queues[q];
+        // It had little of its budget, and nothing came in time.
+        queue.habits.io_bound &= why != Expiry::TooIdle || queue.service > 2 * queue.budget / 10;
         if queue.sorted.is_empty() {
             queue.busy = false;
             queue.idle_since = Some(now);
@@ -459,16 +536,17 @@ impl Bfq {
             }
             let q = self.serving;
             self.update_raising(q, now);
-            if self.timed_out(now) && self.idle_until.is_none() {
+            // bfq_bfqq_must_idle.
+            let waits = self.queues[q].sorted.is_empty() && self.may_idle(q);
+            if self.timed_out(now) && self.idle_until.is_none() && !waits {
                 self.expire(Expiry::Timeout, now);
                 // With nothing else it is chosen again, with a new budget.
                 self.served_since = now;
                 continue;
             }
             let Some(mut rq) = self.next_of(q) else {
-                let queue = &self.queues[q];
-                let out = queue.dispatched > 0 && !self.polled;
-                if self.idle_until.is_some() || out && self.may_idle(q) {
+                let out = self.queues[q].dispatched > 0 && !self.polled;
+                if self.idle_until.is_some() || out && waits {
                     return None;
                 }
                 self.expire(Expiry::NoMoreRequests, now);
@@ -489,6 +567,10 @@ impl Bfq {
             }
             self.idle_until = None;
             self.serve(q, rq, sectors);
+            // bfq_dispatch_rq_from_bfqq: one request of the idle class, if others wait.
+            if self.queues[q].class == IDLE_CLASS && self.busy() > 1 {
+                self.expire(Expiry::Exhausted, now);
+            }
             return Some(rq);
         }
     }
@@ -534,6 +616,7 @@ impl Bfq {
         self.update_hw_tag();
         self.in_driver -= 1;
         self.queues[q].dispatched -= 1;
+        self.queues[q].habits.completed = Some(now);
         if self.serving != q {
             return;
         }
@@ -552,13 +635,16 @@ impl Bfq {
 
     fn update_hw_tag(&mut self) {
         self.most_in_driver = self.most_in_driver.max(self.in_driver);
+        if self.hw_tag == Some(true) {
+            return;
+        }
         // A queue that is hardly used tells nothing.
         if self.in_driver + (self.waiting as u32) < HW_QUEUE_THRESHOLD {
             return;
         }
         self.samples += 1;
-        if self.samples >= HW_QUEUE_SAMPLES {
-            self.hw_tag = self.most_in_driver > HW_QUEUE_THRESHOLD;
+        if self.samples > HW_QUEUE_SAMPLES {
+            self.hw_tag = Some(self.most_in_driver > HW_QUEUE_THRESHOLD);
             (self.most_in_driver, self.samples) = (0, 0);
         }
     }
@@ -642,7 +728,7 @@ mod tests {
         let order = served(&[(1, 80), (2, 10), (2, 10)], 90_000);
         let turns = order.windows(2).filter(|pair| pair[0] == 0 && pair[1] != 0).count();
         assert_eq!(turns, 4);
-        assert!(order.iter().filter(|&&thread| thread != 0).count() <= 4 * 1_024 / 8);
+        assert_eq!(order.iter().filter(|&&thread| thread != 0).count(), 4, "a request a turn");
     }
 
     #[test]
@@ -691,8 +777,10 @@ mod tests {
 
     #[test]
     fn an_empty_queue_is_waited_for_where_weights_differ() {
-        for (weights, waits) in [([40, 40], false), ([40, 10], true)] {
-            let mut b = Bfq::new(&config(), &[(1, weights[0]), (1, weights[1])]);
+        for (class, weights, waits) in
+            [(1, [40, 40], false), (1, [40, 10], true), (0, [40, 40], false)]
+        {
+            let mut b = Bfq::new(&config(), &[(class, weights[0]), (1, weights[1])]);
             b.insert(&ask(0, 0, 0, 4096), Time(0));
             b.insert(&ask(1, 1, 0, 4096), Time(0));
             let first = b.dispatch(Time(0)).unwrap();
@@ -707,6 +795,79 @@ mod tests {
             assert_eq!(b.dispatch(Time(20_000)), None, "waited for");
             assert!(!b.on_timer(Time(until.0 - 1)) && b.on_timer(until));
             assert_eq!(b.dispatch(until), Some(1 - first));
+        }
+    }
+
+    #[test]
+    fn a_raised_queue_is_not_compared() {
+        let mut b = Bfq::new(&config(), &[(1, 40), (1, 80), (0, 40)]);
+        for q in 0..3 {
+            b.insert(&ask(q, q, 0, 4096), Time(0));
+        }
+        assert!(!b.symmetric());
+        b.queues[1].raised = 30;
+        assert!(b.symmetric(), "classes are not compared either");
+    }
+
+    /// Threads with one request at a time. True: some queue was waited for while others had requests.
+    fn waits(threads: u32, step: u64, rounds: u32) -> bool {
+        let mut b = Bfq::new(&config(), &vec![(1, 40); threads as usize]);
+        let (mut now, mut rq) = (Time(0), 0);
+        let mut at: Vec<u64> = (0..u64::from(threads)).map(|t| t << 40).collect();
+        let mut send = |b: &mut Bfq, thread: u32, now| {
+            let at = &mut at[thread as usize];
+            b.insert(&ask(rq, thread, *at, 4096), now);
+            *at += step;
+            rq += 1;
+        };
+        (0..threads).for_each(|thread| send(&mut b, thread, now));
+        let mut out = std::collections::VecDeque::new();
+        let mut waited = false;
+        for _ in 0..rounds {
+            out.extend(std::iter::from_fn(|| b.dispatch(now)));
+            waited |= !b.is_empty();
+            now += Span(10_000);
+            let done = out.pop_front().expect("the drive has one");
+            let thread = b.entries[done].thread;
+            b.completed(done, now);
+            send(&mut b, thread, now);
+        }
+        waited
+    }
+
+    /// Exactly four at the drive look like a drive without queues (BFQ_HW_QUEUE_THRESHOLD). On flash that matters to
+    /// threads alone that go on where they were.
+    #[test]
+    fn random_requests_are_not_waited_for_whether_or_not_the_drive_queues() {
+        for threads in 1..=8 {
+            assert!(!waits(threads, 1 << 30, 2_000), "{threads} at random");
+            assert_eq!(waits(threads, 4096, 2_000), threads == 4, "{threads} in order");
+        }
+    }
+
+    #[test]
+    fn a_drive_that_was_seen_to_queue_is_not_doubted_again() {
+        let mut b = Bfq::new(&config(), &[(1, 40)]);
+        for (most, seen) in [(4, Some(false)), (5, Some(true)), (4, Some(true))] {
+            b.in_driver = most;
+            (0..=HW_QUEUE_SAMPLES).for_each(|_| b.update_hw_tag());
+            assert_eq!(b.hw_tag, seen);
+        }
+    }
+
+    /// bfq_bfqq_expire and bfq_bfqq_handle_idle_busy_switch.
+    #[test]
+    fn a_queue_that_sent_nothing_in_time_is_io_bound_again_after_120_requests_in_time() {
+        let idle = config().slice_idle;
+        let mut habits = Habits { io_bound: false, ..Habits::new() };
+        let mut now = Time(0);
+        for n in 1..=2 * REQUESTS_IN_TIME {
+            // One comes late.
+            now += if n == REQUESTS_IN_TIME { idle * 4 } else { idle };
+            habits.completed.get_or_insert(now);
+            habits.woke(now, idle);
+            habits.completed = Some(now);
+            assert_eq!(habits.io_bound, n == 2 * REQUESTS_IN_TIME, "{n}");
         }
     }
 

@@ -70,7 +70,8 @@ impl Elevator {
             Scheduler::Bfq => {
                 let of = |class: IoClass| match class.effective() {
                     (Priority::RealTime, level) => (0, bfq::weight_of(level)),
-                    (Priority::Idle, level) => (2, bfq::weight_of(level)),
+                    // bfq_set_next_ioprio_data: the idle class has one level.
+                    (Priority::Idle, _) => (2, bfq::weight_of(7)),
                     (_, level) => (1, bfq::weight_of(level)),
                 };
                 let of: Vec<_> = threads.map(of).collect();

@@ -5,7 +5,7 @@
 //! - Other bios of RAID-5 are added to stripes page by page ([`wordline_md::raid5`]). Stripes are handled by a
 //!   thread of the array's own, which pays for sums and copies and submits what members are to read and
 //!   write; its plug merges neighbours. Stripes of a bio are released together, as with a plug.
-//! - A flush goes to all members, a trim of RAID-0 to each member as one run, of RAID-5 row by row.
+//! - A flush goes to all members, or to none if there is a journal, a trim of RAID-0 to each member as one run, of RAID-5 row by row.
 //! - A second thread rebuilds a lost member on a spare, and looks at parity after an unclean stop. While others
 //!   use the array it waits for a window of rows before it begins the next (md_do_sync).
 
@@ -188,6 +188,10 @@ impl Array {
     /// It is a RAID-5.
     pub fn has_parity(&self) -> bool {
         self.parity.is_some()
+    }
+    /// What is acknowledged is in a journal (write-through).
+    pub fn has_journal(&self) -> bool {
+        self.journal.is_some()
     }
     /// The core of its thread, if the settings name one.
     pub fn core(&self) -> Option<u32> {
