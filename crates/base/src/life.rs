@@ -488,7 +488,7 @@ pub struct Life {
     /// Steps that found the list full.
     pub dropped: u32,
     /// How long those of them took that are not ordinary.
-    beyond: Option<Box<BTreeMap<Part, u64>>>,
+    beyond: BTreeMap<Part, u64>,
     spent: [u64; LAYERS],
     /// Which of the steps are not ordinary, in order.
     delays: [u8; MAX_STEPS],
@@ -537,7 +537,7 @@ impl Life {
             n: 0,
             last: NO_STEP,
             dropped: 0,
-            beyond: None,
+            beyond: BTreeMap::new(),
             spent: [0; LAYERS],
             delays: [0; MAX_STEPS],
             delayed: 0,
@@ -557,17 +557,18 @@ impl Life {
             .iter()
             .map(move |step| (step.step(), step.end.since(std::mem::replace(&mut begin, step.end))))
     }
-    /// How long its steps took that are not ordinary ([`Why::is_ordinary`]), and last by part those that were dropped.
+    /// How long each of its steps took that is not ordinary ([`Why::is_ordinary`]).
     #[inline]
     pub fn delays(&self) -> impl Iterator<Item = (Part, Span)> {
-        let beyond = self.beyond.iter().flat_map(|beyond| beyond.iter());
-        let beyond = beyond.map(|(&part, &ns)| (part, Span(ns)));
-        let kept = self.delays[..usize::from(self.delayed)].iter().map(|&i| {
+        self.delays[..usize::from(self.delayed)].iter().map(|&i| {
             let i = usize::from(i);
             let begin = if i == 0 { self.begin } else { self.steps[i - 1].end };
             (self.steps[i].part(), self.steps[i].end.since(begin))
-        });
-        kept.chain(beyond)
+        })
+    }
+    /// How long steps took that were dropped and are not ordinary, by part. There are none unless `dropped` says so.
+    pub fn dropped_delays(&self) -> impl Iterator<Item = (Part, Span)> {
+        self.beyond.iter().map(|(&part, &ns)| (part, Span(ns)))
     }
     /// Nanoseconds by layer; they sum to `end - begin`.
     pub fn spent(&self) -> &[u64; LAYERS] {
@@ -660,7 +661,7 @@ impl Life {
         (self.dropped, self.last) = (self.dropped.saturating_add(1), NO_STEP);
         if !is_ordinary {
             let part = Packed { end: until, of }.part();
-            *self.beyond.get_or_insert_default().entry(part).or_default() += span;
+            *self.beyond.entry(part).or_default() += span;
         }
     }
     /// What another life, whose kept steps were taken, has of dropped ones, as far as they end later. Their order is
@@ -689,8 +690,8 @@ impl Life {
         longest.into_iter().for_each(|of| self.spent[layer(of) as usize] += left);
         (self.end, self.last) = (other.end, NO_STEP);
         self.dropped = self.dropped.saturating_add(other.dropped);
-        for (&part, &ns) in other.beyond.iter().flat_map(|beyond| beyond.iter()) {
-            *self.beyond.get_or_insert_default().entry(part).or_default() += share(ns);
+        for (&part, &ns) in &other.beyond {
+            *self.beyond.entry(part).or_default() += share(ns);
         }
     }
 }
@@ -721,9 +722,11 @@ impl Lives {
         let life = &mut self.lives[IoId(slot)];
         (life.job, life.ddir, life.offset, life.len) = (job, ddir, offset, len);
         life.drive = 0;
+        if life.dropped > 0 {
+            life.beyond.clear();
+        }
         (life.begin, life.end, life.n, life.last, life.dropped) = (now, now, 0, NO_STEP, 0);
         life.delayed = 0;
-        life.beyond = None;
         life.spent = [0; LAYERS];
         IoId(slot)
     }
@@ -895,8 +898,8 @@ mod tests {
             let life = lives.get(id);
             assert!(life.dropped as usize >= n - MAX_STEPS);
             let mut told = BTreeMap::new();
-            life.delays()
-                .for_each(|(p, span)| *told.entry((p.layer(), p.why())).or_insert(0) += span.0);
+            let delays = life.delays().chain(life.dropped_delays());
+            delays.for_each(|(p, span)| *told.entry((p.layer(), p.why())).or_insert(0) += span.0);
             for (layer, why, ns) in waits {
                 let all = ns * n as u64 / 2;
                 assert_eq!((told[&(layer, why)], life.spent()[layer as usize]), (all, all));

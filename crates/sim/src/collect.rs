@@ -98,6 +98,9 @@ impl LayerSums {
             *sum += spent;
         }
         life.delays().for_each(|(part, span)| self.delays.add(bucket, part, span.0));
+        if life.dropped > 0 {
+            life.dropped_delays().for_each(|(part, span)| self.delays.add(bucket, part, span.0));
+        }
     }
 
     /// Adds all that `other` has.
