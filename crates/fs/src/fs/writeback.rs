@@ -202,7 +202,8 @@ impl Fs {
             let longer = self.config.kind == FsKind::Xfs && end > inode.disk_size;
             let ends = if longer { end } else { 0 };
             let mut bio = self.bio(BioKind::Write, What::Data, block + at, n);
-            bio.sync = sync.is_some();
+            // A commit waits for its data (WB_SYNC_ALL).
+            bio.sync = sync.is_some() || mapped;
             bio.tag = u64::from(ino);
             let pages = Pages { ends, unwritten: e.unwritten, ..Pages::new(ino, page, n) };
             self.submit(t, Owner::Write(pages), bio);

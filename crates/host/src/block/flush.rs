@@ -93,7 +93,7 @@ impl<S: Source> Host<S> {
     pub(crate) fn flush_request(&mut self, node: u32, h: u16, tag: u16) -> u32 {
         let rq = self.block.request(node, Opcode::Flush, 0, 0, h, tag);
         let r = &mut self.block.requests[rq];
-        (r.purpose, r.sched_tag) = (Purpose::Flush, false);
+        (r.purpose, r.sched_tag, r.scheduled) = (Purpose::Flush, false, false);
         // The queue's flush_rq is nobody's (blk_kick_flush).
         r.class = IoClass::NONE;
         self.block.hctxs[h].flush = rq;

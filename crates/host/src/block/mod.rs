@@ -85,6 +85,8 @@ pub(crate) struct Node {
     pub bio: u32,
     /// Of a write: it is on the medium when it ends (REQ_FUA).
     pub fua: bool,
+    /// Nobody waits for it (no REQ_SYNC): a write of the flusher's, metadata on the way to their place, a discard.
+    pub background: bool,
     /// A write for pblk: the rest of sectors that it writes in part is being read.
     pub merges: bool,
     /// What the ledger of versions calls it, if it is a write or trim for pblk.
@@ -152,6 +154,8 @@ pub(crate) struct Request {
     pub tag: u16,
     /// The scheduler's tag is its own, to be given back.
     sched_tag: bool,
+    /// It came to the scheduler, which is told of its end.
+    scheduled: bool,
     /// A write that is on the medium when it ends (REQ_FUA). Nothing is merged with it, and no scheduler sees it.
     pub fua: bool,
     /// The first byte on the disk; of vector commands the physical sector.
@@ -589,6 +593,7 @@ impl BlockLayer {
             hctx,
             tag,
             sched_tag: tag == NO_TAG,
+            scheduled: tag == NO_TAG,
             fua: opcode == Opcode::Write && node != NONE && self.nodes[node].fua,
             offset,
             bytes,
@@ -618,7 +623,8 @@ impl BlockLayer {
         hctx: HctxId,
     ) -> u32 {
         let rq = self.request(node, opcode, offset, bytes, hctx, NO_TAG);
-        self.requests[rq].sched_tag = false;
+        let r = &mut self.requests[rq];
+        (r.sched_tag, r.scheduled) = (false, false);
         rq
     }
 
@@ -661,13 +667,12 @@ impl BlockLayer {
         }
     }
 
-    /// Scheduler tags that a request of this kind must leave to others: kyber gives asynchronous
-    /// ones three quarters (kyber_limit_depth).
-    pub fn kept_back(&self, disk: u16, opcode: Opcode) -> u32 {
-        let discard = opcode == Opcode::Deallocate;
+    /// Scheduler tags that a request must leave to others: kyber gives asynchronous ones three
+    /// quarters (kyber_limit_depth).
+    pub fn kept_back(&self, disk: u16, background: bool) -> u32 {
         let disk = &self.disks[disk];
         match disk.queue.elevator {
-            Some(Elevator::Kyber(_)) if discard => {
+            Some(Elevator::Kyber(_)) if background => {
                 disk.queue.sched_tags - (disk.queue.sched_tags * 3 / 4).max(1)
             }
             _ => 0,
@@ -687,6 +692,7 @@ impl BlockLayer {
             bytes: r.bytes,
             mergeable: r.mergeable() && self.merge,
             data: r.mergeable(),
+            sync: !self.nodes[r.first].background,
         };
         let disk = self.hctxs[r.hctx].disk;
         if let Some(elevator) = &mut self.disks[disk].queue.elevator {

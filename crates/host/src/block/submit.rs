@@ -410,7 +410,8 @@ impl<S: Source> Host<S> {
             return self.unplug_then(t, Step::Elevated);
         }
         let thread = &self.threads[t];
-        let kept = self.block.kept_back(thread.disk(), thread.call.opcode);
+        let background = self.block.nodes[thread.call.part].background;
+        let kept = self.block.kept_back(thread.disk(), background);
         let hctx = &mut self.block.hctxs[thread.hctx()];
         if hctx.sched_free > kept {
             hctx.sched_free -= 1;
@@ -443,6 +444,7 @@ impl<S: Source> Host<S> {
             bytes,
             mergeable: true,
             data: true,
+            sync: !node.background,
         };
         let Some(elevator) = &mut disk.queue.elevator else { return false };
         let Some(merge) = elevator.find_merge(&ask, max) else { return false };

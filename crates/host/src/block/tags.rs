@@ -14,7 +14,10 @@ impl<S: Source> Host<S> {
     /// blk_mq_get_tag: sleep for a tag, if there is still none.
     pub(crate) fn tag_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
         let thread = &mut self.threads[t];
-        let kept = self.block.kept_back(thread.disk(), thread.call.opcode);
+        // pblk reads flash for no bio.
+        let part = thread.call.part;
+        let background = part != NONE && self.block.nodes[part].background;
+        let kept = self.block.kept_back(thread.disk(), background);
         let hctx = &mut self.block.hctxs[thread.hctx()];
         if self.block.disks[thread.disk()].queue.elevator.is_some() {
             if hctx.sched_free > kept {
@@ -72,7 +75,7 @@ impl<S: Source> Host<S> {
         core: u32,
     ) {
         let d = self.block.hctxs[r.hctx].disk;
-        if r.sched_tag
+        if r.scheduled
             && !r.fua
             && let Some(elevator) = &mut self.block.disks[d].queue.elevator
         {
@@ -205,6 +208,10 @@ impl<S: Source> Host<S> {
             for h in disk.hctxs() {
                 let core = self.block.hctxs[h].core;
                 self.run_other_queue(ctx, h, core);
+                // No handler ends that would look for the worker that was woken.
+                if self.client_of(h).is_some() {
+                    self.schedule(ctx, core);
+                }
             }
         } else if let Some(Elevator::Luns(luns)) = &mut disk.queue.elevator {
             // An earlier one took the place of others.

@@ -87,6 +87,7 @@ impl<S: Source> Host<S> {
             bytes: u64::from(node.len),
             mergeable: false,
             data: node.ddir != Ddir::Trim,
+            sync: !node.background,
         };
         bios.kyber.insert(&ask, ctx.now);
         let goes = bios.dispatch(hctx, hctxs, part, ctx.now);

@@ -580,6 +580,8 @@ impl<S: Source> Host<S> {
         let fua = bio.fua && (bio.preflush || !self.is_on_pblk(disk));
         let n = &mut self.block.nodes[node];
         (n.bio, n.fua, n.issued, n.class) = (bio.id, fua, ctx.now, class);
+        // op_is_sync.
+        n.background = bio.kind == BioKind::Write && !(bio.sync || bio.fua || bio.preflush);
         let thread = &mut self.threads[t];
         // What submit_bh was called for one by one, and the plug merged.
         let more = u64::from(bio.buffers.clamp(1, PLUG_REQUESTS as u32) - 1);

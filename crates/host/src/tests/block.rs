@@ -196,7 +196,7 @@ fn mq_deadline_merges_across_calls_and_prefers_reads() {
 }
 
 /// Each disk has its scheduler's tags for itself (nr_requests of its queue), and kyber holds a quarter of
-/// them back from discards.
+/// them back from discards and from writes that nobody waits for.
 #[test]
 fn a_disk_has_its_own_scheduler_tags() {
     let mut config = stack(1);
@@ -208,8 +208,8 @@ fn a_disk_has_its_own_scheduler_tags() {
     let host = Host::<List>::new(&config, Vec::new(), disks).unwrap();
     let of = |disk: u16| {
         let first = host.block.disks[disk].first();
-        let kept = |opcode| host.block.kept_back(disk, opcode);
-        (host.block.hctxs[first].at_rest().0, kept(Opcode::Deallocate), kept(Opcode::Write))
+        let kept = |background| host.block.kept_back(disk, background);
+        (host.block.hctxs[first].at_rest().0, kept(true), kept(false))
     };
     assert_eq!((of(0), of(1)), ((256, 64, 0), (8, 2, 0)));
 }

@@ -1,4 +1,5 @@
-//! The core of bfq (block/bfq-iosched.c and bfq-wf2q.c of Linux 4.14): one queue a thread, served one
+//! The core of bfq (block/bfq-iosched.c and bfq-wf2q.c of Linux 4.14): one queue a thread, and one a class and level
+//! for what nobody waits for, whoever sends it, served one
 //! at a time for a budget of sectors, chosen by B-WF2Q+.
 //!
 //! - A queue's virtual finish time is its start plus budget over weight. Of the queues that are
@@ -21,16 +22,24 @@
 use super::{Ask, Dir, Merge};
 use crate::config::BfqConfig;
 use crate::{RequestId, ThreadId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use wordline_base::{IdVec, Span, Time};
 
 const NONE: u32 = u32::MAX;
+
+/// A queue of bfq's.
+type QueueId = u32;
+
 /// WFQ: fixed point of virtual times (BFQ_SERVICE_SHIFT).
 const SERVICE_SHIFT: u32 = 22;
 /// bfq_min_budget: a share of the largest.
 const MIN_BUDGET_DIVISOR: u64 = 32;
 /// bfq_fifo_expire of synchronous requests.
 const FIFO_EXPIRE: Span = Span::from_ms(125);
+/// Of others.
+const ASYNC_EXPIRE: Span = Span::from_ms(250);
+/// bfq_async_charge_factor: a sector that nobody waits for is served as so many.
+const ASYNC_CHARGE: u64 = 10;
 const IDLE_CLASS: u8 = 2;
 /// BFQ_CL_IDLE_TIMEOUT.
 const IDLE_CLASS_WAITS: Span = Span::from_ms(200);
@@ -67,7 +76,7 @@ pub enum Expiry {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    thread: u32,
+    queue: u32,
     dir: Dir,
     start: u64,
     end: u64,
@@ -79,6 +88,8 @@ struct Entry {
 
 #[derive(Debug)]
 struct Queue {
+    /// Somebody waits for its requests.
+    sync: bool,
     /// 0 real-time, 1 best effort, 2 idle.
     class: u8,
     weight: u64,
@@ -172,7 +183,11 @@ impl Habits {
 pub struct Bfq {
     config: BfqConfig,
     entries: IdVec<RequestId, Entry>,
-    queues: IdVec<ThreadId, Queue>,
+    queues: IdVec<QueueId, Queue>,
+    /// The queue of each thread.
+    of_thread: IdVec<ThreadId, QueueId>,
+    /// The queue of each class and weight for what nobody waits for (async_bfqq), as far as there was anything.
+    background: BTreeMap<(u8, u64), QueueId>,
     serving: u32,
     served_since: Time,
     /// Some requests complete only when their threads look, and may be left alone for long: what is
@@ -212,11 +227,11 @@ fn delta(sectors: u64, weight: u64) -> u64 {
 }
 
 impl Bfq {
-    /// Class and weight of each thread's queue.
-    fn queue(config: &BfqConfig, class: u8, weight: u32) -> Queue {
+    fn queue(config: &BfqConfig, sync: bool, class: u8, weight: u64) -> Queue {
         Queue {
+            sync,
             class: class.min(2),
-            weight: u64::from(weight),
+            weight,
             raised: 1,
             raised_until: Time::ZERO,
             sorted: BTreeSet::new(),
@@ -246,17 +261,37 @@ impl Bfq {
     }
     /// There are so many threads now: those that came are best effort.
     pub fn add_threads(&mut self, threads: usize) {
-        let config = &self.config;
-        self.queues.resize_with(threads, || Bfq::queue(config, 1, weight_of(4)));
+        while self.of_thread.len() < threads {
+            self.add_thread(1, weight_of(4));
+        }
+    }
+    fn add_thread(&mut self, class: u8, weight: u32) {
+        self.of_thread.push(self.queues.count());
+        self.queues.push(Bfq::queue(&self.config, true, class, weight.into()));
+    }
+    /// The queue that a request goes to (bfq_get_queue).
+    fn queue_of(&mut self, ask: &Ask) -> QueueId {
+        let own = self.of_thread[ask.thread];
+        if ask.sync {
+            return own;
+        }
+        let Queue { class, weight, .. } = self.queues[own];
+        let next = self.queues.count();
+        let q = *self.background.entry((class, weight)).or_insert(next);
+        if q == next {
+            self.queues.push(Bfq::queue(&self.config, false, class, weight));
+        }
+        q
     }
 
     /// With a queue for each thread, of its priority class and its weight.
     pub fn new(config: &BfqConfig, threads: &[(u8, u32)]) -> Bfq {
-        let queue = |&(class, weight): &(u8, u32)| Bfq::queue(config, class, weight);
-        Bfq {
+        let mut bfq = Bfq {
             config: config.clone(),
             entries: IdVec::new(),
-            queues: threads.iter().map(queue).collect(),
+            queues: IdVec::new(),
+            of_thread: IdVec::new(),
+            background: BTreeMap::new(),
             serving: NONE,
             served_since: Time::ZERO,
             polled: false,
@@ -271,7 +306,9 @@ impl Bfq {
             hw_tag: None,
             expirations: [0; 5],
             idlings: 0,
-        }
+        };
+        threads.iter().for_each(|&(class, weight)| bfq.add_thread(class, weight));
+        bfq
     }
     /// It holds no request.
     pub fn is_empty(&self) -> bool {
@@ -290,32 +327,47 @@ impl Bfq {
         let e = &self.entries[rq];
         (e.end - e.start).div_ceil(512).max(1)
     }
+    /// bfq_serv_to_charge: sectors that nobody waits for count more, twice that beside raised queues.
+    fn charge(&self, rq: u32) -> u64 {
+        let sectors = self.sectors(rq);
+        match self.queues[self.entries[rq].queue].sync {
+            true => sectors,
+            false if self.raised() == 0 => sectors * ASYNC_CHARGE,
+            false => sectors * 2 * ASYNC_CHARGE,
+        }
+    }
+    /// Raised queues with requests, and raised ones that are waited for.
+    fn raised(&self) -> usize {
+        self.queues.iter().filter(|q| q.busy && q.raised > 1).count()
+    }
 
     /// bfq_insert_request, bfq_add_request.
     pub fn insert(&mut self, ask: &Ask, now: Time) {
         self.seq += 1;
+        let q = self.queue_of(ask);
         let entry = Entry {
-            thread: ask.thread,
+            queue: q,
             dir: ask.dir,
             start: ask.start,
             end: ask.start + ask.bytes,
             mergeable: ask.mergeable,
             seq: self.seq,
-            expires: now + FIFO_EXPIRE,
+            expires: now + if ask.sync { FIFO_EXPIRE } else { ASYNC_EXPIRE },
             dispatched: false,
         };
         if ask.rq as usize >= self.entries.len() {
             self.entries.resize(ask.rq as usize + 1, entry);
         }
+        debug_assert!(!self.entries[ask.rq].dispatched, "{:?}", self.entries[ask.rq]);
         self.entries[ask.rq] = entry;
         self.waiting += 1;
-        let queue = &mut self.queues[ask.thread];
+        let queue = &mut self.queues[q];
         queue.sorted.insert((entry.start, entry.seq, ask.rq));
         queue.fifo.insert((entry.seq, ask.rq));
         queue.habits.came(entry.start, entry.end, now, self.config.slice_idle);
         if !queue.busy {
-            self.become_busy(ask.thread, now);
-        } else if self.serving == ask.thread {
+            self.become_busy(q, now);
+        } else if self.serving == q {
             // bfq_rq_enqueued: what was waited for is here.
             self.idle_until = None;
         }
@@ -328,7 +380,7 @@ impl Bfq {
         let queue = &mut self.queues[q];
         queue.busy = true;
         queue.habits.woke(now, self.config.slice_idle);
-        if self.config.low_latency && interactive && queue.class == 1 {
+        if self.config.low_latency && interactive && queue.sync && queue.class == 1 {
             queue.raised = u64::from(self.config.wr_coeff.max(1));
             queue.raised_until = now + self.config.wr_max_time;
         }
@@ -353,7 +405,7 @@ impl Bfq {
 
     /// The budget it has, or what its next request needs.
     fn assign_budget(&mut self, q: u32) {
-        let next = self.next_of(q).map_or(0, |rq| self.sectors(rq));
+        let next = self.next_of(q).map_or(0, |rq| self.charge(rq));
         let queue = &mut self.queues[q];
         queue.budget = queue.max_budget.max(next);
         queue.service = 0;
@@ -367,16 +419,11 @@ impl Bfq {
         from.or_else(|| queue.sorted.first()).map(|&(_, _, rq)| rq)
     }
 
-    /// elv_merge within the thread's own queue.
-    pub fn find_merge(
-        &self,
-        thread: u32,
-        dir: Dir,
-        start: u64,
-        bytes: u64,
-        max: u64,
-    ) -> Option<Merge> {
-        let sorted = &self.queues[thread].sorted;
+    /// elv_merge within the queue that it goes to.
+    pub fn find_merge(&mut self, ask: &Ask, max: u64) -> Option<Merge> {
+        let Ask { dir, start, bytes, .. } = *ask;
+        let q = self.queue_of(ask);
+        let sorted = &self.queues[q].sorted;
         let fits = |rq: u32| {
             let e = &self.entries[rq];
             e.mergeable && e.dir == dir && e.end - e.start + bytes <= max
@@ -400,7 +447,7 @@ impl Bfq {
             Merge::Back(rq) => self.entries[rq].end += bytes,
             Merge::Front(rq) => {
                 let e = &mut self.entries[rq];
-                let sorted = &mut self.queues[e.thread].sorted;
+                let sorted = &mut self.queues[e.queue].sorted;
                 sorted.remove(&(e.start, e.seq, rq));
                 e.start -= bytes;
                 sorted.insert((e.start, e.seq, rq));
@@ -415,7 +462,7 @@ impl Bfq {
     /// bfq_remove_request: it is served to nobody's account.
     pub fn take_out(&mut self, rq: u32) {
         let e = &self.entries[rq];
-        let queue = &mut self.queues[e.thread];
+        let queue = &mut self.queues[e.queue];
         queue.sorted.remove(&(e.start, e.seq, rq));
         queue.fifo.remove(&(e.seq, rq));
         self.waiting -= 1;
@@ -439,10 +486,10 @@ impl Bfq {
     /// bfq_bfqq_may_idle on a drive that does not rotate.
     fn may_idle(&self, q: u32) -> bool {
         let queue = &self.queues[q];
-        if self.config.slice_idle == Span::ZERO || queue.class == 2 {
+        if self.config.slice_idle == Span::ZERO || !queue.sync || queue.class == IDLE_CLASS {
             return false;
         }
-        let raised = self.queues.iter().filter(|q| q.busy && q.raised > 1).count();
+        let raised = self.raised();
         let busy = self.busy();
         let unqueued = self.hw_tag == Some(false);
         let boosts = raised == 0 && unqueued && queue.habits.is_sequential(self.config.slice_idle);
@@ -487,6 +534,10 @@ impl Bfq {
         let queue = &mut self.queues[q];
         if queue.raised > 1 {
             queue.max_budget = 2 * least;
+            return;
+        }
+        if !queue.sync {
+            queue.max_budget = most;
             return;
         }
         let budget = queue.max_budget;
@@ -559,7 +610,7 @@ impl Bfq {
             {
                 rq = oldest;
             }
-            let sectors = self.sectors(rq);
+            let sectors = self.charge(rq);
             let queue = &self.queues[q];
             if queue.service > 0 && sectors > queue.budget.saturating_sub(queue.service) {
                 self.expire(Expiry::Exhausted, now);
@@ -612,7 +663,7 @@ impl Bfq {
         if !std::mem::take(&mut e.dispatched) {
             return;
         }
-        let q = e.thread;
+        let q = e.queue;
         self.update_hw_tag();
         self.in_driver -= 1;
         self.queues[q].dispatched -= 1;
@@ -669,26 +720,32 @@ mod tests {
     }
     fn ask(rq: u32, thread: u32, start: u64, bytes: u64) -> Ask {
         let dir = Dir::Read;
-        Ask { rq, hctx: 0, thread, dir, start, bytes, mergeable: true, data: true }
+        Ask { rq, hctx: 0, thread, dir, start, bytes, mergeable: true, data: true, sync: true }
     }
     /// The queues always have requests of 4 KiB. The thread of each request, in order of service.
     fn served(threads: &[(u8, u32)], requests: u32) -> Vec<usize> {
+        served_of(threads, requests, |_| true)
+    }
+    /// The same; somebody waits for those of some threads.
+    fn served_of(threads: &[(u8, u32)], requests: u32, sync: impl Fn(u32) -> bool) -> Vec<usize> {
         let mut b = Bfq::new(&config(), threads);
+        let ask = |rq, thread, at| Ask { sync: sync(thread), ..ask(rq, thread, at, 4096) };
         let mut had = Vec::new();
         let (mut rq, mut at) = (0, vec![0u64; threads.len()]);
         let mut now = Time(0);
         for (thread, at) in at.iter_mut().enumerate() {
             for _ in 0..4 {
-                b.insert(&ask(rq, thread as u32, *at, 4096), now);
+                b.insert(&ask(rq, thread as u32, *at), now);
                 *at += 1 << 20;
                 rq += 1;
             }
         }
         for _ in 0..requests {
             let got = b.dispatch(now).unwrap();
-            let thread = b.entries[got].thread as usize;
+            let queue = b.entries[got].queue;
+            let thread = b.of_thread.iter().position(|&q| q == queue).unwrap_or(threads.len() - 1);
             had.push(thread);
-            b.insert(&ask(rq, thread as u32, at[thread], 4096), now);
+            b.insert(&ask(rq, thread as u32, at[thread]), now);
             at[thread] += 1 << 20;
             rq += 1;
             now += Span(10_000);
@@ -798,6 +855,30 @@ mod tests {
         }
     }
 
+    /// bfq_async_charge_factor.
+    #[test]
+    fn what_nobody_waits_for_has_a_tenth_of_the_service() {
+        let had = served_of(&[(1, 40), (1, 40)], 60_000, |thread| thread == 0);
+        let share = had.iter().filter(|&&thread| thread == 0).count() as f64 / had.len() as f64;
+        assert!((share - 10.0 / 11.0).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn what_nobody_waits_for_has_a_queue_of_its_level_that_is_not_waited_for() {
+        let config = BfqConfig { low_latency: true, ..config() };
+        let mut b = Bfq::new(&config, &[(1, 40), (1, 40), (1, 80)]);
+        let background = |rq, thread, at| Ask { sync: false, ..ask(rq, thread, at, 4096) };
+        let queues = [0, 1, 2].map(|thread| b.queue_of(&background(0, thread, 0)));
+        assert!(queues[0] == queues[1] && queues[1] != queues[2], "{queues:?}");
+        b.add_threads(4);
+        assert_eq!(b.of_thread[3], 5, "behind them");
+        // It is not raised, and gives way as soon as it is empty, though weights differ.
+        b.insert(&background(0, 0, 0), Time(0));
+        assert_eq!((b.queues[queues[0]].raised, b.dispatch(Time(0))), (1, Some(0)));
+        b.insert(&ask(1, 2, 0, 4096), Time(1));
+        assert_eq!(b.dispatch(Time(1)), Some(1));
+    }
+
     #[test]
     fn a_raised_queue_is_not_compared() {
         let mut b = Bfq::new(&config(), &[(1, 40), (1, 80), (0, 40)]);
@@ -828,7 +909,7 @@ mod tests {
             waited |= !b.is_empty();
             now += Span(10_000);
             let done = out.pop_front().expect("the drive has one");
-            let thread = b.entries[done].thread;
+            let thread = b.entries[done].queue;
             b.completed(done, now);
             send(&mut b, thread, now);
         }

@@ -193,13 +193,17 @@ impl Kyber {
         CAPS[usize::from(self.percentiles)][domain]
     }
 
+    /// rq_sched_domain, and kyber_sched_domain of 4.20, to which all writes are alike.
+    fn domain(&self, ask: &Ask) -> usize {
+        match (ask.data, ask.dir) {
+            (true, Dir::Read) => READ,
+            (true, Dir::Write) if ask.sync || self.percentiles => WRITE,
+            _ => OTHER,
+        }
+    }
     /// kyber_insert_requests.
     pub fn insert(&mut self, ask: &Ask, now: Time) {
-        let domain = match (ask.data, ask.dir) {
-            (true, Dir::Read) => READ,
-            (true, Dir::Write) => WRITE,
-            (false, _) => OTHER,
-        };
+        let domain = self.domain(ask);
         let blank = Entry {
             domain: domain as u8,
             token: false,
@@ -217,8 +221,9 @@ impl Kyber {
     }
 
     /// kyber_bio_merge, or the software queue's of 4.14.
-    pub fn find_merge(&self, h: u16, dir: Dir, start: u64, bytes: u64, max: u64) -> Option<Merge> {
-        let list = &self.hctxs[h].lists[dir as usize];
+    pub fn find_merge(&self, ask: &Ask, max: u64) -> Option<Merge> {
+        let Ask { start, bytes, .. } = *ask;
+        let list = &self.hctxs[ask.hctx].lists[self.domain(ask)];
         list.iter().rev().take(CHECKED).find_map(|&rq| {
             let e = &self.entries[rq];
             if !e.mergeable || e.end - e.start + bytes > max {
@@ -483,10 +488,23 @@ mod tests {
 
     fn ask(rq: u32, hctx: u16, dir: Dir) -> Ask {
         let start = u64::from(rq) * 100_000;
-        Ask { rq, hctx, thread: 0, dir, start, bytes: 4096, mergeable: true, data: true }
+        let (bytes, mergeable, data, sync) = (4096, true, true, true);
+        Ask { rq, hctx, thread: 0, dir, start, bytes, mergeable, data, sync }
     }
     fn config(percentiles: bool) -> KyberConfig {
         KyberConfig { percentiles, ..KyberConfig::default() }
+    }
+
+    #[test]
+    fn writes_that_nobody_waits_for_are_the_rest_up_to_4_19() {
+        for (percentiles, background) in [(false, OTHER), (true, WRITE)] {
+            let k = Kyber::new(&config(percentiles), 1);
+            let of = |sync, data| k.domain(&Ask { sync, data, ..ask(0, 0, Dir::Write) });
+            assert_eq!(
+                (of(true, true), of(false, true), of(false, false)),
+                (WRITE, background, OTHER)
+            );
+        }
     }
 
     #[test]
@@ -570,12 +588,13 @@ mod tests {
         for rq in 0..9 {
             k.insert(&ask(rq, 0, Dir::Read), Time(0));
         }
-        let find = |k: &Kyber, start| k.find_merge(0, Dir::Read, start, 4096, 1 << 20);
+        let find = |k: &Kyber, start| k.find_merge(&Ask { start, ..ask(0, 0, Dir::Read) }, 1 << 20);
         assert_eq!(find(&k, 4096), None, "the ninth from the end");
         assert_eq!(find(&k, 100_000 + 4096), Some(Merge::Back(1)));
         assert_eq!(find(&k, 200_000 - 4096), Some(Merge::Front(2)));
         k.merged(Merge::Front(2), 4096);
         assert_eq!(find(&k, 200_000 - 8192), Some(Merge::Front(2)));
-        assert_eq!(k.find_merge(0, Dir::Write, 104_096, 4096, 1 << 20), None);
+        let write = Ask { start: 104_096, ..ask(0, 0, Dir::Write) };
+        assert_eq!(k.find_merge(&write, 1 << 20), None);
     }
 }

@@ -34,6 +34,8 @@ pub struct Ask {
     pub mergeable: bool,
     /// A read or a write, and no discard.
     pub data: bool,
+    /// Somebody waits for it, as for every read (op_is_sync).
+    pub sync: bool,
 }
 
 /// The scheduler of a block device, or of one of its tasks in front of pblk.
@@ -112,11 +114,11 @@ impl Elevator {
         }
     }
     /// A waiting request that `ask` (which has no number yet) extends.
-    pub fn find_merge(&self, ask: &Ask, max: u64) -> Option<Merge> {
+    pub fn find_merge(&mut self, ask: &Ask, max: u64) -> Option<Merge> {
         match self {
             Elevator::Deadline(d) => d.find_merge(ask.dir, ask.start, ask.bytes, max),
-            Elevator::Kyber(k) => k.find_merge(ask.hctx, ask.dir, ask.start, ask.bytes, max),
-            Elevator::Bfq(b) => b.find_merge(ask.thread, ask.dir, ask.start, ask.bytes, max),
+            Elevator::Kyber(k) => k.find_merge(ask, max),
+            Elevator::Bfq(b) => b.find_merge(ask, max),
             Elevator::Luns(_) | Elevator::Sfq(_) => None,
         }
     }

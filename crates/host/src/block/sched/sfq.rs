@@ -161,7 +161,7 @@ mod tests {
 
     fn ask(rq: u32, thread: u32, bytes: u64) -> Ask {
         let (hctx, dir, start) = (0, Dir::Read, u64::from(rq) << 20);
-        Ask { rq, hctx, thread, dir, start, bytes, mergeable: true, data: true }
+        Ask { rq, hctx, thread, dir, start, bytes, mergeable: true, data: true, sync: true }
     }
     fn level(level: u8) -> IoClass {
         IoClass::new(Priority::BestEffort, level)
