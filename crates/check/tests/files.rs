@@ -594,3 +594,14 @@ fn a_range_is_what_the_job_wrote_since_its_last_sync() {
     assert!(syncs > writes / 8, "{syncs} syncs, {writes} writes");
     assert!(none == 0 && waited < began, "{none} blocks, {waited} ns");
 }
+
+/// bfq waits for the next request of a thread that weighs more than another. When nothing comes its timer lets the worker
+/// of the device run.
+#[test]
+fn bfq_goes_on_over_a_network_block_device_after_it_waited() {
+    let jobs =
+        "[global]\nrw=randrw\nbs=4k\nnumber_ios=400\nnorandommap\n[a]\nprio=0\n[b]\nprio=7\n";
+    let case = Case::new("z-ssd-small", jobs).stack("nbd-kernel").age(Age::Filled);
+    let case = case.set("stack.nbd.scheduler=bfq").set("stack.bfq.low_latency=false");
+    sound("bfq", &case.run().unwrap());
+}
