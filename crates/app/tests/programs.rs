@@ -364,3 +364,26 @@ fn a_program_without_room_says_so() {
         assert!(why.contains("app.size"), "{why}");
     }
 }
+
+/// What processors and threads do in the run lays out nothing: drives with the files of such programs are shared.
+#[test]
+fn programs_with_one_layout_key_have_one_layout() {
+    let of = |app: AppConfig| {
+        let layout = App::new("test", &app, 160 << 20, Seed(1)).unwrap().layout();
+        (app.layout_key(), layout)
+    };
+    let with_lsm = |lsm| of(AppConfig { lsm: Some(lsm), ..config() });
+    let with_btree = |btree| of(AppConfig { btree: Some(btree), ..config() });
+    let lsm_of_others = LsmConfig {
+        readahead: 4096,
+        compaction_threads: 5,
+        delayed_write_rate: 1_000_000,
+        cost: LsmCost::default(),
+        ..lsm()
+    };
+    assert_eq!(with_lsm(lsm()), with_lsm(lsm_of_others));
+    assert_ne!(with_lsm(lsm()), with_lsm(LsmConfig { keys: 30_000, ..lsm() }));
+    let btree_of_others =
+        BtreeConfig { eviction_threads: 3, cost: BtreeCost::default(), ..btree(Mix::A) };
+    assert_eq!(with_btree(btree(Mix::A)), with_btree(btree_of_others));
+}

@@ -81,6 +81,8 @@ fn of_nand(key: &str, nand: &NandConfig) -> Option<&'static str> {
     match key {
         "gang_skew" | "remap" if nand.gang == 1 => Some("a LUN is a die alone (nand.gang)"),
         "errors.codeword_bytes" if nand.decoder.is_some() => None,
+        // Worn cells are slower or faster, too.
+        "errors.cycles" if nand.variation.program_wear > 0 || nand.variation.erase_wear > 0 => None,
         _ if nand.errors.model == ErrorModel::None
             && key.starts_with("errors.")
             && key != "errors.model" =>

@@ -424,6 +424,7 @@ fn settings_without_effect_are_told() {
         (PBLK, "--set queues.arbitration=weighted-urgent --set queues.weights=[9,3,2]"),
         (PBLK, "--array raid0 --drives 2 --set stack.md.chunk=65536"),
         (FSSD, "--set stack.rwsem_spin=false"),
+        (&right, "--set nand.variation.program_wear=30 --set nand.errors.cycles=1000"),
         (&map, "--set ftl.fssd.firmware_factor=3"),
         (&none, "--set ftl.fssd.firmware_factor=3"),
         (&format!("{FSSD} --set ftl.on_host=gc"), "--set ftl.fssd.report_units=2"),
