@@ -256,8 +256,7 @@ impl<S: Source> Host<S> {
     /// Threads that were to sleep before they poll, for half of what requests took in a window, never did: how long
     /// such a window is.
     pub fn never_slept(&self) -> Option<Span> {
-        let asked = self.block.disks.iter().any(|disk| disk.queue.poll_stats().samples());
-        (asked && self.counters.hybrid_sleeps == 0).then_some(WINDOW)
+        (self.block.samples() && self.counters.hybrid_sleeps == 0).then_some(WINDOW)
     }
     /// There are rings that are polled.
     pub(crate) fn polls_rings(&self) -> bool {

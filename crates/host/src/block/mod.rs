@@ -667,6 +667,11 @@ impl BlockLayer {
         }
     }
 
+    /// Requests of some queue are in the statistics of hybrid polling.
+    pub fn samples(&self) -> bool {
+        self.disks.iter().any(|disk| disk.queue.poll_stats.samples())
+    }
+
     /// Scheduler tags that a request must leave to others: kyber gives asynchronous ones three
     /// quarters (kyber_limit_depth).
     pub fn kept_back(&self, disk: u16, background: bool) -> u32 {

@@ -362,7 +362,7 @@ impl<S: Source> Host<S> {
 
     /// How many of these belong to requests in the statistics (RQF_STATS).
     pub(crate) fn sampled<'c>(&self, entries: impl Iterator<Item = &'c Cqe>) -> u64 {
-        if !self.block.disks.iter().any(|disk| disk.queue.poll_stats().samples()) {
+        if !self.block.samples() {
             return 0;
         }
         let of = |cqe: &&Cqe| {
