@@ -21,6 +21,9 @@ pub enum SpanError {
     /// No number in front of the unit, or one of 36 years and more.
     #[error("'{0}' is not a time: write for example 65us or 3.4ms")]
     NoTime(String),
+    /// Less than a nanosecond, and not zero.
+    #[error("{0} is less than half a nanosecond: write a longer time, or 0")]
+    TooShort(String),
 }
 
 /// A length of time in nanoseconds. In configuration files: `"65us"`, `"3.4ms"`, `"250ns"`.
@@ -119,9 +122,14 @@ impl Span {
         let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| bad())? };
         let mut ns = whole.checked_mul(scale).ok_or_else(bad)?;
         let mut digit_scale = scale;
-        for digit in fraction.bytes() {
+        for digit in fraction.bytes().map(|digit| u64::from(digit - b'0')) {
+            // The first digit below a nanosecond rounds.
+            let add = if digit_scale == 1 { digit / 5 } else { digit * digit_scale / 10 };
+            ns = ns.checked_add(add).ok_or_else(bad)?;
             digit_scale /= 10;
-            ns = ns.checked_add(u64::from(digit - b'0') * digit_scale).ok_or_else(bad)?;
+        }
+        if ns == 0 && number.bytes().any(|b| (b'1'..=b'9').contains(&b)) {
+            return Err(SpanError::TooShort(text.into()));
         }
         if ns >= Time::NEVER.0 {
             return Err(bad());
@@ -258,6 +266,11 @@ mod tests {
         }
         assert_eq!(Span::parse("3.4 ms").unwrap(), Span(3_400_000));
         assert_eq!(Span::parse(".5us").unwrap(), Span(500));
+        assert_eq!(Span::parse("2.4999us").unwrap(), Span(2500));
+        assert_eq!(Span::parse("2.49949us").unwrap(), Span(2499));
+        assert_eq!(Span::parse("1.5ns").unwrap(), Span(2));
+        let error = Span::parse("0.0001us").unwrap_err().to_string();
+        assert_eq!(error, "0.0001us is less than half a nanosecond: write a longer time, or 0");
         assert_eq!((Span::parse("0").unwrap(), Span::parse("0.0").unwrap()), (Span(0), Span(0)));
         for bare in ["5", "3.5", " 250 "] {
             let number = bare.trim();

@@ -398,6 +398,26 @@ fn a_lost_drive_is_rebuilt_under_load() {
     assert!(of_drive(&result, 4, "device.bytes_written") >= 4 << 20);
 }
 
+/// Stripes are few: a rebuild that found none sleeps a jiffy behind the next that it gets, and users have theirs.
+#[test]
+fn a_rebuild_leaves_stripes_to_users() {
+    let job = "[r]\nioengine=pvsync2\nrw=randread\nbs=4k\nnorandommap\nruntime=400ms\ntime_based\n";
+    for stripes in ["17", "20", "32"] {
+        let more = format!(
+            "spare = \"nvme4n1\"\nfail = {{ member = \"nvme1n1\", at = \"0s\" }}\nstripe_cache = {stripes}"
+        );
+        let topology = drives("d3-s4610-small", 5) + &array("raid5", 4, &more);
+        let set = vec!["stack.cores=1".to_string()];
+        let result =
+            run(system(&topology, &Common { set, ..common("linux-libaio") }).unwrap(), job);
+        let reads = &result.threads[0].dirs[0];
+        let slowest = reads.clat.max();
+        assert!(slowest < 20_000_000, "{stripes} stripes: {slowest} ns, {} reads", reads.total_ios);
+        assert!(of_array(&result, "rebuilt_pages") > 1000, "{stripes} stripes");
+        assert!(reads.total_ios > 400, "{stripes} stripes: {} reads", reads.total_ios);
+    }
+}
+
 /// A run that is over before its array is whole again tells how far that came.
 #[test]
 fn a_rebuild_that_has_not_ended_tells_how_far_it_is() {

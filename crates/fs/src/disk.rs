@@ -383,6 +383,14 @@ impl Disk {
         Some((self.space.group_of(chunk), chunk + u64::from(index / per_block)))
     }
 
+    /// Where the list begins of inodes that have no name and still blocks.
+    pub fn orphans(&self, inode: &Inode) -> Item {
+        Item::Block(match self.kind {
+            FsKind::Ext4 => self.superblock(),
+            FsKind::Xfs => self.space.first_of(inode.group),
+            FsKind::Bdev => unreachable!("{NO_SPACE}"),
+        })
+    }
     /// Gives an inode back. XFS keeps the chunk, and here its inode unused.
     pub fn free_inode(&mut self, inode: &Inode, items: &mut Vec<Item>) {
         match self.kind {

@@ -231,6 +231,16 @@ impl Extents {
         }
     }
 
+    /// Where the last `n` extents begin that have blocks from `logical` on.
+    pub fn last(&self, n: usize, logical: u64) -> u64 {
+        let last = self.map.values().rev().take(n).take_while(|e| u64::from(e.end()) > logical);
+        last.last().map_or(logical, |e| logical.max(e.logical.into()))
+    }
+    /// There are blocks from `logical` on.
+    pub fn reaches(&self, logical: u64) -> bool {
+        self.map.last_key_value().is_some_and(|(_, e)| u64::from(e.end()) > logical)
+    }
+
     /// Takes away what lies from block `logical` on.
     pub fn cut(&mut self, logical: u64, change: &mut Change) -> Vec<Extent> {
         let logical = logical.min(u32::MAX.into()) as u32;
@@ -248,22 +258,17 @@ impl Extents {
         }
         // Blocks of the tree with nothing left in them.
         for level in 0..self.levels.len() {
-            let keys: Vec<u32> = self.levels[level].keys().copied().collect();
-            for key in keys.into_iter().rev() {
+            while let Some((&key, &node)) = self.levels[level].last_key_value() {
                 let used = self.entries(level, key).len() as u32;
-                match self.levels[level].get_mut(&key) {
-                    Some(node) if used > 0 => {
-                        if node.used != used {
-                            change.touched.blocks.push(node.block);
-                        }
-                        node.used = used;
-                        break;
+                if used > 0 {
+                    if node.used != used {
+                        change.touched.blocks.push(node.block);
                     }
-                    _ => {
-                        let node = self.levels[level].remove(&key);
-                        change.touched.freed.extend(node.map(|n| n.block));
-                    }
+                    self.levels[level].insert(key, Node { used, ..node });
+                    break;
                 }
+                self.levels[level].remove(&key);
+                change.touched.freed.push(node.block);
             }
         }
         self.levels.retain(|level| !level.is_empty());

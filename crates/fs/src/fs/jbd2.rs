@@ -81,6 +81,8 @@ pub(crate) struct Jbd2 {
     len: u64,
     /// A task moves the tail.
     checkpointing: bool,
+    /// Where the commit under way moves the tail to.
+    moves_to: Option<u64>,
     /// When data go to their place (the mount option `data`).
     data: DataMode,
     /// Where the transaction that is being committed begins in the log.
@@ -103,6 +105,7 @@ impl Jbd2 {
             // The first block is the journal's superblock.
             len: len - 1,
             checkpointing: false,
+            moves_to: None,
             data: config.ext4.data,
             writes: 0,
         }
@@ -249,6 +252,15 @@ impl Jbd2 {
     pub fn committing_ordered(&self) -> Vec<u32> {
         self.committing.iter().flat_map(|c| c.ordered.keys().copied()).collect()
     }
+    /// The oldest position that the log needs (jbd2_journal_get_log_tail).
+    fn oldest(&mut self) -> u64 {
+        while self.logged.front().is_some_and(|l| l.left.is_empty()) {
+            self.logged.pop_front();
+        }
+        // What is being committed is in the log too.
+        let open = if self.committing.is_some() { self.writes.max(self.tail) } else { self.head };
+        self.logged.front().map_or(open, |l| l.first)
+    }
     /// The oldest transaction the log keeps.
     pub fn oldest_logged(&self) -> u64 {
         self.durable + 1 - self.logged.len() as u64
@@ -331,6 +343,10 @@ impl Fs {
                 Flow::Again
             }
             4 => {
+                // What is in its place by now is on the drive with the flush of the commit block.
+                let j = self.jbd2();
+                let tail = j.oldest();
+                j.moves_to = Some(tail).filter(|tail| tail - j.tail >= j.len / 4);
                 if early {
                     self.commit_block(t, (false, false));
                 }
@@ -358,7 +374,9 @@ impl Fs {
                 }
                 self.committed();
                 self.go(t, 7);
-                self.move_tail(t, false);
+                if let Some(tail) = self.jbd2().moves_to.take() {
+                    self.move_tail(t, tail, false);
+                }
                 Flow::Again
             }
             _ => {
@@ -460,26 +478,16 @@ impl Fs {
         j.logged.push_back(Logged { first, left });
     }
 
-    /// jbd2_journal_update_sb_log_tail, if the log's tail can move by a quarter of it, or at all
-    /// if someone waits for room.
-    fn move_tail(&mut self, t: u32, now: bool) {
+    /// jbd2_journal_update_sb_log_tail. What was put in its place must be on the drive before the log forgets it.
+    fn move_tail(&mut self, t: u32, tail: u64, flushes: bool) {
         let j = self.jbd2();
-        while j.logged.front().is_some_and(|l| l.left.is_empty()) {
-            j.logged.pop_front();
-        }
-        let tail = j.logged.front().map_or(
-            // What is being committed is in the log too.
-            if j.committing.is_some() { j.writes.max(j.tail) } else { j.head },
-            |l| l.first,
-        );
-        if tail == j.tail || !now && tail - j.tail < j.len / 4 {
+        if tail <= j.tail {
             return;
         }
         j.tail = tail;
         let block = self.disk.log.find(0).0;
         let mut bio = self.bio(BioKind::Write, What::Tail, block, 1);
-        // What was put in its place must be there before the log forgets it.
-        (bio.preflush, bio.fua) = (self.config.barrier, self.config.barrier);
+        (bio.preflush, bio.fua) = (flushes && self.config.barrier, self.config.barrier);
         bio.tag = tail;
         self.submit(t, Owner::Task(t), bio);
     }
@@ -525,13 +533,15 @@ impl Fs {
 
     fn checkpoint_batch(&mut self, t: u32) -> Flow {
         let Some(front) = self.jbd2().logged.front() else {
-            self.move_tail(t, true);
+            let tail = self.jbd2().oldest();
+            self.move_tail(t, tail, true);
             self.go(t, 3);
             return Flow::Again;
         };
         let keys: Vec<Key> = front.left.iter().copied().take(BATCH).collect();
         if keys.is_empty() {
-            self.move_tail(t, true);
+            let tail = self.jbd2().oldest();
+            self.move_tail(t, tail, true);
             self.go(t, 3);
             return Flow::Again;
         }

@@ -703,7 +703,7 @@ impl Fs {
     pub fn deadline(&self) -> Option<Time> {
         let log = match &self.log {
             Log::Jbd2(j) => j.deadline(self.config.ext4.commit),
-            Log::Xfs(x) => x.deadline(self.config.xfs.sync),
+            Log::Xfs(x) => x.deadline(),
             Log::None => Time::NEVER,
         };
         let at = log.min(self.flusher_at);

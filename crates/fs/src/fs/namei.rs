@@ -252,13 +252,13 @@ impl Fs {
         }
     }
 
-    /// What changed, and the inodes it is of, join the transaction that is open; phase 3 ends it.
-    fn join_items(&mut self, t: u32, items: Vec<Item>, inodes: &[u32]) -> Flow {
+    /// What changed, and the inodes it is of, join the transaction that is open; phase `then` follows.
+    fn join_items(&mut self, t: u32, items: Vec<Item>, inodes: &[u32], then: u8) -> Flow {
         let task = &mut self.tasks[t];
         task.items = items;
         task.touched.extend(inodes.iter().map(|&ino| (ino, true)));
         self.arm_log();
-        self.go(t, 3);
+        self.go(t, then);
         self.push(t, Frame::Join)
     }
 
@@ -277,7 +277,7 @@ impl Fs {
         self.inodes[ino].atime = Some(tick);
         self.inodes[parent].mtime = Some(tick);
         self.stats.creates += 1;
-        self.join_items(t, items, &[ino, parent])
+        self.join_items(t, items, &[ino, parent], 3)
     }
 
     fn close(&mut self, t: u32, file: u32, write: bool, phase: u8) -> Flow {
@@ -311,12 +311,12 @@ impl Fs {
     }
 
     /// Waits, and not with a handle for pages that are written back only once another has had one.
-    fn wait_to_cut(&mut self, t: u32, wait: Wait) -> Flow {
+    fn wait_to_cut(&mut self, t: u32, wait: Wait, begin: u8) -> Flow {
         let converts = self.pages_want() == Want::Paged && matches!(wait, Wait::WriteBack { .. });
         if !converts || !self.tasks[t].in_handle {
             return Flow::Block(wait);
         }
-        self.go(t, 1);
+        self.go(t, begin);
         self.push(t, Frame::End)
     }
 
@@ -333,7 +333,8 @@ impl Fs {
         self.push(t, Frame::WritePages { ino, at, last, left, mapped, sync, phase: 0 })
     }
 
-    /// Blocks of a file from `page` on are free once this transaction is on the drive.
+    /// The last extents of a file from `page` on: as many as one handle changes. Their blocks are free once this
+    /// transaction is on the drive.
     fn cut(&mut self, t: u32, ino: u32, page: u64, items: &mut Vec<Item>) {
         if let Log::Jbd2(j) = &mut self.log {
             for key in self.cache.pages_from(ino, page) {
@@ -350,14 +351,34 @@ impl Fs {
         let mut inode = std::mem::take(&mut self.inodes[ino]);
         self.disk.release_reserve(&mut inode);
         let goal = inode.block;
+        let from = inode.extents.last(self.extents_at_once(), page);
         let (gone, touched) =
-            self.disk.change(&mut inode.extents, goal, items, |all, c| all.cut(page, c));
+            self.disk.change(&mut inode.extents, goal, items, |all, c| all.cut(from, c));
         for gone in gone {
             self.disk.free_items(u64::from(gone.block), items);
             self.tasks[t].freed.push((u64::from(gone.block), gone.len));
         }
         self.free_tree(t, touched.freed, items);
         self.inodes[ino] = inode;
+    }
+
+    /// Extents that a transaction frees: XFS_ITRUNC_MAX_EXTENTS, and of ext4 as many as are sure to fit into what a handle
+    /// reserves, with their bitmaps, groups and leaves (ext4_ext_rm_leaf).
+    fn extents_at_once(&self) -> usize {
+        match self.config.kind {
+            FsKind::Xfs => 2,
+            FsKind::Ext4 | FsKind::Bdev => 8,
+        }
+    }
+    /// More is to be cut, by the phase behind the one that begins a handle: in the same handle if the log lets it grow (ext4_ext_truncate_extend_restart). XFS
+    /// rolls its transaction.
+    fn cut_more(&mut self, t: u32, begin: u8) -> Flow {
+        if self.config.kind == FsKind::Ext4 && self.may_begin() {
+            self.go(t, begin + 1);
+            return Flow::Again;
+        }
+        self.go(t, begin);
+        self.push(t, Frame::End)
     }
 
     /// Blocks of a tree of extents are free with this transaction.
@@ -399,7 +420,7 @@ impl Fs {
                 Flow::Again
             }
             1 | 2 if let Some(wait) = self.may_not_cut(ino, size.div_ceil(PAGE)) => {
-                self.wait_to_cut(t, wait)
+                self.wait_to_cut(t, wait, 1)
             }
             1 | 2 if self.goes_first(ino, size.div_ceil(PAGE)) => {
                 self.write_first(t, ino, size.div_ceil(PAGE))
@@ -410,14 +431,19 @@ impl Fs {
             }
             2 => {
                 let mut items = Vec::new();
-                if size < self.inodes[ino].size {
-                    self.cut(t, ino, size.div_ceil(PAGE), &mut items);
+                let page = size.div_ceil(PAGE);
+                // Blocks behind the end of a file that keeps its size go, too.
+                let shrinks = size <= self.inodes[ino].size;
+                if shrinks {
+                    self.cut(t, ino, page, &mut items);
                 }
                 let inode = &mut self.inodes[ino];
-                (inode.size, inode.disk_size, inode.cut_at) = (size, size, None);
+                (inode.size, inode.disk_size) = (size, size);
+                inode.cut_at = (shrinks && inode.extents.reaches(page)).then_some(size);
                 items.push(self.disk.inode_item(ino, &self.inodes[ino]));
-                self.join_items(t, items, &[ino])
+                self.join_items(t, items, &[ino], 3)
             }
+            3 if self.inodes[ino].cut_at.is_some() => self.cut_more(t, 1),
             3 => {
                 self.go(t, 4);
                 self.push(t, Frame::End)
@@ -426,8 +452,8 @@ impl Fs {
         }
     }
 
-    /// ext4_unlink and ext4_evict_inode in one transaction; an open file goes with its last close
-    /// there, here its blocks go at once.
+    /// ext4_unlink and ext4_evict_inode, xfs_remove and xfs_inactive. An open file goes with its last close
+    /// there, here its blocks go at once, and the directory stays locked meanwhile.
     fn unlink(&mut self, t: u32, file: u32, phase: u8) -> Flow {
         let ino = self.files.get(file).map_or(0, |f| f.inode);
         match phase {
@@ -438,8 +464,6 @@ impl Fs {
                 self.go(t, 1);
                 self.push(t, Frame::Need)
             }
-            1 | 2 if let Some(wait) = self.may_not_cut(ino, 0) => self.wait_to_cut(t, wait),
-            1 | 2 if self.goes_first(ino, 0) => self.write_first(t, ino, 0),
             1 => {
                 self.go(t, 2);
                 self.push(t, Frame::Begin)
@@ -451,24 +475,41 @@ impl Fs {
                 self.disk.remove_entry(&mut d, hash, name_len, &mut items);
                 let parent = d.inode;
                 self.dirs[dir] = d;
-                self.cut(t, ino, 0, &mut items);
-                let mut inode = std::mem::take(&mut self.inodes[ino]);
-                (inode.size, inode.disk_size, inode.cut_at) = (0, 0, None);
-                self.disk.free_inode(&inode, &mut items);
-                items.push(self.disk.inode_item(ino, &inode));
-                if self.config.kind == FsKind::Ext4 {
-                    // The list of orphans starts there.
-                    items.push(Item::Block(self.disk.superblock()));
-                }
+                items.push(self.disk.orphans(&self.inodes[ino]));
                 items.push(self.disk.inode_item(parent, &self.inodes[parent]));
-                self.inodes[ino] = inode;
-                self.files[file].inode = 0;
+                items.push(self.disk.inode_item(ino, &self.inodes[ino]));
                 self.stats.unlinks += 1;
-                self.work(t, self.config.cost.inode + self.config.cost.directory);
-                self.join_items(t, items, &[parent, ino])
+                self.work(t, self.config.cost.directory);
+                self.join_items(t, items, &[parent, ino], 3)
             }
             3 => {
                 self.go(t, 4);
+                self.push(t, Frame::End)
+            }
+            4 | 5 if let Some(wait) = self.may_not_cut(ino, 0) => self.wait_to_cut(t, wait, 4),
+            4 | 5 if self.goes_first(ino, 0) => self.write_first(t, ino, 0),
+            4 => {
+                self.go(t, 5);
+                self.push(t, Frame::Begin)
+            }
+            5 => {
+                let mut items = Vec::new();
+                self.cut(t, ino, 0, &mut items);
+                let mut inode = std::mem::take(&mut self.inodes[ino]);
+                (inode.size, inode.disk_size, inode.cut_at) = (0, 0, None);
+                if !inode.extents.reaches(0) {
+                    self.disk.free_inode(&inode, &mut items);
+                    items.push(self.disk.orphans(&inode));
+                    self.files[file].inode = 0;
+                    self.work(t, self.config.cost.inode);
+                }
+                items.push(self.disk.inode_item(ino, &inode));
+                self.inodes[ino] = inode;
+                self.join_items(t, items, &[ino], 6)
+            }
+            6 if ino != 0 => self.cut_more(t, 4),
+            6 => {
+                self.go(t, 7);
                 self.push(t, Frame::End)
             }
             _ => self.leave(t),

@@ -160,7 +160,7 @@ impl Machine {
                 Turn::Work(span) => return self.at(self.now + span, Event::Run(task)),
                 Turn::Sleep => return,
                 Turn::Submit(bio) => {
-                    assert!(bio.offset + u64::from(bio.len) <= DRIVE, "{bio:?}");
+                    assert!(bio.offset + u64::from(bio.len) <= self.fs.bytes(), "{bio:?}");
                     let mut span = BIO_NS + u64::from(bio.len) / 4;
                     if bio.preflush || bio.kind == BioKind::Flush {
                         span += FLUSH_NS;

@@ -27,7 +27,7 @@ const BATCH: usize = 64;
 struct Checkpoint {
     seq: u64,
     start: u64,
-    items: Vec<Item>,
+    items: BTreeSet<Item>,
     freed: Vec<(u64, u32)>,
     /// The log buffer with its commit record; none while it is being formatted.
     last: Option<u64>,
@@ -80,6 +80,10 @@ pub(crate) struct Xlog {
     starts: BTreeMap<u64, u64>,
     /// Items on their way to their place.
     flushing: BTreeSet<Item>,
+    /// Inodes of the active item list, with the first block of their cluster before them.
+    clusters: BTreeSet<(u64, u32)>,
+    /// Clusters on their way to their place.
+    under_way: BTreeSet<u64>,
     /// Items that are written together, with their checkpoints.
     batches: BTreeMap<u64, Vec<(Item, u64)>>,
     /// The number of the next batch.
@@ -120,6 +124,8 @@ impl Xlog {
             lsn: BTreeMap::new(),
             starts: BTreeMap::new(),
             flushing: BTreeSet::new(),
+            clusters: BTreeSet::new(),
+            under_way: BTreeSet::new(),
             batches: BTreeMap::new(),
             next_batch: 0,
             target: 0,
@@ -211,7 +217,7 @@ impl Xlog {
     pub fn free(&mut self, freed: Vec<(u64, u32)>) {
         self.freed.extend(freed);
     }
-    pub fn deadline(&self, _interval: Span) -> Time {
+    pub fn deadline(&self) -> Time {
         self.sync_at
     }
     /// xfs_log_worker: every so often all is forced and pushed.
@@ -240,7 +246,7 @@ impl Xlog {
             self.cil_bytes -= u64::from(bytes);
         }
         for c in &mut self.checkpoints {
-            c.items.retain(|i| *i != item);
+            c.items.remove(&item);
         }
         if let Some(seq) = self.lsn.remove(&item) {
             self.ail.remove(&(seq, item));
@@ -258,12 +264,29 @@ impl Xlog {
         self.held > 0
             && self.checkpoints.iter().any(|c| c.seq <= self.forced && c.last == Some(self.active))
     }
-    /// The next item to put in its place, if it is in the log and not under way.
-    fn next_item(&self) -> Option<(u64, Item)> {
-        self.ail
-            .range(..=(self.target, Item::Inode(u32::MAX)))
-            .copied()
-            .find(|&(_, i)| !self.flushing.contains(&i) && !self.in_memory(i))
+    /// An item of the AIL may be put in its place: it is in the log, and not under way.
+    fn may_flush(&self, item: Item) -> bool {
+        !self.flushing.contains(&item) && !self.in_memory(item)
+    }
+    /// The next item to put in its place. An inode waits while its cluster, found by `cluster`, is on its way.
+    fn next_item(&self, cluster: impl Fn(u32) -> u64) -> Option<(u64, Item)> {
+        let up_to = ..=(self.target, Item::Inode(u32::MAX));
+        self.ail.range(up_to).copied().find(|&(_, i)| {
+            self.may_flush(i)
+                && match i {
+                    Item::Block(_) => true,
+                    Item::Inode(ino) => !self.under_way.contains(&cluster(ino)),
+                }
+        })
+    }
+    /// The inodes of a cluster that are put in their place with it (xfs_iflush_cluster).
+    fn take_cluster(&mut self, first: u64) -> Vec<(Item, u64)> {
+        self.under_way.insert(first);
+        let of_it = self.clusters.range((first, 0)..=(first, u32::MAX));
+        let items = of_it.map(|&(_, ino)| Item::Inode(ino)).filter(|&i| self.may_flush(i));
+        let taken: Vec<(Item, u64)> = items.map(|i| (i, self.lsn[&i])).collect();
+        self.flushing.extend(taken.iter().map(|&(i, _)| i));
+        taken
     }
     /// What holds the tail is only in memory again.
     fn tail_pinned(&self) -> bool {
@@ -291,7 +314,10 @@ impl Fs {
     }
     pub(crate) fn ail_wanted(&self) -> bool {
         matches!(&self.log, Log::Xfs(x) if x.flushing.len() < BATCH
-            && (x.next_item().is_some() || x.tail_pinned() && x.forced < x.seq))
+            && (x.next_item(|ino| self.cluster(ino).0).is_some() || x.tail_pinned() && x.forced < x.seq))
+    }
+    fn cluster(&self, ino: u32) -> (u64, u32) {
+        self.disk.cluster(&self.inodes[ino])
     }
     pub(crate) fn iclog_free(&self) -> bool {
         matches!(&self.log, Log::Xfs(x) if x.free_buffers > 0)
@@ -309,7 +335,7 @@ impl Fs {
                     self.go(t, 2);
                     return Flow::Again;
                 }
-                let items: Vec<Item> = std::mem::take(&mut x.cil).into_keys().collect();
+                let items: BTreeSet<Item> = std::mem::take(&mut x.cil).into_keys().collect();
                 let bytes = std::mem::take(&mut x.cil_bytes) + CHECKPOINT_HEADERS;
                 let freed = std::mem::take(&mut x.freed);
                 let n = items.len() as u64;
@@ -391,7 +417,7 @@ impl Fs {
     pub(crate) fn iclog_done(&mut self, number: u64) {
         let now = self.now;
         let interval = self.config.xfs.sync;
-        let x = self.xfs();
+        let Log::Xfs(x) = &mut self.log else { unreachable!("XFS has a log") };
         // The other part of it is not there yet.
         if x.split.remove(&number) {
             return;
@@ -409,6 +435,9 @@ impl Fs {
             x.durable = c.seq;
             x.starts.insert(c.seq, c.start);
             for item in c.items {
+                if let Item::Inode(ino) = item {
+                    x.clusters.insert((self.disk.cluster(&self.inodes[ino]).0, ino));
+                }
                 if let Some(old) = x.lsn.insert(item, c.seq) {
                     x.ail.remove(&(old, item));
                 }
@@ -429,26 +458,27 @@ impl Fs {
         if !self.ail_wanted() {
             return Flow::Block(Wait::Work);
         }
-        let x = self.xfs();
+        let Log::Xfs(x) = &mut self.log else { unreachable!("XFS has a log") };
         if x.tail_pinned() {
             // Logged again and not on the drive: it has to get there first.
             let seq = x.seq;
             x.request(seq, true);
         }
-        let mut batch = Vec::new();
-        while batch.len() < BATCH - x.flushing.len().min(BATCH)
-            && let Some((seq, item)) = x.next_item()
-        {
-            x.flushing.insert(item);
-            batch.push((item, seq));
-        }
+        let cluster = |ino| self.disk.cluster(&self.inodes[ino]);
         let mut runs: BTreeMap<(u64, u32), Vec<(Item, u64)>> = BTreeMap::new();
-        for (item, seq) in batch {
-            let run = match item {
-                Item::Block(block) => (block, 1),
-                Item::Inode(ino) => self.disk.cluster(&self.inodes[ino]),
-            };
-            runs.entry(run).or_default().push((item, seq));
+        while x.flushing.len() < BATCH
+            && let Some((seq, item)) = x.next_item(|ino| cluster(ino).0)
+        {
+            match item {
+                Item::Block(block) => {
+                    x.flushing.insert(item);
+                    runs.entry((block, 1)).or_default().push((item, seq));
+                }
+                Item::Inode(ino) => {
+                    let (first, n) = cluster(ino);
+                    runs.entry((first, n)).or_default().extend(x.take_cluster(first));
+                }
+            }
         }
         for ((block, n), items) in runs {
             let x = self.xfs();
@@ -468,11 +498,19 @@ impl Fs {
 
     pub(crate) fn ail_done(&mut self, batch: u64) {
         for (item, seq) in self.xfs().batches.remove(&batch).unwrap_or_default() {
-            let x = self.xfs();
+            let Log::Xfs(x) = &mut self.log else { unreachable!("XFS has a log") };
             x.flushing.remove(&item);
-            if x.lsn.get(&item) == Some(&seq) {
+            let done = x.lsn.get(&item) == Some(&seq);
+            if done {
                 x.lsn.remove(&item);
                 x.ail.remove(&(seq, item));
+            }
+            if let Item::Inode(ino) = item {
+                let (first, _) = self.disk.cluster(&self.inodes[ino]);
+                x.under_way.remove(&first);
+                if done {
+                    x.clusters.remove(&(first, ino));
+                }
             }
             if let Item::Block(block) = item
                 && !x.lsn.contains_key(&item)

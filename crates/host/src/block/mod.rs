@@ -85,7 +85,7 @@ pub(crate) struct Node {
     pub bio: u32,
     /// Of a write: it is on the medium when it ends (REQ_FUA).
     pub fua: bool,
-    /// Nobody waits for it (no REQ_SYNC): a write of the flusher's, metadata on the way to their place, a discard.
+    /// Nobody waits for it (no REQ_SYNC): a write of the flusher's, metadata on the way to their place.
     pub background: bool,
     /// A write for pblk: the rest of sectors that it writes in part is being read.
     pub merges: bool,

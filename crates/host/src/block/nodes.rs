@@ -100,7 +100,7 @@ impl<S: Source> Host<S> {
             prepared: 0,
             bio: NONE,
             fua: ddir == Ddir::Write && self.asks_for_fua(t, disk),
-            background: ddir == Ddir::Trim,
+            background: false,
             merges: false,
             at_ledger: NONE,
             class: self.threads[t].class(),

@@ -409,9 +409,8 @@ impl<S: Source> Host<S> {
         if !fua && self.plug_is_full(t) {
             return self.unplug_then(t, Step::Elevated);
         }
+        let kept = self.kept_from(t);
         let thread = &self.threads[t];
-        let background = self.block.nodes[thread.call.part].background;
-        let kept = self.block.kept_back(thread.disk(), background);
         let hctx = &mut self.block.hctxs[thread.hctx()];
         if hctx.sched_free > kept {
             hctx.sched_free -= 1;

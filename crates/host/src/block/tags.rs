@@ -13,11 +13,8 @@ use wordline_nvme::Opcode;
 impl<S: Source> Host<S> {
     /// blk_mq_get_tag: sleep for a tag, if there is still none.
     pub(crate) fn tag_wait(&mut self, ctx: &mut Ctx, t: u32) -> Flow {
+        let kept = self.kept_from(t);
         let thread = &mut self.threads[t];
-        // pblk reads flash for no bio.
-        let part = thread.call.part;
-        let background = part != NONE && self.block.nodes[part].background;
-        let kept = self.block.kept_back(thread.disk(), background);
         let hctx = &mut self.block.hctxs[thread.hctx()];
         if self.block.disks[thread.disk()].queue.elevator.is_some() {
             if hctx.sched_free > kept {
@@ -115,19 +112,34 @@ impl<S: Source> Host<S> {
         }
     }
 
-    /// Hands a freed scheduler tag to who waits for one, or puts it back.
+    /// Scheduler tags that what a thread is sending leaves to others.
+    pub(crate) fn kept_from(&self, t: u32) -> u32 {
+        let thread = &self.threads[t];
+        // pblk reads flash for no bio.
+        let part = thread.call.part;
+        let background = part != NONE && self.block.nodes[part].background;
+        self.block.kept_back(thread.disk(), background)
+    }
+
+    /// Hands a freed scheduler tag to the first who waits and may have it, or puts it back.
     pub(crate) fn put_sched_tag(&mut self, ctx: &mut Ctx, h: u16, on: u32) {
-        let hctx = &mut self.block.hctxs[h];
-        match hctx.waiters.pop_front() {
+        match self.next_for_sched_tag(h) {
             Some(t) => {
                 debug_assert!(!self.threads[t].call.is_granted());
                 self.wake(ctx, t, Some(on));
             }
             None => {
-                hctx.sched_free += 1;
+                self.block.hctxs[h].sched_free += 1;
                 self.notice_tag(ctx, h);
             }
         }
+    }
+    /// Who gets a scheduler tag that is free now.
+    pub(crate) fn next_for_sched_tag(&mut self, h: u16) -> Option<u32> {
+        let free = self.block.hctxs[h].sched_free + 1;
+        let takes = |&t: &u32| free > self.kept_from(t);
+        let first = self.block.hctxs[h].waiters.iter().position(takes)?;
+        self.block.hctxs[h].waiters.remove(first)
     }
 
     /// What a scheduler does beyond the queue of the request that completed: kyber's freed token may
@@ -244,5 +256,36 @@ impl<S: Source> Host<S> {
                 self.notice(ctx, t);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::*;
+    use crate::*;
+    use wordline_base::Ddir;
+
+    /// What nobody waits for does not get the last quarter of them, however long it waits; what comes behind it does.
+    #[test]
+    fn a_free_scheduler_tag_goes_to_the_first_who_may_have_it() {
+        let mut config = stack(1);
+        (config.scheduler, config.scheduler_tags) = (Scheduler::Kyber, 8);
+        let jobs = (0..3).map(|_| (spec(Engine::Pvsync2, 1), list(Vec::new()))).collect();
+        let mut host = Host::<List>::new(&config, jobs, vec![DiskSpec::new(drive())]).unwrap();
+        let h = host.block.disks[0].first();
+        for t in 0..3 {
+            let node = host.new_node(t, Ddir::Write, (0, 0), 4096);
+            host.block.nodes[node].background = t < 2;
+            host.threads[t].call.part = node;
+            host.block.hctxs[h].waiters.push_back(t);
+        }
+        let mut gets = |free| {
+            host.block.hctxs[h].sched_free = free;
+            host.next_for_sched_tag(h)
+        };
+        assert_eq!(
+            [gets(1), gets(1), gets(2), gets(1), gets(2)],
+            [Some(2), None, Some(0), None, Some(1)]
+        );
     }
 }

@@ -18,6 +18,11 @@ pub(crate) const TICK: u32 = 1 << 25;
 pub(crate) const WORK: u32 = 1 << 24;
 
 impl<S: Source> Host<S> {
+    /// The least that a thread sleeps by the kernel's clock: a tick, and 1 ms where ticks are left out.
+    pub(crate) fn jiffy(&self) -> Span {
+        if self.cfs.tick > Span::ZERO { self.cfs.tick } else { Span::from_ms(1) }
+    }
+
     /// The first tick after now.
     pub(crate) fn next_tick(&self, now: Time) -> Time {
         Time((now.0 / self.cfs.tick.0 + 1) * self.cfs.tick.0)

@@ -299,22 +299,31 @@ impl Bridged {
     /// Reads a second of all drives together, with 0 to so many under way.
     fn together(&self, deepest: u32, drives: &[&Vec<f64>]) -> Vec<f64> {
         // As logarithms: of a drive of many LUNs the products grow beyond all numbers.
-        let mut ways = vec![f64::NEG_INFINITY; deepest as usize + 1];
-        ways[0] = 0.0;
-        for drive in drives {
-            let mut own = vec![0.0; ways.len()];
+        let mut kinds: Vec<(&Vec<f64>, usize)> = Vec::new();
+        for &drive in drives {
+            match kinds.iter_mut().find(|(kind, _)| *kind == drive) {
+                Some((_, n)) => *n += 1,
+                None => kinds.push((drive, 1)),
+            }
+        }
+        let mut ways: Option<Vec<f64>> = None;
+        for (drive, mut n) in kinds {
+            let mut own = vec![0.0; deepest as usize + 1];
             for k in 1..=deepest {
                 own[k as usize] = own[k as usize - 1] - at(drive, k.min(self.tags)).ln();
             }
-            let sum = |m: usize| {
-                let terms = || own[..=m].iter().zip(ways[..=m].iter().rev()).map(|(o, w)| o + w);
-                let most = terms().fold(f64::NEG_INFINITY, f64::max);
-                // Smaller ones are beyond the last digit of the sum.
-                let counts = |term: &f64| term - most > -50.0;
-                most + terms().filter(counts).map(|term| (term - most).exp()).sum::<f64>().ln()
-            };
-            ways = (0..ways.len()).map(sum).collect();
+            // Of drives of one kind: twice as many at a time.
+            while n > 0 {
+                if n % 2 == 1 {
+                    ways = Some(ways.map_or_else(|| own.clone(), |ways| shared(&own, &ways)));
+                }
+                n /= 2;
+                if n > 0 {
+                    own = shared(&own, &own);
+                }
+            }
         }
+        let ways = ways.unwrap_or_default();
         // Of a read that comes each drive has the same chance.
         let each = drives.len() as f64;
         let between = ways.windows(2).map(|ways| each * (ways[0] - ways[1]).exp());
@@ -353,6 +362,35 @@ impl Bridged {
             })
             .collect()
     }
+}
+
+/// Logarithms of the ways in which 0, 1, 2, ... reads are shared out over two places, from those of each.
+fn shared(a: &[f64], b: &[f64]) -> Vec<f64> {
+    // Smaller ones are beyond the last digit of the sum.
+    const LEAST: f64 = -50.0;
+    let is_concave =
+        |w: &[f64]| w.windows(3).all(|w| w[2] - w[1] <= w[1] - w[0] + 1e-9 * w[1].abs().max(1.0));
+    // Where a place is the faster the more it has, the terms rise to one peak and fall, and it moves up with m.
+    let one_peak = is_concave(a) && is_concave(b);
+    let mut peak = 0;
+    (0..a.len())
+        .map(|m| {
+            let term = |k: usize| a[k] + b[m - k];
+            if one_peak {
+                while peak < m && term(peak + 1) >= term(peak) {
+                    peak += 1;
+                }
+                let most = term(peak);
+                let counts = |term: &f64| term - most > LEAST;
+                let below = (0..peak).rev().map(term).take_while(counts);
+                let above = (peak..=m).map(term).take_while(counts);
+                return most + below.chain(above).map(|term| (term - most).exp()).sum::<f64>().ln();
+            }
+            let most = (0..=m).map(term).fold(f64::NEG_INFINITY, f64::max);
+            let all = (0..=m).map(term).filter(|term| term - most > LEAST);
+            most + all.map(|term| (term - most).exp()).sum::<f64>().ln()
+        })
+        .collect()
 }
 
 impl Peak {
@@ -421,6 +459,19 @@ pub(super) fn bridged(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The sum of two places' ways, with and without one peak among its terms, against products.
+    #[test]
+    fn ways_to_share_reads_are_sums_of_products() {
+        let rising: Vec<f64> = (0..9).map(|k| -f64::from(k * k) / 8.0).collect();
+        let uneven: Vec<f64> = (0..9).map(|k| f64::from(k * 7 % 5) - f64::from(k)).collect();
+        for (a, b) in [(&rising, &rising), (&rising, &uneven), (&uneven, &uneven)] {
+            for (m, sum) in shared(a, b).into_iter().enumerate() {
+                let products: f64 = (0..=m).map(|k| a[k].exp() * b[m - k].exp()).sum();
+                assert!((sum.exp() / products - 1.0).abs() < 1e-12, "{m}: {sum} {products}");
+            }
+        }
+    }
 
     /// Drives of many LUNs and tags, of which the ways to share out reads are more than a number holds.
     #[test]

@@ -189,8 +189,25 @@ fn a_full_log_is_checkpointed_and_wraps() {
     let logged = s.descriptor_blocks + s.journal_blocks + s.commit_blocks;
     assert!(logged > 10 * 1024, "{logged}");
     assert!(s.log_waits > 0 && s.super_blocks > 0 && s.checkpoint_blocks > 0, "{s:?}");
+    // Who needs room flushes for it.
+    let mut tails = m.bios.iter().filter(|b| b.what == What::Tail);
+    assert!(tails.all(|b| b.fua && b.preflush));
     assert_eq!(s.creates, 8000);
     m.check_space(DRIVE / 4096);
+}
+
+/// jbd2_update_log_tail: the flush before the commit block is that of the tail, too.
+#[test]
+fn a_commit_moves_the_tail_behind_its_own_flush() {
+    let mut c = config(FsKind::Ext4);
+    c.ext4.journal_blocks = 1024;
+    c.time_granularity = Span(1);
+    let mut m = laid_out(&c, 1, 1 << 20);
+    // Three blocks each, of which the next transaction has the same: a quarter of the log is 85 of them.
+    m.call((0..100).flat_map(|i| [write(0, i % 16 * 4096, 4096), fsync(0)]));
+    let tails: Vec<_> = m.bios.iter().filter(|b| b.what == What::Tail).collect();
+    let [tail] = tails[..] else { panic!("{tails:?}") };
+    assert!(!tail.preflush && tail.fua, "{tail:?}");
 }
 
 #[test]
@@ -212,6 +229,22 @@ fn xfs_logs_an_item_once_however_often_it_changes() {
     // The log worker puts it in its place: the inode's cluster of 16 KiB.
     m.idle_for(Span::from_secs(61));
     assert_eq!(m.fs.stats.checkpoint_blocks, 4);
+}
+
+/// Inodes that changed are written by clusters of 32, each once (xfs_iflush_cluster).
+#[test]
+fn xfs_writes_a_cluster_of_inodes_once() {
+    let mut fs = Fs::new(&config(FsKind::Xfs), DRIVE, 1).unwrap();
+    files(&mut fs, 2048);
+    let mut m = Machine::of(fs, 1);
+    m.call((0..2048).flat_map(|f| [open(f), Op::Close { file: f, write: true }]));
+    // Forced first, then put in their place.
+    m.idle_for(Span::from_secs(95));
+    let inodes = m.bios.iter().filter(|b| b.what == What::Meta && b.len == 16 << 10);
+    let clusters: BTreeSet<u64> = inodes.clone().map(|b| b.offset).collect();
+    assert_eq!((inodes.count(), clusters.len()), (65, 65), "2,048 files and their directory");
+    m.idle_for(Span::from_secs(95));
+    assert!(m.fs.log_used() == 0, "{} blocks", m.fs.log_used());
 }
 
 #[test]
@@ -282,5 +315,42 @@ fn pages_cut_off_during_their_commit_get_no_blocks() {
         assert_eq!((left, m.fs.dirty_pages()), (u32::from(!unlinked), 0));
         assert_eq!(contents::content(&m.fs, 0, 5), 0);
         m.check_space(DRIVE / 4096);
+    }
+}
+
+/// A file with a bitmap in each of 1,800 groups is cut and removed with a log of 1,024 blocks: no transaction is longer
+/// than a quarter of the log, and a longer log takes fewer of them.
+#[test]
+fn a_large_file_is_cut_in_as_many_transactions_as_the_log_asks_for() {
+    let run = |kind: FsKind, log: u32, op: Op| {
+        let mut c = config(kind);
+        c.ext4.journal_blocks = if kind == FsKind::Ext4 { log } else { 0 };
+        c.xfs.log_blocks = if kind == FsKind::Xfs { log } else { 0 };
+        let mut fs = Fs::new(&c, 256 << 30, 1).unwrap();
+        files(&mut fs, 1);
+        let before = fs.free_bytes();
+        assert!(fs.lay_out(0, 240 << 30));
+        let mut m = Machine::of(fs, 1);
+        m.idle_for(Span::from_ms(10));
+        m.call([op]);
+        // What it leaves is on the drive some time later.
+        m.idle_for(Span::from_secs(60));
+        assert!(m.fs.free_bytes() + (1 << 20) >= before, "{op:?}: {}", m.fs.free_bytes());
+        let last = m.fs.joined.iter().map(|j| j.seq).max().unwrap();
+        let sizes = (1..=last).map(|seq| {
+            let of = m.fs.joined.iter().filter(|j| j.seq == seq);
+            of.flat_map(|j| &j.items).collect::<BTreeSet<_>>().len()
+        });
+        (m.fs.stats.commits, sizes.max().unwrap(), m.fs.joined.len())
+    };
+    for op in [Op::Truncate { file: 0, size: 0 }, Op::Unlink { file: 0 }] {
+        let (commits, largest, _) = run(FsKind::Ext4, 1024, op);
+        assert!(largest <= 1023 / 4, "{op:?}: {largest} blocks in a transaction");
+        assert!(commits >= 1800 / (1023 / 4), "{op:?}: {commits}");
+        let (commits, largest, _) = run(FsKind::Ext4, 32_768, op);
+        assert!(largest >= 1800 && commits <= 2, "{op:?}: {largest} blocks, {commits} commits");
+        // Extents of XFS have up to 2^21 - 1 blocks, 8 GiB: two of 30 in a transaction.
+        let (_, _, joins) = run(FsKind::Xfs, 1024, op);
+        assert!((15..=20).contains(&joins), "{op:?}: {joins} transactions");
     }
 }

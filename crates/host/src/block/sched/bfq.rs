@@ -7,7 +7,9 @@
 //!   is, the virtual time jumps to the earliest start. Service of one moves the virtual time on by its
 //!   sectors over the sum of weights. At its end a queue is charged what it really had.
 //! - A queue gives way when its budget is used up, after `timeout`, when it has no more requests, or
-//!   when a queue of a higher class or one newly raised comes. The next budget depends on which.
+//!   when one that is raised higher comes. The next budget depends on which. One that gave way empty and comes
+//!   back soon goes on with the rest of its budget, and where its virtual time was.
+//! - Who was slow, or asks for blocks far apart, is charged for its time as if it had been fast.
 //! - A queue without requests is waited for (`slice_idle`) only where that protects somebody: weights
 //!   differ, or it is raised and others are not; and on a drive that was not seen to queue commands, if
 //!   its requests are sequential and come soon.
@@ -43,6 +45,14 @@ const ASYNC_CHARGE: u64 = 10;
 const IDLE_CLASS: u8 = 2;
 /// BFQ_CL_IDLE_TIMEOUT.
 const IDLE_CLASS_WAITS: Span = Span::from_ms(200);
+/// BFQ_MIN_TT: what is charged at least for time, and how long blocks far apart are waited for where nobody needs it.
+const MIN_THINK: Span = Span::from_ms(2);
+/// A raised queue is waited for at least so long.
+const RAISED_WAIT: Span = Span::from_ms(20);
+/// A turn over so long tells how fast a queue is.
+const LONG_TURN: Span = Span::from_ms(20);
+/// bfq_wr_min_inter_arr_async.
+const WR_MIN_ASYNC: Span = Span::from_ms(500);
 /// bfq_wr_min_idle_time.
 const WR_MIN_IDLE: Span = Span::from_secs(2);
 /// BFQ_HW_QUEUE_THRESHOLD and _SAMPLES: whether the drive queues commands.
@@ -119,8 +129,12 @@ struct Queue {
     position: u64,
     /// Its oldest request was looked at in this turn.
     fifo_checked: bool,
-    /// When it was last given up, empty.
+    /// Since when it has had no request, at the drive neither.
     idle_since: Option<Time>,
+    /// It gave way empty, with a part of its budget left (non_blocking_wait_rq).
+    gave_way: bool,
+    /// When its last request came while it was not raised, or raising began or ended (last_wr_start_finish).
+    came: Time,
     habits: Habits,
 }
 
@@ -158,14 +172,14 @@ impl Habits {
         let (samples, total) = ((7 * samples + 256) / 8, (7 * total + 256 * thought) / 8);
         self.think = [samples, total, (total + 128) / samples];
     }
-    /// bfq_bfqq_handle_idle_busy_switch: the queue was empty before this request.
-    fn woke(&mut self, now: Time, slice_idle: Span) {
-        if self.io_bound {
-            return;
-        }
+    /// bfq_bfqq_handle_idle_busy_switch: the queue was empty before this request. True if it came soon.
+    fn woke(&mut self, now: Time, slice_idle: Span) -> bool {
         let soon = self.completed.is_some_and(|since| now.since(since).0 <= 3 * slice_idle.0);
-        self.in_time = if soon { self.in_time + 1 } else { 0 };
-        self.io_bound = self.in_time >= REQUESTS_IN_TIME;
+        if !self.io_bound {
+            self.in_time = if soon { self.in_time + 1 } else { 0 };
+            self.io_bound = self.in_time >= REQUESTS_IN_TIME;
+        }
+        soon
     }
     fn is_seeky(&self) -> bool {
         self.seeks.count_ones() > SEEKY
@@ -190,11 +204,23 @@ pub struct Bfq {
     background: BTreeMap<(u8, u64), QueueId>,
     serving: u32,
     served_since: Time,
+    /// The time of its turn is over then.
+    served_until: Time,
     /// Some requests complete only when their threads look, and may be left alone for long: what is
     /// in the drive is not waited for.
     polled: bool,
     /// The queue in service is waited for until then.
     idle_until: Option<Time>,
+    /// Since when it has been.
+    idling_since: Time,
+    /// Queues that have requests or are waited for, by class.
+    busy: [BTreeSet<QueueId>; 3],
+    /// The sums of their weights.
+    weights: [u64; 3],
+    /// Those of them that are raised.
+    raised: usize,
+    /// How many queues of each weight have requests, at the drive or not, and are not raised (queue_weights_tree).
+    tree: BTreeMap<u64, u32>,
     /// Virtual time of each class.
     vtime: [u64; 3],
     /// When the idle class last had its turn among others (bfq_class_idle_last_service).
@@ -247,6 +273,8 @@ impl Bfq {
             position: 0,
             fifo_checked: false,
             idle_since: None,
+            gave_way: false,
+            came: Time::ZERO,
             habits: Habits::new(),
         }
     }
@@ -294,8 +322,14 @@ impl Bfq {
             background: BTreeMap::new(),
             serving: NONE,
             served_since: Time::ZERO,
+            served_until: Time::ZERO,
             polled: false,
             idle_until: None,
+            idling_since: Time::ZERO,
+            busy: Default::default(),
+            weights: [0; 3],
+            raised: 0,
+            tree: BTreeMap::new(),
             vtime: [0; 3],
             idle_served: Time::ZERO,
             seq: 0,
@@ -330,15 +364,39 @@ impl Bfq {
     /// bfq_serv_to_charge: sectors that nobody waits for count more, twice that beside raised queues.
     fn charge(&self, rq: u32) -> u64 {
         let sectors = self.sectors(rq);
-        match self.queues[self.entries[rq].queue].sync {
+        let queue = &self.queues[self.entries[rq].queue];
+        match queue.sync || queue.raised > 1 {
             true => sectors,
-            false if self.raised() == 0 => sectors * ASYNC_CHARGE,
+            false if self.raised == 0 => sectors * ASYNC_CHARGE,
             false => sectors * 2 * ASYNC_CHARGE,
         }
     }
-    /// Raised queues with requests, and raised ones that are waited for.
-    fn raised(&self) -> usize {
-        self.queues.iter().filter(|q| q.busy && q.raised > 1).count()
+
+    /// A queue changes in what is counted of all.
+    fn change(&mut self, q: u32, to: impl FnOnce(&mut Queue)) {
+        self.count(q, false);
+        to(&mut self.queues[q]);
+        self.count(q, true);
+    }
+    fn count(&mut self, q: u32, add: bool) {
+        let Queue { busy, dispatched, raised, weight, class, .. } = self.queues[q];
+        let class = usize::from(class);
+        if busy && add {
+            self.busy[class].insert(q);
+            self.weights[class] += weight * raised;
+            self.raised += usize::from(raised > 1);
+        } else if busy {
+            self.busy[class].remove(&q);
+            self.weights[class] -= weight * raised;
+            self.raised -= usize::from(raised > 1);
+        }
+        if (busy || dispatched > 0) && raised == 1 {
+            let same = self.tree.entry(weight).or_default();
+            *same = if add { *same + 1 } else { *same - 1 };
+            if *same == 0 {
+                self.tree.remove(&weight);
+            }
+        }
     }
 
     /// bfq_insert_request, bfq_add_request.
@@ -365,34 +423,70 @@ impl Bfq {
         queue.sorted.insert((entry.start, entry.seq, ask.rq));
         queue.fifo.insert((entry.seq, ask.rq));
         queue.habits.came(entry.start, entry.end, now, self.config.slice_idle);
+        let was_raised = queue.raised > 1;
         if !queue.busy {
             self.become_busy(q, now);
-        } else if self.serving == q {
-            // bfq_rq_enqueued: what was waited for is here.
-            self.idle_until = None;
+        } else {
+            // It had requests all the time, and none came for long: they hardly get on.
+            if !queue.sync && !was_raised && now > queue.came + WR_MIN_ASYNC {
+                self.raise(q, now);
+            }
+            if self.serving == q {
+                // bfq_rq_enqueued: what was waited for is here.
+                self.idle_until = None;
+            }
+        }
+        let queue = &mut self.queues[q];
+        if !was_raised || queue.raised == 1 {
+            queue.came = now;
         }
     }
 
-    /// bfq_bfqq_handle_idle_busy_switch.
-    fn become_busy(&mut self, q: u32, now: Time) {
-        let interactive =
-            self.queues[q].idle_since.is_none_or(|since| now.since(since) > WR_MIN_IDLE);
-        let queue = &mut self.queues[q];
-        queue.busy = true;
-        queue.habits.woke(now, self.config.slice_idle);
-        if self.config.low_latency && interactive && queue.sync && queue.class == 1 {
-            queue.raised = u64::from(self.config.wr_coeff.max(1));
-            queue.raised_until = now + self.config.wr_max_time;
+    /// Its weight is raised from now on (bfq_wr_coeff, bfq_wr_duration).
+    fn raise(&mut self, q: u32, now: Time) {
+        if self.config.low_latency {
+            let (raised, until) =
+                (u64::from(self.config.wr_coeff.max(1)), now + self.config.wr_max_time);
+            self.change(q, |queue| (queue.raised, queue.raised_until) = (raised, until));
         }
-        self.assign_budget(q);
-        let class = usize::from(self.queues[q].class);
-        let start = self.queues[q].finish.max(self.vtime[class]);
-        self.activate(q, start);
-        if self.serving != NONE {
-            let (new, old) = (&self.queues[q], &self.queues[self.serving]);
-            if new.class < old.class || interactive && new.raised > old.raised {
-                self.expire(Expiry::Preempted, now);
+    }
+
+    /// bfq_bfqq_handle_idle_busy_switch and bfq_bfqq_update_budg_for_activation.
+    fn become_busy(&mut self, q: u32, now: Time) {
+        let queue = &mut self.queues[q];
+        let long = queue.idle_since.is_none_or(|since| now.since(since) > WR_MIN_IDLE);
+        let interactive = queue.sync && queue.dispatched == 0 && long;
+        let soon = queue.habits.woke(now, self.config.slice_idle);
+        let left = queue.budget.saturating_sub(queue.service);
+        let goes_on = std::mem::take(&mut queue.gave_way) && soon && left > 0;
+        let was_raised = queue.raised > 1;
+        if goes_on {
+            queue.budget = left.min(queue.max_budget);
+            queue.service = 0;
+            queue.fifo_checked = false;
+        } else {
+            self.assign_budget(q);
+        }
+        if interactive {
+            self.raise(q, now);
+            if !was_raised && self.queues[q].raised > 1 {
+                let most = 2 * self.least_budget();
+                self.queues[q].budget = self.queues[q].budget.min(most);
             }
+        }
+        self.change(q, |queue| queue.busy = true);
+        let class = usize::from(self.queues[q].class);
+        let (vtime, finish) = (self.vtime[class], self.queues[q].finish);
+        // Back to where it was: others had their turns meanwhile.
+        self.activate(q, if goes_on { finish } else { finish.max(vtime) });
+        let queue = &mut self.queues[q];
+        if goes_on && vtime > queue.finish {
+            let late = (vtime - queue.finish) / queue.raised;
+            (queue.start, queue.finish) = (queue.start + late, queue.finish + late);
+        }
+        // A queue that is raised, or takes back its turn, preempts one that is raised less.
+        if self.serving != NONE && self.queues[q].raised > self.queues[self.serving].raised {
+            self.expire(Expiry::Preempted, now);
         }
     }
 
@@ -472,15 +566,12 @@ impl Bfq {
     /// until it has no request left, at the drive neither (bfq_del_bfqq_busy, bfq_completed_request), and while it is
     /// not raised.
     fn symmetric(&self) -> bool {
-        let is_in = |q: &&Queue| (q.busy || q.dispatched > 0) && q.raised == 1;
-        let mut weights = self.queues.iter().filter(is_in).map(|q| q.weight);
-        let first = weights.next();
-        weights.all(|weight| Some(weight) == first)
+        self.tree.len() < 2
     }
 
     /// Queues with requests, and the one that is waited for.
     fn busy(&self) -> usize {
-        self.queues.iter().filter(|q| q.busy).count()
+        self.busy.iter().map(BTreeSet::len).sum()
     }
 
     /// bfq_bfqq_may_idle on a drive that does not rotate.
@@ -489,15 +580,45 @@ impl Bfq {
         if self.config.slice_idle == Span::ZERO || !queue.sync || queue.class == IDLE_CLASS {
             return false;
         }
-        let raised = self.raised();
-        let busy = self.busy();
         let unqueued = self.hw_tag == Some(false);
-        let boosts = raised == 0 && unqueued && queue.habits.is_sequential(self.config.slice_idle);
-        boosts || queue.raised > 1 && raised < busy || !self.symmetric()
+        let boosts =
+            self.raised == 0 && unqueued && queue.habits.is_sequential(self.config.slice_idle);
+        boosts || queue.raised > 1 && self.raised < self.busy() || !self.symmetric()
+    }
+    /// bfq_arm_slice_timer: how long its next request is waited for.
+    fn waits_for(&self, q: u32) -> Span {
+        let (queue, idle) = (&self.queues[q], self.config.slice_idle);
+        match queue.raised > 1 {
+            true => idle.max(RAISED_WAIT),
+            false if queue.habits.is_seeky() && self.symmetric() => idle.min(MIN_THINK),
+            false => idle,
+        }
     }
 
     fn timed_out(&self, now: Time) -> bool {
-        now.since(self.served_since) >= self.config.timeout
+        now >= self.served_until
+    }
+    /// bfq_set_budget_timeout: a turn of the queue in service begins.
+    fn begin_turn(&mut self, now: Time) {
+        self.served_since = now;
+        self.served_until = now + self.config.timeout * self.queues[self.serving].raised;
+    }
+
+    /// bfq_bfqq_is_slow and _charge_time: sectors to charge for a turn that went on for so long.
+    fn charge_of_time(&self, queue: &Queue, turn: Span, why: Expiry) -> u64 {
+        let Queue { service, budget, .. } = *queue;
+        let timed = if turn < Span::from_ms(1) { MIN_THINK } else { turn };
+        let slow = match turn > LONG_TURN {
+            true => service < self.config.max_budget / 2,
+            false => queue.habits.is_seeky(),
+        };
+        let late = why == Expiry::Timeout && budget.saturating_sub(service) >= budget / 3;
+        if queue.raised > 1 || !(queue.sync && slow || late) || timed >= self.config.timeout {
+            return service;
+        }
+        // Whole milliseconds, as jiffies are converted.
+        let [timed, all] = [timed, self.config.timeout].map(|span| span.0 / 1_000_000);
+        service.max(self.config.max_budget * timed / all.max(1))
     }
 
     /// bfq_bfqq_expire.
@@ -506,31 +627,37 @@ impl Bfq {
         self.expirations[why as usize] += 1;
         self.idle_until = None;
         let class = usize::from(self.queues[q].class);
-        // bfq_bfqq_charge_time: who was slow pays for the time, as if at full speed.
+        let until = if why == Expiry::TooIdle { self.idling_since } else { now };
+        let charged = self.charge_of_time(&self.queues[q], until.since(self.served_since), why);
         let queue = &mut self.queues[q];
-        if why == Expiry::Timeout {
-            queue.service = queue.service.max(queue.budget);
-        }
-        let charged = delta(queue.service, queue.weight * queue.raised);
-        queue.finish = queue.start + charged;
+        let more = charged - queue.service;
+        queue.budget = queue.budget.max(charged);
+        queue.service = charged;
+        queue.finish = queue.start + delta(charged, queue.weight * queue.raised);
+        self.vtime[class] += delta(more, self.weights[class]);
+        // It had little of its budget, and nothing came in time.
+        queue.habits.io_bound &= why != Expiry::TooIdle || charged > 2 * queue.budget / 10;
         self.recalculate_budget(q, why);
         let queue = &mut self.queues[q];
-        // It had little of its budget, and nothing came in time.
-        queue.habits.io_bound &= why != Expiry::TooIdle || queue.service > 2 * queue.budget / 10;
         if queue.sorted.is_empty() {
-            queue.busy = false;
-            queue.idle_since = Some(now);
-            return;
+            if queue.dispatched == 0 {
+                queue.idle_since = Some(now);
+            }
+            queue.gave_way = !matches!(why, Expiry::Timeout | Expiry::Exhausted);
+            return self.change(q, |queue| queue.busy = false);
         }
-        let start = queue.finish.max(self.vtime[class].min(queue.finish));
+        let start = queue.finish;
         self.assign_budget(q);
         self.activate(q, start);
     }
 
+    /// bfq_min_budget.
+    fn least_budget(&self) -> u64 {
+        (self.config.max_budget / MIN_BUDGET_DIVISOR).max(1)
+    }
     /// __bfq_bfqq_recalc_budget.
     fn recalculate_budget(&mut self, q: u32, why: Expiry) {
-        let most = self.config.max_budget;
-        let least = (most / MIN_BUDGET_DIVISOR).max(1);
+        let (most, least) = (self.config.max_budget, self.least_budget());
         let queue = &mut self.queues[q];
         if queue.raised > 1 {
             queue.max_budget = 2 * least;
@@ -557,21 +684,18 @@ impl Bfq {
         let mut first = 0;
         if now > self.idle_served + IDLE_CLASS_WAITS {
             self.idle_served = now;
-            let waits = self.queues.iter().any(|q| q.busy && q.class == IDLE_CLASS);
+            let waits = !self.busy[usize::from(IDLE_CLASS)].is_empty();
             first = if waits { IDLE_CLASS } else { 0 };
         }
-        for class in first..=IDLE_CLASS {
-            let busy = || {
-                let of = |q: &u32| self.queues[*q].busy && self.queues[*q].class == class;
-                (0..self.queues.len() as u32).filter(of)
-            };
+        for class in usize::from(first)..self.busy.len() {
+            let busy = || self.busy[class].iter().copied();
             let earliest = busy().map(|q| self.queues[q].start).min();
             let Some(earliest) = earliest else { continue };
-            let vtime = self.vtime[usize::from(class)].max(earliest);
+            let vtime = self.vtime[class].max(earliest);
             let next = busy()
                 .filter(|&q| self.queues[q].start <= vtime)
                 .min_by_key(|&q| (self.queues[q].finish, q));
-            self.vtime[usize::from(class)] = vtime;
+            self.vtime[class] = vtime;
             return next;
         }
         None
@@ -583,7 +707,7 @@ impl Bfq {
             if self.serving == NONE {
                 let q = self.choose(now)?;
                 self.serving = q;
-                self.served_since = now;
+                self.begin_turn(now);
             }
             let q = self.serving;
             self.update_raising(q, now);
@@ -591,8 +715,6 @@ impl Bfq {
             let waits = self.queues[q].sorted.is_empty() && self.may_idle(q);
             if self.timed_out(now) && self.idle_until.is_none() && !waits {
                 self.expire(Expiry::Timeout, now);
-                // With nothing else it is chosen again, with a new budget.
-                self.served_since = now;
                 continue;
             }
             let Some(mut rq) = self.next_of(q) else {
@@ -629,14 +751,7 @@ impl Bfq {
     /// bfq_bfqq_served, bfq_dispatch_remove.
     fn serve(&mut self, q: u32, rq: u32, sectors: u64) {
         let class = usize::from(self.queues[q].class);
-        let all: u64 = (0..self.queues.len() as u32)
-            .filter(|&o| {
-                let other = &self.queues[o];
-                other.busy && usize::from(other.class) == class
-            })
-            .map(|o| self.weight(o))
-            .sum();
-        self.vtime[class] += delta(sectors, all);
+        self.vtime[class] += delta(sectors, self.weights[class]);
         let e = &mut self.entries[rq];
         e.dispatched = true;
         let queue = &mut self.queues[q];
@@ -644,16 +759,16 @@ impl Bfq {
         queue.fifo.remove(&(e.seq, rq));
         queue.position = e.end;
         queue.service += sectors;
-        queue.dispatched += 1;
+        self.change(q, |queue| queue.dispatched += 1);
         self.waiting -= 1;
         self.in_driver += 1;
     }
 
     /// bfq_update_wr_data: raising ends with its time.
     fn update_raising(&mut self, q: u32, now: Time) {
-        let queue = &mut self.queues[q];
+        let queue = &self.queues[q];
         if queue.raised > 1 && now >= queue.raised_until {
-            queue.raised = 1;
+            self.change(q, |queue| (queue.raised, queue.came) = (1, now));
         }
     }
 
@@ -666,17 +781,21 @@ impl Bfq {
         let q = e.queue;
         self.update_hw_tag();
         self.in_driver -= 1;
-        self.queues[q].dispatched -= 1;
-        self.queues[q].habits.completed = Some(now);
+        self.change(q, |queue| queue.dispatched -= 1);
+        let queue = &mut self.queues[q];
+        queue.habits.completed = Some(now);
+        if queue.dispatched == 0 && !queue.busy {
+            queue.idle_since = Some(now);
+        }
         if self.serving != q {
             return;
         }
-        let queue = &self.queues[q];
         let (idle, empty) = (queue.dispatched == 0, queue.sorted.is_empty());
         if empty && idle && self.may_idle(q) {
             // bfq_arm_slice_timer.
             self.idlings += 1;
-            self.idle_until = Some(now + self.config.slice_idle);
+            self.idling_since = now;
+            self.idle_until = Some(now + self.waits_for(q));
         } else if self.timed_out(now) {
             self.expire(Expiry::Timeout, now);
         } else if empty && (idle || !self.may_idle(q)) {
@@ -712,259 +831,4 @@ impl Bfq {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config() -> BfqConfig {
-        BfqConfig { low_latency: false, max_budget: 1_024, ..BfqConfig::default() }
-    }
-    fn ask(rq: u32, thread: u32, start: u64, bytes: u64) -> Ask {
-        let dir = Dir::Read;
-        Ask { rq, hctx: 0, thread, dir, start, bytes, mergeable: true, data: true, sync: true }
-    }
-    /// The queues always have requests of 4 KiB. The thread of each request, in order of service.
-    fn served(threads: &[(u8, u32)], requests: u32) -> Vec<usize> {
-        served_of(threads, requests, |_| true)
-    }
-    /// The same; somebody waits for those of some threads.
-    fn served_of(threads: &[(u8, u32)], requests: u32, sync: impl Fn(u32) -> bool) -> Vec<usize> {
-        let mut b = Bfq::new(&config(), threads);
-        let ask = |rq, thread, at| Ask { sync: sync(thread), ..ask(rq, thread, at, 4096) };
-        let mut had = Vec::new();
-        let (mut rq, mut at) = (0, vec![0u64; threads.len()]);
-        let mut now = Time(0);
-        for (thread, at) in at.iter_mut().enumerate() {
-            for _ in 0..4 {
-                b.insert(&ask(rq, thread as u32, *at), now);
-                *at += 1 << 20;
-                rq += 1;
-            }
-        }
-        for _ in 0..requests {
-            let got = b.dispatch(now).unwrap();
-            let queue = b.entries[got].queue;
-            let thread = b.of_thread.iter().position(|&q| q == queue).unwrap_or(threads.len() - 1);
-            had.push(thread);
-            b.insert(&ask(rq, thread as u32, at[thread]), now);
-            at[thread] += 1 << 20;
-            rq += 1;
-            now += Span(10_000);
-            b.completed(got, now);
-        }
-        had
-    }
-    /// Sectors that each was served.
-    fn shares(threads: &[(u8, u32)], requests: u32) -> Vec<u64> {
-        let mut had = vec![0; threads.len()];
-        served(threads, requests).into_iter().for_each(|thread| had[thread] += 8);
-        had
-    }
-
-    #[test]
-    fn service_is_in_proportion_to_weights() {
-        for weights in [[40u32, 40, 40], [10, 20, 70], [80, 10, 10]] {
-            let threads: Vec<(u8, u32)> = weights.iter().map(|&w| (1, w)).collect();
-            let had = shares(&threads, 60_000);
-            let (all, sum): (u64, u32) = (had.iter().sum(), weights.iter().sum());
-            for (had, weight) in had.iter().zip(weights) {
-                let (share, want) = (*had as f64 / all as f64, f64::from(weight) / f64::from(sum));
-                assert!((share - want).abs() < 0.01, "{weights:?}: {share} for {want}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_higher_class_has_all_it_wants() {
-        assert_eq!(shares(&[(0, 10), (1, 80), (2, 80)], 1_000), [8_000, 0, 0]);
-        assert_eq!(shares(&[(2, 80), (1, 10)], 1_000), [0, 8_000]);
-    }
-
-    /// 0.9 s.
-    #[test]
-    fn the_idle_class_has_a_turn_every_200_ms() {
-        let order = served(&[(1, 80), (2, 10), (2, 10)], 90_000);
-        let turns = order.windows(2).filter(|pair| pair[0] == 0 && pair[1] != 0).count();
-        assert_eq!(turns, 4);
-        assert_eq!(order.iter().filter(|&&thread| thread != 0).count(), 4, "a request a turn");
-    }
-
-    #[test]
-    fn budgets_follow_how_a_queue_gave_way() {
-        let least = 1_024 / 32;
-        for (why, dispatched, service, before, after) in [
-            (Expiry::Exhausted, 0, 100, 100, 400),
-            (Expiry::Exhausted, 0, 500, 500, 1_024),
-            (Expiry::Timeout, 0, 10, 100, 200),
-            (Expiry::TooIdle, 1, 10, 100, 200),
-            (Expiry::TooIdle, 0, 10, 500, 500 - 4 * least),
-            (Expiry::TooIdle, 0, 10, 5 * least, least),
-            (Expiry::NoMoreRequests, 0, 77, 500, 77),
-            (Expiry::NoMoreRequests, 0, 5, 500, least),
-            (Expiry::Preempted, 0, 5, 500, 500),
-        ] {
-            let mut b = Bfq::new(&config(), &[(1, 40)]);
-            let q = &mut b.queues[0];
-            (q.max_budget, q.service, q.dispatched) = (before, service, dispatched);
-            b.recalculate_budget(0, why);
-            assert_eq!(b.queues[0].max_budget, after, "{why:?}");
-            b.queues[0].raised = 30;
-            b.recalculate_budget(0, why);
-            assert_eq!(b.queues[0].max_budget, 2 * least, "raised: small and constant");
-        }
-    }
-
-    #[test]
-    fn a_queue_is_served_by_position_until_its_budget_is_used_up() {
-        let mut b = Bfq::new(&config(), &[(1, 40), (1, 40)]);
-        for q in &mut b.queues {
-            q.max_budget = 16;
-        }
-        for (rq, thread, kib) in [(0, 0, 40), (1, 0, 8), (2, 0, 80), (3, 1, 4), (4, 1, 0)] {
-            b.insert(&ask(rq, thread, kib << 10, 4096), Time(0));
-        }
-        // Two of 8 sectors each a budget; the second begins at 0 and goes up.
-        let order: Vec<u32> = std::iter::from_fn(|| b.dispatch(Time(1))).collect();
-        assert_eq!(order, [1, 0, 4, 3, 2]);
-        assert_eq!(b.expirations[Expiry::Exhausted as usize], 1);
-        // The oldest of a queue goes first once it has waited too long.
-        b.insert(&ask(5, 0, 900 << 10, 4096), Time(2));
-        b.insert(&ask(6, 0, 100 << 10, 4096), Time(3));
-        assert_eq!(b.dispatch(Time(2) + FIFO_EXPIRE), Some(5));
-    }
-
-    #[test]
-    fn an_empty_queue_is_waited_for_where_weights_differ() {
-        for (class, weights, waits) in
-            [(1, [40, 40], false), (1, [40, 10], true), (0, [40, 40], false)]
-        {
-            let mut b = Bfq::new(&config(), &[(class, weights[0]), (1, weights[1])]);
-            b.insert(&ask(0, 0, 0, 4096), Time(0));
-            b.insert(&ask(1, 1, 0, 4096), Time(0));
-            let first = b.dispatch(Time(0)).unwrap();
-            let then = b.dispatch(Time(0));
-            assert_eq!(then.is_none(), waits, "{weights:?}");
-            if !waits {
-                continue;
-            }
-            b.completed(first, Time(10_000));
-            let until = Time(10_000) + BfqConfig::default().slice_idle;
-            assert_eq!(b.idle_until, Some(until));
-            assert_eq!(b.dispatch(Time(20_000)), None, "waited for");
-            assert!(!b.on_timer(Time(until.0 - 1)) && b.on_timer(until));
-            assert_eq!(b.dispatch(until), Some(1 - first));
-        }
-    }
-
-    /// bfq_async_charge_factor.
-    #[test]
-    fn what_nobody_waits_for_has_a_tenth_of_the_service() {
-        let had = served_of(&[(1, 40), (1, 40)], 60_000, |thread| thread == 0);
-        let share = had.iter().filter(|&&thread| thread == 0).count() as f64 / had.len() as f64;
-        assert!((share - 10.0 / 11.0).abs() < 0.01, "{share}");
-    }
-
-    #[test]
-    fn what_nobody_waits_for_has_a_queue_of_its_level_that_is_not_waited_for() {
-        let config = BfqConfig { low_latency: true, ..config() };
-        let mut b = Bfq::new(&config, &[(1, 40), (1, 40), (1, 80)]);
-        let background = |rq, thread, at| Ask { sync: false, ..ask(rq, thread, at, 4096) };
-        let queues = [0, 1, 2].map(|thread| b.queue_of(&background(0, thread, 0)));
-        assert!(queues[0] == queues[1] && queues[1] != queues[2], "{queues:?}");
-        b.add_threads(4);
-        assert_eq!(b.of_thread[3], 5, "behind them");
-        // It is not raised, and gives way as soon as it is empty, though weights differ.
-        b.insert(&background(0, 0, 0), Time(0));
-        assert_eq!((b.queues[queues[0]].raised, b.dispatch(Time(0))), (1, Some(0)));
-        b.insert(&ask(1, 2, 0, 4096), Time(1));
-        assert_eq!(b.dispatch(Time(1)), Some(1));
-    }
-
-    #[test]
-    fn a_raised_queue_is_not_compared() {
-        let mut b = Bfq::new(&config(), &[(1, 40), (1, 80), (0, 40)]);
-        for q in 0..3 {
-            b.insert(&ask(q, q, 0, 4096), Time(0));
-        }
-        assert!(!b.symmetric());
-        b.queues[1].raised = 30;
-        assert!(b.symmetric(), "classes are not compared either");
-    }
-
-    /// Threads with one request at a time. True: some queue was waited for while others had requests.
-    fn waits(threads: u32, step: u64, rounds: u32) -> bool {
-        let mut b = Bfq::new(&config(), &vec![(1, 40); threads as usize]);
-        let (mut now, mut rq) = (Time(0), 0);
-        let mut at: Vec<u64> = (0..u64::from(threads)).map(|t| t << 40).collect();
-        let mut send = |b: &mut Bfq, thread: u32, now| {
-            let at = &mut at[thread as usize];
-            b.insert(&ask(rq, thread, *at, 4096), now);
-            *at += step;
-            rq += 1;
-        };
-        (0..threads).for_each(|thread| send(&mut b, thread, now));
-        let mut out = std::collections::VecDeque::new();
-        let mut waited = false;
-        for _ in 0..rounds {
-            out.extend(std::iter::from_fn(|| b.dispatch(now)));
-            waited |= !b.is_empty();
-            now += Span(10_000);
-            let done = out.pop_front().expect("the drive has one");
-            let thread = b.entries[done].queue;
-            b.completed(done, now);
-            send(&mut b, thread, now);
-        }
-        waited
-    }
-
-    /// Exactly four at the drive look like a drive without queues (BFQ_HW_QUEUE_THRESHOLD). On flash that matters to
-    /// threads alone that go on where they were.
-    #[test]
-    fn random_requests_are_not_waited_for_whether_or_not_the_drive_queues() {
-        for threads in 1..=8 {
-            assert!(!waits(threads, 1 << 30, 2_000), "{threads} at random");
-            assert_eq!(waits(threads, 4096, 2_000), threads == 4, "{threads} in order");
-        }
-    }
-
-    #[test]
-    fn a_drive_that_was_seen_to_queue_is_not_doubted_again() {
-        let mut b = Bfq::new(&config(), &[(1, 40)]);
-        for (most, seen) in [(4, Some(false)), (5, Some(true)), (4, Some(true))] {
-            b.in_driver = most;
-            (0..=HW_QUEUE_SAMPLES).for_each(|_| b.update_hw_tag());
-            assert_eq!(b.hw_tag, seen);
-        }
-    }
-
-    /// bfq_bfqq_expire and bfq_bfqq_handle_idle_busy_switch.
-    #[test]
-    fn a_queue_that_sent_nothing_in_time_is_io_bound_again_after_120_requests_in_time() {
-        let idle = config().slice_idle;
-        let mut habits = Habits { io_bound: false, ..Habits::new() };
-        let mut now = Time(0);
-        for n in 1..=2 * REQUESTS_IN_TIME {
-            // One comes late.
-            now += if n == REQUESTS_IN_TIME { idle * 4 } else { idle };
-            habits.completed.get_or_insert(now);
-            habits.woke(now, idle);
-            habits.completed = Some(now);
-            assert_eq!(habits.io_bound, n == 2 * REQUESTS_IN_TIME, "{n}");
-        }
-    }
-
-    #[test]
-    fn a_queue_idle_for_long_is_raised_and_comes_at_once() {
-        let config = BfqConfig { low_latency: true, ..config() };
-        let mut b = Bfq::new(&config, &[(1, 40), (1, 40)]);
-        b.insert(&ask(0, 0, 0, 4096), Time(0));
-        assert_eq!((b.queues[0].raised, b.dispatch(Time(0))), (30, Some(0)));
-        let later = Time(0) + config.wr_max_time;
-        b.insert(&ask(1, 0, 1 << 20, 4096), later);
-        b.insert(&ask(2, 0, 2 << 20, 4096), later);
-        assert_eq!(b.dispatch(later), Some(1));
-        assert_eq!(b.queues[0].raised, 1, "the time of raising is over");
-        b.insert(&ask(3, 1, 0, 4096), later);
-        assert_eq!(b.dispatch(later), Some(3), "new: raised, and preempts");
-        assert_eq!(b.expirations[Expiry::Preempted as usize], 1);
-    }
-}
+mod tests;

@@ -34,7 +34,7 @@ pub struct Ask {
     pub mergeable: bool,
     /// A read or a write, and no discard.
     pub data: bool,
-    /// Somebody waits for it, as for every read (op_is_sync).
+    /// Somebody waits for it, as for every read, and every discard (op_is_sync; submit_bio_wait).
     pub sync: bool,
 }
 

@@ -82,6 +82,10 @@ struct Parity {
     came_back: u64,
     /// Threads that wait for a stripe.
     sleepers: VecDeque<u32>,
+    /// The resync found no stripe free.
+    crowded: bool,
+    /// The stripe it got then, and keeps to itself for a while.
+    held: Option<u32>,
     /// Reads that failed at their member, page by page.
     retries: VecDeque<PageOf>,
     /// A lost member whose place the spare takes once nothing is out to it.
@@ -155,6 +159,8 @@ impl Array {
                 batch: VecDeque::new(),
                 came_back: 0,
                 sleepers: VecDeque::new(),
+                crowded: false,
+                held: None,
                 retries: VecDeque::new(),
                 lost: None,
                 direct: IdVec::filled(0, layout.members),
