@@ -31,6 +31,7 @@ CAUSES = (
     ("gc_sectors", "collector", "#d62728"),
     ("folded_sectors", "folded", "#ff9896"),
     ("map_sectors", "pages of the map", "#9467bd"),
+    ("resubmitted_sectors", "written again", "#8c564b"),
     ("parity_sectors", "parity", "#dbdb8d"),
     ("padding_sectors", "padding", "#bdbdbd"),
     ("metadata_sectors", "metadata", "#7f7f7f"),

@@ -481,10 +481,10 @@ class Result:
     @property
     def write_amplification_by_cause(self) -> dict[str, float]:
         """What write amplification is the sum of: ``user`` (1), ``gc``, ``folded`` (of drives that moved data out of a
-        buffer in SLC mode), ``map`` (of drives with a part of their map in memory), ``padding``, ``metadata`` and ``parity``, each in sectors for each that users wrote."""
+        buffer in SLC mode), ``map`` (of drives with a part of their map in memory), ``padding``, ``metadata``, ``resubmitted`` (after programs that failed) and ``parity``, each in sectors for each that users wrote."""
         of = self._document["machine"]["write_amplification"]
         users = of["user_sectors"]
-        causes = ("user", "gc", "folded", "map", "padding", "metadata", "parity")
+        causes = ("user", "gc", "folded", "map", "padding", "metadata", "resubmitted", "parity")
         return {cause: of[f"{cause}_sectors"] / users for cause in causes if f"{cause}_sectors" in of} if users else {}
 
     @property
@@ -661,7 +661,7 @@ class Result:
             return self._latency_series(of, percents)
         if of == "programs":
             rows = self._document["machine"]["write_amplification"]["over_time"]
-            causes = ("user", "gc", "padding", "metadata", "folded", "map", "parity")
+            causes = ("user", "gc", "padding", "metadata", "folded", "map", "resubmitted", "parity")
             return _pairs(rows, [f"{cause}_sectors" for cause in causes])
         if of == "energy":
             machine = self._document["machine"]

@@ -57,6 +57,27 @@ fn every_ftl_counts_what_failed() {
     }
 }
 
+/// What is written again after a failed program is flash's, too: causes are all that was programmed but for what is
+/// still on its way.
+#[test]
+fn sectors_written_again_are_a_cause() {
+    let job = "[a]\nioengine=libaio\nrw=randwrite\nbs=4k\nnorandommap\niodepth=64\nnumber_ios=60000\n\
+               continue_on_error=all\n";
+    for (ftl, device, ppb) in
+        [("pblk", "cnex-small", 50_000_000), ("firmware", "intel-750-small", 30_000_000)]
+    {
+        let case = Case::new(device, job).set("ftl.over_provisioning=30");
+        let o = case.set(&format!("nand.faults.program_fail_ppb={ppb}")).run().unwrap();
+        let w = &o.result.machine.totals.write_amplification;
+        let programmed = counter(&o, "ftl.programmed_sectors");
+        assert!(w.resubmitted_sectors > 1000, "{ftl}: {w:?}");
+        let causes = w.sectors() as f64 / programmed as f64;
+        assert!((causes - 1.0).abs() < 0.01, "{ftl}: {} of {programmed}", w.sectors());
+        let factor = programmed as f64 / w.user_sectors as f64;
+        assert!((w.factor.unwrap() / factor - 1.0).abs() < 0.01, "{ftl}: {:?}, {factor}", w.factor);
+    }
+}
+
 /// Writes that failed are no data of the host's, and the warning counts commands, not what a cache wrote back.
 #[test]
 fn refused_writes_are_counted_as_commands() {

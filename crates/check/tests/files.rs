@@ -528,6 +528,17 @@ fn errors_of_the_drive_come_to_the_calls() {
     }
 }
 
+#[test]
+fn a_file_that_is_gone_is_told() {
+    let jobs = "[d]\nioengine=filedelete\nrw=read\nsize=40k\nnrfiles=5\nloops=2\n";
+    for fs in ["ext4", "xfs"] {
+        let case = Case::new("z-ssd-small", jobs).stack("linux-pvsync2").fs(fs);
+        let o = case.run().unwrap();
+        let error = o.result.verdict().expect_err("the second loop finds no file").to_string();
+        assert!(error.contains("No such file") && error.contains("next loop"), "{error}");
+    }
+}
+
 /// Reads under way hold all of a small page cache: who needs a page more waits for one of them.
 #[test]
 fn reads_that_fill_the_memory_come_to_an_end() {

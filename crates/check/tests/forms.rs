@@ -170,3 +170,20 @@ fn a_medium_with_pages_of_a_sector_is_written_a_sector_at_a_time() {
         assert_eq!((expected, wa.padding_sectors), (1.0, 0), "{device}, {medium}");
     }
 }
+
+/// What the buffer of a medium written in place absorbs is not programmed, and nothing else is.
+#[test]
+fn what_is_absorbed_is_not_programmed() {
+    const JOB: &str = "[a]\nioengine=libaio\nrw=randwrite\nbs=4k\nsize=64k\niodepth=64\nnorandommap\ntime_based\nruntime=50ms\n";
+    let case = Case::new("z-ssd-small", JOB).set("nand.media=optane");
+    let case = case.set("cache=none").set("nand.t_program=100us").age(Age::Filled);
+    let m = case.run().unwrap().result.machine;
+    let w = &m.totals.write_amplification;
+    let of = |name: &str| m.totals.counters.iter().find(|(n, _)| n == name).map_or(0, |c| c.1);
+    let (programmed, absorbed) = (of("ftl.programmed_sectors"), of("ftl.absorbed_sectors"));
+    assert!(absorbed > 10_000, "{absorbed}");
+    // Up to 16 sectors are still in the buffer.
+    assert!(w.user_sectors == programmed && programmed + absorbed + 16 >= m.served, "{w:?}");
+    assert_eq!((w.flash_bytes, w.host_bytes), (programmed * 4096, m.served * 4096));
+    assert_eq!(w.factor, Some(1.0));
+}

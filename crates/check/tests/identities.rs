@@ -136,6 +136,7 @@ fn write_amplification(what: &str, m: &Machine, config: &Config, sector: u64) {
         w.metadata_sectors,
         w.folded_sectors,
         w.map_sectors,
+        w.resubmitted_sectors,
     ];
     let has_slc = config.nand.slc.is_some();
     let has_map = config.ftl.firmware.as_ref().is_some_and(|f| f.map_bytes > 0);
@@ -147,12 +148,13 @@ fn write_amplification(what: &str, m: &Machine, config: &Config, sector: u64) {
         c("ftl.smeta_sectors") + c("ftl.emeta_sectors"),
         if has_slc { c("ftl.folded_sectors") } else { 0 },
         if has_map { c("ftl.map_sectors") } else { 0 },
+        c("ftl.resubmitted_sectors"),
     ];
     assert_eq!(by_cause, counted, "{what}: sectors by cause");
     assert_eq!(w.parity_sectors, c("ftl.parity_sectors"), "{what}");
     let all: u64 = by_cause.iter().sum();
     let programmed = c("ftl.programmed_sectors");
-    let causes = all + w.parity_sectors + c("ftl.resubmitted_sectors");
+    let causes = all + w.parity_sectors;
     let buffered = causes.checked_sub(programmed).expect("causes of all that is programmed");
     let unit = u64::from(config.nand.planes * config.nand.page_bytes) / sector;
     let most = match &config.ftl.fssd {
@@ -182,7 +184,7 @@ fn write_amplification(what: &str, m: &Machine, config: &Config, sector: u64) {
     }
     let ended: Vec<u64> = w.over_time.iter().map(|r| r.0).collect();
     ends(&format!("{what}: sectors"), &ended, m.simulated_ns);
-    let over_time: [u64; 6] =
+    let over_time: [u64; 7] =
         std::array::from_fn(|i| w.over_time.iter().map(|(_, row)| row[i]).sum());
     assert_eq!(over_time, by_cause, "{what}: sectors over time");
 }

@@ -244,7 +244,11 @@ fn heat_goes_on_where_no_operation_asks_for_power() {
         let o = sets.fold(case, |case, set| case.set(&set)).run().unwrap();
         let counters = &o.result.machine.totals.counters;
         let value = |wanted: &str| counters.iter().find(|(name, _)| *name == wanted).unwrap().1;
-        (value("device.power_throttled_ns"), value("device.power_hottest_millidegrees"))
+        let told = preface_text(&o.result).replace('\n', " ");
+        assert!(!told.contains("cooled better"), "{told}");
+        let hot = value("device.power_throttled_ns");
+        assert_eq!(told.contains("nothing waited for it"), hot > 0, "{told}");
+        (hot, value("device.power_hottest_millidegrees"))
     };
     // It cools from 90 degrees, and is too hot to the end of the run.
     let (throttled, hottest) = of("power.thermal.start=90.0");

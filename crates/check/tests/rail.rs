@@ -446,3 +446,36 @@ fn writes_without_reads_are_not_throttled() {
     // (S - 1) / S: one unit of four is parity.
     assert!((free / pblk / 0.75 - 1.0).abs() < 0.1, "{free} of {pblk}");
 }
+
+/// The border has moved in ageing, and lines from before are read beside users' writes: their strides are those of
+/// today, so that no second LUN of one is busy.
+#[test]
+fn strides_of_hot_lines_outlive_the_border() {
+    const READ: &str = "
+[global]
+bs=4k
+direct=1
+norandommap
+ioengine=libaio
+[r]
+rw=randread
+iodepth=4
+number_ios=40000
+[w]
+rw=randwrite
+iodepth=16
+rate_iops=4000
+number_ios=4000
+";
+    let case = rail(READ)
+        .set("nand.luns_per_channel=16")
+        .set("ftl.stride=2")
+        .set("ftl.hot_cold=true")
+        .set("ftl.partition_interval=20000");
+    let o = case.run().unwrap();
+    let strides = o.result.machine.totals.strides.as_ref().unwrap();
+    let waits = |name: &str| strides.waits.iter().find(|(n, _)| *n == name).unwrap().1;
+    assert!(strides.rebuilt_reads > 500 && waits("cold") > 1000, "{strides:?}");
+    assert!(strides.hot_luns < 60, "{strides:?}");
+    assert_eq!(waits("busy_neighbour"), 0, "{strides:?}");
+}

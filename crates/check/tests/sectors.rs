@@ -42,3 +42,19 @@ fn a_read_of_four_kib_takes_the_flash_as_long_with_any_sectors() {
     assert!(usual.iter().any(|(name, j)| name == "flash transfer" && *j > 0.0));
     assert_eq!(usual, flash(512));
 }
+
+/// A look-up of the map is no read of a sector's rest.
+#[test]
+fn parts_of_sectors_that_were_never_written_read_nothing() {
+    let job = "[a]\nioengine=libaio\nrw=randwrite\nbs=512\niodepth=4\nnumber_ios=3000\n";
+    for (age, map) in [(Age::Fresh, 0), (Age::Fresh, 8192), (Age::Filled, 8192)] {
+        let case = Case::new("intel-750-small", job).age(age).set("ftl.over_provisioning=35");
+        let o = case.set(&format!("ftl.firmware.map_bytes={map}")).run().unwrap();
+        let m = &o.result.machine;
+        let read = m.totals.counters.iter().find(|(name, _)| name == "ftl.read_flash").unwrap().1;
+        let parts = &m.totals.partial_writes;
+        assert!(parts.sectors > 1000, "{parts:?}");
+        assert_eq!(parts.read_bytes, read * 4096, "{age:?}, {map} bytes: {parts:?}");
+        assert_eq!(read > 0, age == Age::Filled, "{read}");
+    }
+}

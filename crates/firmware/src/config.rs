@@ -358,7 +358,10 @@ impl Plan {
                 return Err(bad("gc_reserve", why));
             }
             if sectors == 0 || spare < needed {
-                let percent = needed as f64 / units.max(1) as f64 * 100.0;
+                // With their pages of the map users have what is not needed.
+                let mapped = if pages > 0 { 1.0 + 1.0 / f64::from(entries) } else { 1.0 };
+                let most = (units.saturating_sub(needed) * u64::from(unit)) as f64 / mapped;
+                let percent = 100.0 * (1.0 - most / total.max(1) as f64);
                 let why = if units == 0 {
                     "no block is good: lower nand.faults.bad_blocks_ppb".into()
                 } else if percent >= 99.0 {

@@ -23,5 +23,5 @@ mod space;
 pub mod stats;
 
 pub use config::{Atime, DataMode, Ext4Config, FsConfig, FsCost, FsKind, XfsConfig};
-pub use fs::{Advice, Bio, BioKind, Fs, Op, Turn, Wait, What};
+pub use fs::{Advice, Bio, BioKind, Fs, Lack, Op, Turn, Wait, What};
 pub use stats::FsStats;

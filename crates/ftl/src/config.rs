@@ -128,7 +128,7 @@ pub struct FtlConfig {
     #[serde(default)]
     pub gc_start_lines: Option<u32>,
     /// Free lines at and below which users wait. Absent: 100 / `over_provisioning` (what it takes to
-    /// free one line at worst), at most half of `gc_start_lines`.
+    /// free one line at worst), at most a tenth of `gc_start_lines`, but at least what the buffer needs.
     #[serde(default)]
     pub gc_reserve_lines: Option<u32>,
     /// Victims collected at a time.

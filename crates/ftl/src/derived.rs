@@ -13,11 +13,14 @@ pub(crate) fn data_sectors(lines: &Lines) -> u64 {
     lines.all_units() * u64::from(lines.sectors_per_unit)
 }
 
+/// Sectors that over-provisioning is a share of.
+fn before_over_provisioning(lines: &Lines, c: &FtlConfig) -> u64 {
+    if c.op_after_parity { data_sectors(lines) } else { lines.sectors_without_parity() }
+}
 /// Sectors of a new drive that users can write.
 fn for_users(lines: &Lines, c: &FtlConfig) -> u64 {
     let share = 1.0 - c.over_provisioning / 100.0;
-    let base = if c.op_after_parity { data_sectors(lines) } else { lines.sectors_without_parity() };
-    (base as f64 * share) as u64
+    (before_over_provisioning(lines, c) as f64 * share) as u64
 }
 
 /// The write buffer's entries, and those of them that are never free: the newest data stay in memory.
@@ -188,7 +191,8 @@ impl Plan {
         // A drive that has lost blocks goes on with what it has.
         let least = if made { needed } else { (3 + reserve_min) * line_max };
         if !worn && (sectors == 0 || least + sectors > total) {
-            let percent = needed as f64 / total as f64 * 100.0;
+            let most = total.saturating_sub(needed) as f64;
+            let percent = 100.0 * (1.0 - most / before_over_provisioning(lines, c).max(1) as f64);
             return Err(BadValue::new(
                 "over_provisioning",
                 if percent >= 99.0 {

@@ -1,7 +1,7 @@
 //! Hot and cold data on LUNs of their own (RAIL-HC).
 //!
 //! Users write to hot lines, which have strides, parity and throttling; the collector writes to cold
-//! lines, which have none. LUNs below a border are hot. Every `partition_interval` sectors written
+//! lines, which have none. The first strides of the drive are hot. Every `partition_interval` sectors written
 //! the border follows the write amplification W measured since: `balanced` gives cold data
 //! N (W - 1) / (S + W - 1) LUNs, so that users' throttled writes and the collector's finish together;
 //! the collector's share of all writes, N (W - 1) / W, would leave users no more bandwidth than
@@ -18,7 +18,7 @@
 use crate::Ftl;
 use crate::config::{FtlConfig, GcBuffer, PartitionRule};
 use crate::line::Stream;
-use crate::stride::{StrideId, Strides};
+use crate::stride::StrideId;
 
 #[derive(Clone)]
 pub(crate) struct Partition {
@@ -36,7 +36,7 @@ pub(crate) struct Partition {
     silent: Option<u64>,
     /// Times that the border moved.
     pub moves: u64,
-    /// The border has moved, so that old strides may have more than one LUN busy.
+    /// The border has moved, so that strides of hot lines may be cold now, and have more than one LUN busy.
     pub moved: bool,
 }
 
@@ -136,7 +136,6 @@ impl Ftl {
         }
         self.partition.moves += 1;
         self.partition.moved = true;
-        self.locks.set_strides(Strides::new(hot, &self.config));
         self.rate_update();
     }
     /// The narrowest hot side whose free lines, as many as users are stopped at, still take what is in

@@ -256,7 +256,6 @@ impl InPlace {
                         let stamp = self.waiting.stamp(tag, cached, stamps, lpn);
                         self.put(lpn, stamp);
                     }
-                    self.counters.user_sectors += u64::from(n);
                     self.waiting.took(n);
                     if n < left {
                         return progress || n > 0;
@@ -360,6 +359,8 @@ impl InPlace {
             for &slot in &slots {
                 self.slots[slot].going = true;
             }
+            // Of users are those that are written: others were absorbed.
+            self.counters.user_sectors += slots.len() as u64;
             self.counters.pad_sectors += u64::from(u) - slots.len() as u64;
             self.stores[lun] = Store { busy: true, unit, place, slots };
             if rest {

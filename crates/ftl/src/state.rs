@@ -358,7 +358,6 @@ impl Ftl {
         r.words32(g.lines as usize, &mut opened)?;
         lines.set_times_opened(opened);
         self.gc.full = r.list(2 * count, count, "empty lines")?;
-        self.locks.set_strides(Strides::new(hot, &self.config));
         self.map_owners();
         Ok(())
     }

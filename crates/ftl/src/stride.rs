@@ -2,7 +2,7 @@
 //!
 //! With N LUN positions and strides of S there are P = N / S strides. The published layout spreads
 //! the members of a stride by modulo P: stride `s` is { s, s + P, s + 2P, .. }. If S does not divide
-//! N the positions left over join the first strides, which are one wider. On drives whose channels
+//! N the positions left over join the first strides, which are wider: 7 LUNs and S = 4 make one stride of 7. On drives whose channels
 //! divide P all members of a stride share a channel; the skewed layout shifts each row by one.
 //!
 //! One parity unit is the XOR of the data units. With two, Q is the sum of g^row x data over GF(256)
@@ -15,7 +15,7 @@ use wordline_nand::LunId;
 /// A stride among those of a stripe.
 pub(crate) type StrideId = u32;
 
-/// Most members a stride can have: the widest (16) and one left over.
+/// Most members a stride can have: of the widest S, 16, and 15 positions left over it is 31.
 pub(crate) const MEMBERS: usize = 32;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

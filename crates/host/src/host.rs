@@ -24,6 +24,7 @@ use crate::{CoreId, DiskId, HctxId, ThreadId};
 use std::collections::VecDeque;
 use wordline_base::event::Event;
 use wordline_base::{Ctx, Ddir, IdVec, IoClass, IoId, Kind, Span, Time};
+use wordline_fs::Lack;
 use wordline_ftl::{Translation, Translator};
 use wordline_nvme::{Cqe, QueuePriority, Sqe};
 
@@ -69,8 +70,8 @@ pub struct Finished {
     pub completed: Time,
     /// It succeeded.
     pub ok: bool,
-    /// It failed because an FTL on the host found no room for it.
-    pub no_space: bool,
+    /// What it failed for want of: room that an FTL on the host or a file system did not find, or a file.
+    pub lacks: Lack,
     /// Class of the I/O.
     pub class: IoClass,
     /// Its number in `ctx.lives`.

@@ -357,7 +357,7 @@ impl Session {
         let Asked { unique, bytes, pid, left } = self.asked.take(done.tag as u32)?;
         self.in_flight -= u64::from(bytes);
         match (done.result, done.kind) {
-            (Err(Fault::Io | Fault::Spent), _) => self.reply(unique, errno::EIO, &[]),
+            (Err(Fault::Io | Fault::Spent | Fault::Ends), _) => self.reply(unique, errno::EIO, &[]),
             (Err(Fault::NoSpace | Fault::NoMemory), _) => self.reply(unique, errno::ENOSPC, &[]),
             (Ok(()), IoKind::Read) => {
                 let range = done.skip..done.skip + done.len as usize;

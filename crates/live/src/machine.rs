@@ -92,6 +92,8 @@ pub enum Fault {
     NoMemory,
     /// A sector was written as often as the image can count.
     Spent,
+    /// The server ends before it was done.
+    Ends,
 }
 
 /// An answer. It may be given when the ticket is done, if there is one.
@@ -123,6 +125,8 @@ pub struct Done {
 
 /// Sectors of a command.
 const PART: u32 = 256;
+/// Sectors that one question about allocation looks at, in less than a millisecond.
+pub const LOOKED_AT: u32 = 1 << 16;
 /// The workload attribute of each queue.
 const WORKLOADS: [Workload; 3] = Workload::ALL;
 
@@ -882,11 +886,12 @@ impl Machine {
         });
     }
 
-    /// `base:allocation` from an offset on: lengths, and whether anything is stored there.
+    /// `base:allocation` from an offset on: lengths, and whether anything is stored there. It may end before `len`, as
+    /// the protocol allows: it looks at [`LOOKED_AT`] sectors.
     pub fn allocation(&self, offset: u64, len: u64, one: bool) -> Vec<(u64, bool)> {
         let ftl = self.controller.ftl().expect("a served drive has its FTL");
         let mut extents: Vec<(u64, bool)> = Vec::new();
-        let (mut at, end) = (offset, offset + len);
+        let (mut at, end) = (offset, offset + len.min(u64::from(LOOKED_AT) << SECTOR_SHIFT));
         while at < end {
             let lpn = Lpn((at >> SECTOR_SHIFT) as u32);
             let next = (((at >> SECTOR_SHIFT) + 1) << SECTOR_SHIFT).min(end);

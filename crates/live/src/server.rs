@@ -187,6 +187,10 @@ pub struct Server {
     read_only: bool,
     /// It ends: no more requests are taken.
     closing: bool,
+    /// Bytes of zeroes that may still be written for requests under way.
+    last_zeroes: u64,
+    /// A client has sent requests that were not looked at in this turn.
+    left_over: bool,
 }
 
 impl Server {
@@ -302,6 +306,8 @@ impl Server {
             orphaned: 0,
             unsynced: Vec::new(),
             closing: false,
+            last_zeroes: u64::MAX,
+            left_over: false,
             stats,
             last_line: Instant::now(),
             behind: false,
@@ -454,6 +460,7 @@ impl Server {
         self.listeners.clear();
         self.control = None;
         self.closing = true;
+        self.last_zeroes = LAST_ZEROES;
         say("shutting down");
         if self.read_only {
             self.flush_all();
@@ -593,6 +600,9 @@ impl Server {
         } else if self.machine.media_mut().is_full() {
             self.machine.media().wake_for_room();
         }
+        if std::mem::take(&mut self.left_over) {
+            timeout = Duration::ZERO;
+        }
         let conns: Vec<u32> = self.conns.keys().collect();
         let mut room = Vec::with_capacity(conns.len());
         for &key in &conns {
@@ -716,6 +726,9 @@ impl Server {
     }
 }
 
+/// Bytes of zeroes that are no hole which are written after the server was told to end.
+const LAST_ZEROES: u64 = 64 << 20;
+
 /// Why writes of a sector fail whose stamps are used up.
 const SPENT: &str = "it was written 2147483646 times, as often as the image can count";
 
@@ -728,7 +741,7 @@ fn remedy_of(kind: std::io::ErrorKind) -> &'static str {
             "raise this process's limit on file size (prlimit --fsize)"
         }
         Fault::NoSpace => "free space on its disk",
-        Fault::NoMemory | Fault::Spent | Fault::Io => {
+        Fault::NoMemory | Fault::Spent | Fault::Io | Fault::Ends => {
             "look at its disk (dmesg); a file system that became read-only takes no writes until \
              this server is stopped and the file system mounted again"
         }

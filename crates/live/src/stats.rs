@@ -90,7 +90,7 @@ impl Stats {
         let kind = done.kind as usize;
         self.ops[kind] += 1;
         self.errors += u64::from(done.result.is_err());
-        if done.kind != IoKind::Flush {
+        if done.kind != IoKind::Flush && done.result.is_ok() {
             self.bytes[kind] += u64::from(done.len);
         }
         let took = done.at.since(done.began).0;
@@ -359,7 +359,8 @@ impl Snapshot {
 /// What only grows.
 fn is_count(name: &str) -> bool {
     let some = ["errors", "connections", "connections_refused", "syncs"].contains(&name);
-    let of_kind = name.ends_with("_ops") || name.ends_with("_bytes") && !name.starts_with("page_");
+    let ends = ["_ops", "_requests"].iter().any(|end| name.ends_with(end));
+    let of_kind = ends || name.ends_with("_bytes") && !name.starts_with("page_");
     let starts = ["flash_reads", "reads_", "sectors_", "integrity_", "programs_"];
     some || of_kind || starts.iter().any(|start| name.starts_with(start))
 }

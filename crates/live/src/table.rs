@@ -34,6 +34,9 @@ impl<T> Table<T> {
     pub fn remove(&mut self, key: u32) -> T {
         self.take(key).expect("a record that is there")
     }
+    pub fn get(&self, key: u32) -> Option<&T> {
+        self.items.get(key)?.as_ref()
+    }
     pub fn get_mut(&mut self, key: u32) -> Option<&mut T> {
         self.items.get_mut(key)?.as_mut()
     }

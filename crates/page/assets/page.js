@@ -452,6 +452,7 @@ const charts = {
       { label: "collector", csv: "gc", colour: v("c-gc-program"), values: of("gc_sectors") },
       ...(rows.some((r) => r.folded_sectors > 0) ? [{ label: "folded", csv: "folded", colour: v("c-gc-read"), values: of("folded_sectors") }] : []),
       ...(rows.some((r) => r.map_sectors > 0) ? [{ label: "pages of the map", csv: "map", colour: v("c-rebuild-read"), values: of("map_sectors") }] : []),
+      ...(rows.some((r) => r.resubmitted_sectors > 0) ? [{ label: "written again", csv: "resubmitted", colour: v("c-erase"), values: of("resubmitted_sectors") }] : []),
       ...(rows.some((r) => r.parity_sectors > 0) ? [{ label: "parity", csv: "parity", colour: v("c-parity-program"), values: of("parity_sectors") }] : []),
       { label: "padding", csv: "padding", colour: v("c-padding"), values: of("padding_sectors") },
       { label: "metadata", csv: "metadata", colour: v("c-meta-program"), values: of("metadata_sectors") },

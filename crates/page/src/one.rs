@@ -580,10 +580,19 @@ fn interval_table(m: &Value) -> String {
             let user = at.map_or(0.0, |r| float(&r["user_sectors"]));
             row.push(match at {
                 Some(r) if user > 0.0 => {
-                    let all: f64 = ["user", "gc", "padding", "parity", "metadata", "folded", "map"]
-                        .iter()
-                        .map(|c| r[format!("{c}_sectors")].as_f64().unwrap_or(0.0))
-                        .sum();
+                    let all: f64 = [
+                        "user",
+                        "gc",
+                        "padding",
+                        "parity",
+                        "metadata",
+                        "folded",
+                        "map",
+                        "resubmitted",
+                    ]
+                    .iter()
+                    .map(|c| r[format!("{c}_sectors")].as_f64().unwrap_or(0.0))
+                    .sum();
                     Cell::number(fixed(all / user, 2), None, "")
                 }
                 _ => Cell::None,

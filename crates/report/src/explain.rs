@@ -612,7 +612,8 @@ fn tail(result: &RunResult) -> Vec<String> {
     lines.extend(blocked(m));
     lines.extend(strides(m));
     let w = &m.totals.write_amplification;
-    let flash = [Cause::Gc, Cause::Folded, Cause::Map, Cause::Padding, Cause::Metadata];
+    let flash =
+        [Cause::Gc, Cause::Folded, Cause::Map, Cause::Padding, Cause::Metadata, Cause::Resubmitted];
     let flash = || {
         let told = flash.into_iter().filter(|&cause| w.of(cause) > 0 || !cause.is_rare());
         told.map(|cause| (cause.name(), w.of(cause)))

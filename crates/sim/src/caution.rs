@@ -435,6 +435,7 @@ fn of_cause(cause: Cause) -> &'static str {
         Cause::Metadata => "metadata of lines",
         Cause::Folded => "moved out of the SLC buffer",
         Cause::Map => "pages of the map",
+        Cause::Resubmitted => "written again after a failed program",
         Cause::Parity => "parity",
     }
 }
@@ -659,9 +660,13 @@ pub(crate) fn throttled(power: PowerStats, limited: bool, ns: u64) -> Vec<String
     if power.throttled_ns > 0 {
         all.push(format!(
             "the drive was too hot for {:.0}% of the run, {:.1} C at most, and had less power for its flash \
-             (power.thermal.throttle_mw): it was slower than one that is cooled better",
+             (power.thermal.throttle_mw): {}",
             share(power.throttled_ns, ns),
-            power.hottest_mc as f64 / 1e3
+            power.hottest_mc as f64 / 1e3,
+            match power.held {
+                0 => "nothing waited for it",
+                _ => "it was slower than one that is cooled better",
+            }
         ));
     }
     if power.held > 0 {

@@ -5,7 +5,7 @@ use crate::drive::{self, Precondition};
 use crate::result::{
     CAUSES, CachePartitionUse, CacheUse, Cause, DriveClass, DriveResult, DriveTotals, FlashUse,
     Integrity, LinkUse, PartialWrites, ReadAheadFrom, StrideReport, WaysFrom, WearSummary,
-    WriteAmplification, add_named,
+    WriteAmplification, a_sector, add_named,
 };
 use std::collections::BTreeMap;
 use wordline_base::{SECTOR, Stamps, Time};
@@ -295,11 +295,12 @@ impl DriveSeat {
         let programmed = write_amplification.sectors();
         write_amplification.flash_bytes = nand.geometry.sector.bytes_of(programmed);
         let write_amplification = write_amplification.with_factors();
+        let bytes = nand.geometry.sector.bytes_of(ftl.sectors());
         DriveResult {
             name: self.name.clone(),
             device: String::new(),
             sectors: ftl.sectors(),
-            bytes: nand.geometry.sector.bytes_of(ftl.sectors()),
+            bytes,
             prepared: self.described(),
             totals: DriveTotals {
                 write_amplification,
@@ -341,9 +342,9 @@ impl DriveSeat {
                     .collect(),
                 total_w: energy.total() / (elapsed / 1e9),
                 counters,
-                capacity_bytes: nand.geometry.sector.bytes_of(ftl.sectors()),
+                capacity_bytes: bytes,
                 mapping_bytes: memory.mapping,
-                mapping_bytes_per_sector: memory.mapping as f64 / ftl.sectors() as f64,
+                mapping_bytes_per_sector: a_sector(memory.mapping, bytes),
                 stamp_bytes: memory.stamps + stamps.memory(),
                 page_bytes: if stamps.flash.is_on() { memory.pages } else { 0 },
             },
@@ -431,7 +432,7 @@ impl BridgeSeat {
         totals.integrity.wrong += wrong;
         totals.total_w += energy.total() / (elapsed / 1e9);
         totals.capacity_bytes = bytes;
-        totals.mapping_bytes_per_sector = totals.mapping_bytes as f64 / sectors.max(1) as f64;
+        totals.mapping_bytes_per_sector = a_sector(totals.mapping_bytes, bytes);
         totals.stamp_bytes += stamps.memory();
         let each: Vec<String> =
             members.iter().map(|d| format!("{}: {}", d.name, d.prepared)).collect();

@@ -7,7 +7,7 @@ use crate::interval::Series;
 use crate::job::{EINVAL, EIO, ETIMEDOUT, JobSource, SyncOf};
 use crate::net::Network;
 use crate::replay::TraceSource;
-use crate::result::{ENOSPC, ErrorOf, HostRow};
+use crate::result::{ENOENT, ENOSPC, ErrorOf, HostRow};
 use crate::seat::{BridgeSeat, DriveSeat, Totals};
 use crate::steady::Steady;
 use crate::thread::{Sample, ThreadPlan, ThreadStats};
@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use wordline_base::life::LAYERS;
 use wordline_base::{Ctx, Ddir, Event, IdVec, Kind, Life, Span, Time};
 use wordline_device::{Bridge, Switch};
+use wordline_fs::Lack;
 use wordline_ftl::{Translation, Translator};
 use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::source::{Next, Source, ThreadSpec};
@@ -717,8 +718,10 @@ impl World {
     /// What a failed I/O returned: the kernel refuses what the drive cannot address. A sync has no length, and pages take
     /// any.
     fn error_of(&self, h: usize, f: &Finished) -> i32 {
-        if f.no_space {
-            return ENOSPC;
+        match f.lacks {
+            Lack::Nothing => {}
+            Lack::Room => return ENOSPC,
+            Lack::File => return ENOENT,
         }
         let through_pages = || match self.hosts[h].host.source(f.thread) {
             Some(AnySource::Job(job)) => job.goes_through_pages(),

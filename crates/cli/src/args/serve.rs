@@ -130,7 +130,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", help_heading = "What is told")]
     pub prometheus: Option<std::net::SocketAddr>,
     /// Say nothing but that the server is ready
-    #[arg(long, short, help_heading = "What is told")]
+    #[arg(long, short, help_heading = "What is told", conflicts_with = "stats")]
     pub quiet: bool,
 }
 

@@ -230,6 +230,9 @@ impl Controller {
                 for (lpn, sectors) in self.not_in_cache(lpn, sectors) {
                     self.read_found(ctx, cmd, lpn, sectors, fill);
                 }
+                if self.commands[cmd].stage == Stage::Merge {
+                    self.count_rest(cmd, before);
+                }
                 // The wait counts if nothing else is pending, or if it leads to further parts.
                 let Command { sqe, pending, .. } = self.commands[cmd];
                 if pending == 1 || pending > before {
@@ -276,7 +279,14 @@ impl Controller {
 
     /// The same where the FTL knows where they are.
     #[inline(always)]
-    fn read_found(&mut self, ctx: &mut Ctx, cmd: u32, lpn: u32, sectors: u32, fill: Fill) {
+    pub(super) fn read_found(
+        &mut self,
+        ctx: &mut Ctx,
+        cmd: u32,
+        lpn: u32,
+        sectors: u32,
+        fill: Fill,
+    ) {
         self.pieces.clear();
         let ftl = self.ftl.as_mut().expect("logical addresses need an FTL");
         ftl.read(ctx, Lpn(lpn), sectors, &mut self.pieces);

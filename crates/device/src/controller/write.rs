@@ -101,13 +101,25 @@ impl Controller {
             self.turns.begin(lpn, ctx.stamps.merge(cmd, Lpn(lpn)));
             self.counts.rmw_units += 1;
             if !self.cache.as_ref().is_some_and(|cache| cache.holds(lpn, 1)) {
-                let before = self.commands[cmd].pending;
-                self.read_flash(ctx, cmd, lpn, 1, Fill::Nothing);
-                let read = self.commands[cmd].pending > before;
-                self.counts.rmw_read_bytes += if read { self.geometry.sector.bytes() } else { 0 };
+                let fill = Fill::Nothing;
+                let read = LookUp::Read { cmd, lpn, sectors: 1, fill };
+                if self.looks_up && self.looks_for(ctx, lpn, 1, read) {
+                    self.commands[cmd].pending += 1;
+                } else {
+                    let before = self.commands[cmd].pending;
+                    self.read_found(ctx, cmd, lpn, 1, fill);
+                    self.count_rest(cmd, before);
+                }
             }
         }
         self.part_done(ctx, cmd, None);
+    }
+
+    /// The rest of a sector is read from flash, if more is pending for its command than `before`.
+    pub(super) fn count_rest(&mut self, cmd: u32, before: u32) {
+        if self.commands[cmd].pending > before {
+            self.counts.rmw_read_bytes += self.geometry.sector.bytes();
+        }
     }
 
     /// A write is whole sectors now.

@@ -3,7 +3,9 @@
 use crate::cache::Key;
 use crate::config::{Atime, FsKind};
 use crate::disk::Item;
-use crate::fs::{Advice, BIO_PAGES, BioKind, Flow, Frame, Fs, Op, Owner, PAGE, Wait, Want, What};
+use crate::fs::{
+    Advice, BIO_PAGES, BioKind, Flow, Frame, Fs, Lack, Op, Owner, PAGE, Wait, Want, What,
+};
 use crate::readahead::{Cached, ReadAhead, Window};
 
 /// What goes past the cache. A write with `fua` is on the medium when it ends.
@@ -152,7 +154,12 @@ impl Fs {
     }
     /// ENOSPC.
     fn fail_full(&mut self, t: u32) -> Flow {
-        self.tasks[t].found_full = true;
+        self.tasks[t].lacks = Lack::Room;
+        self.fail(t)
+    }
+    /// ENOENT.
+    pub(crate) fn fail_gone(&mut self, t: u32) -> Flow {
+        self.tasks[t].lacks = Lack::File;
         self.fail(t)
     }
 
@@ -160,7 +167,7 @@ impl Fs {
     fn inode_of(&mut self, t: u32, file: u32) -> Option<u32> {
         let ino = self.files.get(file).map_or(0, |f| f.inode);
         if ino == 0 {
-            self.tasks[t].ok = false;
+            (self.tasks[t].ok, self.tasks[t].lacks) = (false, Lack::File);
             self.work(t, self.config.cost.call);
         }
         (ino != 0).then_some(ino)

@@ -378,11 +378,23 @@ pub(crate) struct Task {
     /// The inode of its direct I/O that goes on without the lock.
     direct: Option<u32>,
     ok: bool,
-    /// Its call found no block or inode free.
-    found_full: bool,
+    /// What its call did not find.
+    lacks: Lack,
     in_handle: bool,
     /// It came to sleep for the current wait before.
     waited: bool,
+}
+
+/// What an I/O failed for want of.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Lack {
+    /// It did not fail, or for another reason.
+    #[default]
+    Nothing,
+    /// Room on the drive (ENOSPC).
+    Room,
+    /// The file (ENOENT).
+    File,
 }
 
 #[derive(Debug)]
@@ -596,7 +608,7 @@ impl Fs {
         self.now = now;
         let t = &mut self.tasks[task];
         debug_assert!(t.frames.is_empty(), "task {task} is in a call already");
-        (t.ok, t.found_full) = (true, false);
+        (t.ok, t.lacks) = (true, Lack::Nothing);
         t.frames.push(Frame::Call { op, phase: 0 });
     }
 
@@ -644,9 +656,9 @@ impl Fs {
         }
     }
 
-    /// Whether a task's last call failed for want of room.
-    pub fn found_full(&self, task: u32) -> bool {
-        self.tasks[task].found_full
+    /// What a task's last call failed for want of.
+    pub fn lacks(&self, task: u32) -> Lack {
+        self.tasks[task].lacks
     }
 
     /// The inode of a file: 0 as long as there is none.

@@ -8,7 +8,7 @@ use crate::cache::{Key, META};
 use crate::config::FsKind;
 use crate::disk::Item;
 use crate::extents::Extent;
-use crate::fs::{Advice, File, Flow, Frame, Fs, Log, NO_LOG, Op, PAGE, Wait, Want};
+use crate::fs::{Advice, File, Flow, Frame, Fs, Lack, Log, NO_LOG, Op, PAGE, Wait, Want};
 use crate::inode::{Dir, Inode};
 
 impl Fs {
@@ -186,7 +186,7 @@ impl Fs {
                 }
                 1 if self.files.get(file).is_none_or(|f| f.inode == 0) => {
                     if !create || self.files.get(file).is_none() {
-                        return self.fail(t);
+                        return self.fail_gone(t);
                     }
                     if self.tasks[t].held.is_empty()
                         && let Some((ino, alone)) = self.directory_of(file)
@@ -217,7 +217,7 @@ impl Fs {
                 _ => {
                     let ino = self.files[file].inode;
                     if ino == 0 {
-                        return self.fail(t);
+                        return self.fail_gone(t);
                     }
                     let inode = &mut self.inodes[ino];
                     inode.open += 1;
@@ -242,7 +242,7 @@ impl Fs {
                     return self.push(t, Frame::Need);
                 }
                 if self.files.get(file).is_none_or(|f| f.inode == 0) {
-                    return self.fail(t);
+                    return self.fail_gone(t);
                 }
                 self.leave(t)
             }
@@ -267,7 +267,7 @@ impl Fs {
         let mut items = Vec::new();
         self.work(t, self.config.cost.inode + self.config.cost.directory);
         let Some(ino) = self.make(file, &mut items) else {
-            (self.tasks[t].ok, self.tasks[t].found_full) = (false, true);
+            (self.tasks[t].ok, self.tasks[t].lacks) = (false, Lack::Room);
             self.go(t, 3);
             return Flow::Again;
         };
@@ -412,7 +412,7 @@ impl Fs {
     fn truncate(&mut self, t: u32, file: u32, size: u64, phase: u8) -> Flow {
         let ino = self.files.get(file).map_or(0, |f| f.inode);
         match phase {
-            _ if ino == 0 => self.fail(t),
+            _ if ino == 0 => self.fail_gone(t),
             0 => {
                 self.work(t, self.config.cost.call);
                 self.inodes[ino].cut_at = Some(size);
@@ -457,7 +457,7 @@ impl Fs {
     fn unlink(&mut self, t: u32, file: u32, phase: u8) -> Flow {
         let ino = self.files.get(file).map_or(0, |f| f.inode);
         match phase {
-            0 if ino == 0 => self.fail(t),
+            0 if ino == 0 => self.fail_gone(t),
             0 => {
                 self.path(t, file);
                 self.inodes[ino].cut_at = Some(0);

@@ -11,7 +11,6 @@ impl Lines {
             state: LineState::Free,
             stream: Stream::Mixed,
             block: NO_LINE,
-            border: 0,
             seq: 0,
             good: 0,
             capacity: 0,
@@ -57,7 +56,10 @@ impl Lines {
         let first = line as usize * self.words;
         self.mask[first..first + self.words].fill(0);
         let mut good = 0;
-        for lun in self.side_luns(stream) {
+        for lun in 0..self.luns {
+            if !self.is_on_side(stream, lun) {
+                continue;
+            }
             if self.is_split() {
                 let taken = &mut self.taken[block as usize * self.words + lun as usize / 64];
                 if *taken >> (lun % 64) & 1 == 1 {
@@ -69,9 +71,8 @@ impl Lines {
             good += u32::from(!self.is_block_bad(block, lun));
         }
         let opened = self.opened[block];
-        let border = self.side_luns(stream).end;
         let l = &mut self.lines[line];
-        (l.block, l.stream, l.good, l.opened, l.border) = (block, stream, good, opened, border);
+        (l.block, l.stream, l.good, l.opened) = (block, stream, good, opened);
         self.plan(line);
     }
 
@@ -123,7 +124,7 @@ impl Lines {
         let nobodys = |lun: LunId| {
             self.taken[block as usize * self.words + lun as usize / 64] >> (lun % 64) & 1 == 0
         };
-        if !self.side_luns(stream).any(nobodys) {
+        if !(0..self.luns).any(|lun| self.is_on_side(stream, lun) && nobodys(lun)) {
             return (0, 0);
         }
         let line = self.unused();
@@ -146,9 +147,14 @@ impl Lines {
         side.free_units = side.free_units + u64::from(now.1) - u64::from(before.1);
     }
 
-    /// Moves the border between the sides: LUNs below `hot` are hot.
+    /// The first strides are hot, as many as have `hot` LUNs or one stride more; the others are cold.
+    pub fn set_border(&mut self, hot: u32) {
+        self.hot_strides = hot / self.config.stride.max(1);
+        self.hot = (0..self.luns).filter(|&lun| self.is_on_side(Stream::Hot, lun)).count() as u32;
+    }
+    /// Moves the border between the sides.
     pub fn partition(&mut self, hot: u32) {
-        self.hot = hot;
+        self.set_border(hot);
         // First freed first, on either side.
         let mut order: Vec<u32> = Vec::with_capacity(self.blocks as usize);
         let mut seen: IdVec<u32, bool> = IdVec::filled(false, self.blocks);

@@ -15,7 +15,7 @@
 //! of the stripes that hold nothing else.
 //!
 //! With hot and cold data apart (RAIL-HC) a line is the blocks of one block id on one side of a
-//! partition of the LUNs. Lines keep the LUNs and the stride they were opened with when the partition
+//! partition of the strides. Lines keep the LUNs they were opened with when the partition
 //! moves; a new line takes those of its side that are free. Line numbers are then handed out.
 
 mod blocks;
@@ -95,8 +95,6 @@ pub(crate) struct Line {
     pub state: LineState,
     pub stream: Stream,
     pub block: u32,
-    /// End of the LUNs it could have when it was put together.
-    pub border: u32,
     /// Position in the order of opening.
     pub seq: u64,
     /// LUNs whose block is good.
@@ -197,6 +195,8 @@ pub(crate) struct Lines {
     pub retired: u32,
     /// LUNs of the hot side; all of them if there is one side only.
     pub hot: u32,
+    /// Strides of the hot side.
+    hot_strides: u32,
     /// With two sides: blocks that are in a line, by block id and LUN.
     taken: Vec<u64>,
     /// With two sides: unused line numbers.
@@ -325,6 +325,7 @@ impl Lines {
             write_errors: 0,
             retired: 0,
             hot: g.luns,
+            hot_strides: 0,
             taken: Vec::new(),
             unused: Vec::new(),
         };
@@ -432,19 +433,24 @@ impl Lines {
         self.erases[block] += 1;
     }
 
-    /// Which LUNs the stream's lines may have.
-    fn side_luns(&self, stream: Stream) -> std::ops::Range<u32> {
+    /// The stream's lines may have this LUN.
+    fn is_on_side(&self, stream: Stream, lun: LunId) -> bool {
+        let hot = || self.stride_of(lun) < self.hot_strides;
         match stream {
-            Stream::Mixed => 0..self.luns,
-            Stream::Hot => 0..self.hot,
-            Stream::Cold => self.hot..self.luns,
+            Stream::Mixed => true,
+            Stream::Hot => hot(),
+            Stream::Cold => !hot(),
         }
+    }
+    /// The stride that a LUN is in, of all strides of the drive. Without strides each is one by itself.
+    fn stride_of(&self, lun: LunId) -> u32 {
+        Strides::new(self.luns, &self.config).map_or(lun, |s| s.of(lun))
     }
     /// Chooses the parity LUNs of a line of these blocks, and computes what data it can hold.
     fn plan(&mut self, line: LineId) {
         let l = &mut self.lines[line];
         let cold = l.stream == Stream::Cold;
-        let strides = if cold { None } else { Strides::new(l.border, &self.config) };
+        let strides = if cold { None } else { Strides::new(self.luns, &self.config) };
         l.strides = strides;
         let first = line as usize * self.words;
         self.parity[first..first + self.words].fill(0);

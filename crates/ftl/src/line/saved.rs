@@ -13,7 +13,10 @@ impl Lines {
 
     /// Forgets all lines; `load_line` brings in those of a saved drive.
     pub fn begin_load(&mut self, hot: u32) {
-        self.hot = hot;
+        match self.is_split() {
+            true => self.set_border(hot),
+            false => self.hot = hot,
+        }
         self.taken.fill(0);
         self.unused.clear();
         for side in &mut self.sides {
@@ -35,7 +38,6 @@ impl Lines {
             self.lines[line].block = NO_LINE;
             return true;
         }
-        self.lines[line].border = strides.map_or(self.luns, |s| s.luns);
         let last = if self.luns.is_multiple_of(64) { !0 } else { (1 << (self.luns % 64)) - 1 };
         let [masks, goods, parities] = maps;
         if masks.iter().all(|&mask| mask == 0) {

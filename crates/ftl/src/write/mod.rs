@@ -114,11 +114,11 @@ enum OpenLine {
 }
 
 impl Writer {
-    pub fn new(g: &Geometry, c: &FtlConfig, lines: &Lines) -> Writer {
+    pub fn new(g: &Geometry, c: &FtlConfig) -> Writer {
         let max_units = (c.max_request_sectors / g.sectors_per_unit).clamp(1, g.luns);
         let mut distance = c.meta_distance.unwrap_or(g.luns / 2);
         // Not in the stride of the data just written.
-        let strides = crate::stride::Strides::new(lines.hot, c).map_or(1, |s| s.count);
+        let strides = crate::stride::Strides::new(g.luns, c).map_or(1, |s| s.count);
         while strides > 1 && distance > 1 && distance.is_multiple_of(strides) {
             distance -= 1;
         }

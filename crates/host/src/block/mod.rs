@@ -36,6 +36,7 @@ use crate::driver::poll::PollStats;
 use crate::{CoreId, DiskId, HctxId};
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IdVec, IoClass, IoId, Slab, Span, Time};
+use wordline_fs::Lack;
 use wordline_ftl::Brings;
 use wordline_md::Level;
 use wordline_nvme::Opcode;
@@ -67,8 +68,8 @@ pub(crate) struct Node {
     pub ddir: Ddir,
     /// Nothing of it has failed.
     pub ok: bool,
-    /// The FTL on the host found no room for it.
-    pub no_space: bool,
+    /// What it failed for want of.
+    pub lacks: Lack,
     /// The disk.
     pub disk: u16,
     /// Bytes.

@@ -6,6 +6,7 @@ use crate::paths::md::Array;
 use crate::source::Source;
 use crate::tasks::thread::{Asleep, Step};
 use wordline_base::{Ctx, Ddir, IoId, Layer, Time, Why};
+use wordline_fs::Lack;
 
 impl<S: Source> Host<S> {
     /// Marks every I/O of a request.
@@ -92,7 +93,7 @@ impl<S: Source> Host<S> {
             thread: t,
             ddir,
             ok: true,
-            no_space: false,
+            lacks: Lack::Nothing,
             len,
             offset,
             issued: Time::ZERO,
@@ -179,14 +180,16 @@ impl<S: Source> Host<S> {
             if node.parent == NONE {
                 return self.io_done(ctx, n, on);
             }
-            let (parent, life, ok, no_space) = (node.parent, node.life, node.ok, node.no_space);
+            let (parent, life, ok, lacks) = (node.parent, node.life, node.ok, node.lacks);
             if disk != self.block.nodes[parent].disk && self.member_done(ctx, n, on) {
                 return;
             }
             self.block.nodes.remove(n);
             let up = &mut self.block.nodes[parent];
             up.ok &= ok;
-            up.no_space |= no_space;
+            if lacks != Lack::Nothing {
+                up.lacks = lacks;
+            }
             if up.pending == 1 {
                 ctx.lives.absorb(up.life, life);
             } else {

@@ -570,7 +570,7 @@ impl<S: Source> Host<S> {
             submitted: node.submitted,
             completed: now,
             ok: node.ok,
-            no_space: node.no_space,
+            lacks: node.lacks,
             class: node.class,
             io: node.life,
         }));

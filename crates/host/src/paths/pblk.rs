@@ -31,6 +31,7 @@ use crate::{CoreId, DiskId, ThreadId};
 use std::collections::VecDeque;
 use std::ops::Range;
 use wordline_base::{Ctx, Ddir, Layer, Lpn, SectorSize, Span, Time, Why};
+use wordline_fs::Lack;
 use wordline_ftl::config::FtlCost;
 use wordline_ftl::{
     Action, Brings, FlashOp, FlashRead, HeldUp, Piece, Place, ReadEnd, Stage, Touch, Translation,
@@ -848,7 +849,9 @@ impl<S: Source> Host<S> {
             }
         }
         // Failed programs are written elsewhere: a write fails for want of room alone.
-        self.block.nodes[tag].no_space |= !ok && matches!(node.ddir, Ddir::Write | Ddir::Trim);
+        if !ok && matches!(node.ddir, Ddir::Write | Ddir::Trim) {
+            self.block.nodes[tag].lacks = Lack::Room;
+        }
         ctx.enter_drive(drive);
         ctx.stamps.acknowledge(node.at_ledger, ok);
         if pblk.merges.is_some() {

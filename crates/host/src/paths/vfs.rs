@@ -23,7 +23,7 @@ use crate::tasks::thread::{Asleep, Flow, Step, Thread};
 use crate::{CoreId, HctxId, ThreadId};
 use std::collections::VecDeque;
 use wordline_base::{BadValue, Ctx, Ddir, IdVec, IoClass, IoId, Kind, Layer, Time, Why, Workload};
-use wordline_fs::{Bio, BioKind, Fs, FsConfig, Op, Turn, Wait, What};
+use wordline_fs::{Bio, BioKind, Fs, FsConfig, Lack, Op, Turn, Wait, What};
 use wordline_nvme::Opcode;
 
 /// A node that is the flush before another bio.
@@ -490,9 +490,11 @@ impl<S: Source> Host<S> {
             slot.parked = Some(Turn::Done { ok });
             return self.segment(ctx, t, Step::Vfs);
         }
-        let full = self.paths.vfs.as_ref().is_some_and(|vfs| vfs.fs.found_full(task));
+        let lacks = self.paths.vfs.as_ref().map_or(Lack::Nothing, |vfs| vfs.fs.lacks(task));
         let node = self.release_task(ctx, task);
-        self.block.nodes[node].no_space |= full;
+        if lacks != Lack::Nothing {
+            self.block.nodes[node].lacks = lacks;
+        }
         let core = self.threads[t].core();
         self.threads[t].vfs.task = NONE;
         if self.paths.vfs.as_ref().is_some_and(|v| v.worker == t) {

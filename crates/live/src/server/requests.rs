@@ -2,7 +2,7 @@
 
 use super::{FULL_MAP, SPENT, Server};
 use crate::fuse;
-use crate::machine::{Done, Fault, IoKind, Request, fault_of};
+use crate::machine::{Done, Fault, IoKind, LOOKED_AT, Request, fault_of};
 use std::time::Duration;
 use wordline_base::{SECTOR, Time};
 use wordline_nbd::{Event, Kind, Request as NbdRequest, STATE_HOLE, STATE_ZERO, errno};
@@ -85,7 +85,9 @@ impl Server {
         let late = (!self.clock.is_free()).then(|| self.clock.late(done.at));
         self.stats.add(&done, late);
         if done.tag & fuse::TAG != 0 {
-            if let Some(next) = self.mount.as_mut().and_then(|m| m.answer(&done)) {
+            if let Some(mut next) = self.mount.as_mut().and_then(|m| m.answer(&done)) {
+                next.queue = done.queue;
+                self.stats.asked(&next);
                 let at = self.input_time();
                 self.machine.submit(at, next, &[]);
             }
@@ -115,6 +117,10 @@ impl Server {
                 Err(Fault::Io) => {
                     c.session.reply_error(cookie, request.kind, errno::EIO, "the drive failed");
                 }
+                Err(Fault::Ends) => {
+                    let text = "the server ends, and has written a part of the zeroes";
+                    c.session.reply_error(cookie, request.kind, errno::ESHUTDOWN, text);
+                }
             }
         } else {
             self.forget(&pending);
@@ -141,9 +147,14 @@ impl Server {
         }
     }
 
-    /// Takes the requests that a client has sent.
+    /// Takes the requests that a client has sent: of questions about allocation as many as take a moment.
     pub(super) fn requests(&mut self, key: u32) {
+        let mut looked_at = 0;
         loop {
+            if looked_at >= u64::from(LOOKED_AT) {
+                self.left_over = true;
+                return;
+            }
             let more = self.conns[key].session.next_bytes();
             if self.closing || self.conns[key].is_held() || !self.has_room(key, more) {
                 return;
@@ -171,6 +182,9 @@ impl Server {
                 Some(Event::Closed(_)) => return,
                 Some(Event::Request(request)) => {
                     c.bytes += weight(&request);
+                    if request.kind == Kind::BlockStatus {
+                        looked_at += u64::from(request.len).div_ceil(SECTOR);
+                    }
                     self.request(key, request);
                 }
             }
@@ -226,7 +240,15 @@ impl Server {
         let pending = &mut self.pending[key];
         let Some(zeroes) = &mut pending.zeroes else { return false };
         let began = *zeroes.began.get_or_insert(done.began);
-        if done.result.is_ok() && (zeroes.left > 0 || zeroes.flush) {
+        let waits =
+            self.conns.get(pending.conn).is_some_and(|c| c.generation == pending.generation);
+        if done.result.is_ok() && zeroes.left > 0 && (!waits || zeroes.left > self.last_zeroes) {
+            // Nobody waits for the rest, or for so much of it.
+            done.result = Err(Fault::Ends);
+        } else if done.result.is_ok() && (zeroes.left > 0 || zeroes.flush) {
+            if self.closing {
+                self.last_zeroes -= zeroes.left.min(ZEROES);
+            }
             self.write_zeroes(key);
             return true;
         }

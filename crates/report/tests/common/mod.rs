@@ -382,6 +382,7 @@ impl Random {
                     gc_sectors: self.any(),
                     folded_sectors: if self.odds(2) { self.any() } else { 0 },
                     map_sectors: if self.odds(2) { self.any() } else { 0 },
+                    resubmitted_sectors: if self.odds(2) { self.any() } else { 0 },
                     padding_sectors: self.any(),
                     metadata_sectors: self.any(),
                     parity_sectors: self.any(),

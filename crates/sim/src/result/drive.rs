@@ -3,7 +3,7 @@
 use crate::result::cache::CacheUse;
 use crate::result::written::{PartialWrites, WriteAmplification};
 use serde::Serialize;
-use wordline_base::IoClass;
+use wordline_base::{IoClass, SECTOR};
 
 /// What the drive had of the I/Os of a class: commands, and lines of its cache that one of them wrote to
 /// or had filled last.
@@ -142,6 +142,11 @@ pub(crate) fn add_named<T: Clone + std::ops::AddAssign>(
     }
 }
 
+/// Of so many bytes what falls to each 4 KiB of a capacity.
+pub(crate) fn a_sector(bytes: u64, capacity: u64) -> f64 {
+    bytes as f64 * SECTOR as f64 / capacity.max(1) as f64
+}
+
 impl DriveTotals {
     /// With another drive's: counts, energy and memory are sums, lists of parts go on, a link's shares are
     /// those of the busiest, and wear is a mean. `sectors`: of both drives.
@@ -187,8 +192,7 @@ impl DriveTotals {
         add_named(&mut self.counters, &o.counters);
         self.capacity_bytes += o.capacity_bytes;
         self.mapping_bytes += o.mapping_bytes;
-        self.mapping_bytes_per_sector =
-            self.mapping_bytes as f64 / (sectors[0] + sectors[1]).max(1) as f64;
+        self.mapping_bytes_per_sector = a_sector(self.mapping_bytes, self.capacity_bytes);
         self.stamp_bytes += o.stamp_bytes;
         self.page_bytes += o.page_bytes;
     }

@@ -14,11 +14,11 @@ pub use cache::{CachePartitionUse, CacheUse, ReadAheadFrom, WaysFrom};
 pub use direction::{
     ClassLatency, ClassRow, DelayTime, DirResult, LayerRow, LayerTable, SampleStats,
 };
-pub(crate) use drive::add_named;
 pub use drive::{
     DriveClass, DriveResult, DriveTotals, FlashUse, Integrity, LinkUse, StrideReport, SwitchUse,
     WearSummary,
 };
+pub(crate) use drive::{a_sector, add_named};
 pub use host::{
     CoreUse, CpuCore, CpuOwner, FunctionUse, HOST_SERIES, HostReport, HostRow, IdleUse, MemoryOwner,
 };
@@ -36,6 +36,8 @@ pub use written::{CAUSES, Cause, PartialWrites, Trend, WriteAmplification};
 
 /// No room for a write.
 pub const ENOSPC: i32 = 28;
+/// No such file or directory.
+pub const ENOENT: i32 = 2;
 
 /// How a run came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -93,6 +95,9 @@ pub enum RunError {
                  --host-memory (ftl.fssd.host_memory) or leave it out, or write in longer runs, which take fewer \
                  entries of the map"
             }
+            Refused::Gone => {
+                ": a file was not there. A job that deletes its files has none in its next loop"
+            }
             Refused::Files => {
                 ": the file system is full: write less, take a larger drive, or say fill_device=1 if that is the end \
                  of the job"
@@ -125,6 +130,8 @@ pub enum Refused {
     Memory,
     /// Writes for which there is no room in the file system.
     Files,
+    /// A file that they name does not exist.
+    Gone,
 }
 
 /// What was run. The same five things give the same bytes of output.
@@ -257,6 +264,7 @@ impl RunResult {
             }),
             errno: first.map_or(0, |t| t.error),
             refused: match first.map_or(0, |t| t.error) {
+                ENOENT => Refused::Gone,
                 ENOSPC if count("ftl.writes_refused_memory") > 0 => Refused::Memory,
                 ENOSPC if on_files && count("ftl.writes_refused") == 0 => Refused::Files,
                 ENOSPC => Refused::Full,

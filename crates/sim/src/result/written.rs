@@ -18,6 +18,8 @@ pub enum Cause {
     Folded,
     /// It is a page of the map.
     Map,
+    /// Its first program failed.
+    Resubmitted,
     /// It is parity of a stride.
     Parity,
 }
@@ -27,13 +29,14 @@ pub const CAUSES: usize = Cause::ALL.len();
 
 impl Cause {
     /// All, in the order of columns.
-    pub const ALL: [Cause; 7] = [
+    pub const ALL: [Cause; 8] = [
         Cause::User,
         Cause::Gc,
         Cause::Padding,
         Cause::Metadata,
         Cause::Folded,
         Cause::Map,
+        Cause::Resubmitted,
         Cause::Parity,
     ];
 
@@ -46,6 +49,7 @@ impl Cause {
             Cause::Metadata => "metadata",
             Cause::Folded => "folded",
             Cause::Map => "map",
+            Cause::Resubmitted => "resubmitted",
             Cause::Parity => "parity",
         }
     }
@@ -58,12 +62,13 @@ impl Cause {
             Cause::Metadata => c.smeta_sectors + c.emeta_sectors,
             Cause::Folded => c.folded_sectors,
             Cause::Map => c.map_sectors,
+            Cause::Resubmitted => c.resubmitted_sectors,
             Cause::Parity => c.parity_sectors,
         }
     }
     /// Only some drives have it: it is not told where there is none.
     pub fn is_rare(self) -> bool {
-        matches!(self, Cause::Folded | Cause::Map | Cause::Parity)
+        matches!(self, Cause::Folded | Cause::Map | Cause::Resubmitted | Cause::Parity)
     }
     /// The columns of a run: the rare ones of which there is any.
     pub fn columns(has: impl Fn(Cause) -> bool) -> Vec<Cause> {
@@ -84,13 +89,16 @@ pub struct WriteAmplification {
     /// Pages of a map that memory holds a part of.
     #[serde(skip_serializing_if = "is_zero")]
     pub map_sectors: u64,
+    /// What was written again because its program failed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub resubmitted_sectors: u64,
     /// Units filled up with nothing.
     pub padding_sectors: u64,
     /// Metadata of lines.
     pub metadata_sectors: u64,
     /// Parity of strides.
     pub parity_sectors: u64,
-    /// Factor: (user + gc + folded + map + padding + metadata) / user; none when users wrote nothing.
+    /// Factor: (user + gc + folded + map + padding + metadata + resubmitted) / user; none when users wrote nothing.
     pub factor: Option<f64>,
     /// The same factor with parity.
     pub factor_with_parity: Option<f64>,
@@ -198,6 +206,7 @@ impl WriteAmplification {
             Cause::Metadata => self.metadata_sectors,
             Cause::Folded => self.folded_sectors,
             Cause::Map => self.map_sectors,
+            Cause::Resubmitted => self.resubmitted_sectors,
             Cause::Parity => self.parity_sectors,
         }
     }
@@ -209,6 +218,7 @@ impl WriteAmplification {
             Cause::Metadata => &mut self.metadata_sectors,
             Cause::Folded => &mut self.folded_sectors,
             Cause::Map => &mut self.map_sectors,
+            Cause::Resubmitted => &mut self.resubmitted_sectors,
             Cause::Parity => &mut self.parity_sectors,
         }
     }
@@ -292,7 +302,7 @@ mod tests {
     fn spells_of_a_collector_have_pauses_between() {
         let spells = |rows: &[(u64, u64)]| {
             let rows: Vec<_> =
-                rows.iter().map(|&(user, gc)| (0, [user, gc, 0, 0, 0, 0, 0])).collect();
+                rows.iter().map(|&(user, gc)| (0, [user, gc, 0, 0, 0, 0, 0, 0])).collect();
             WriteAmplification::spells(&rows)
         };
         assert_eq!(spells(&[(9, 0), (9, 0), (0, 80), (0, 80), (3, 40), (9, 0)]), Some(1));
