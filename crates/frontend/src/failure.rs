@@ -189,7 +189,6 @@ pub enum InputError {
     "cannot write {}: {}{}", .path.display(), explain(.why),
     if *.special { "" } else { "; nothing new was left there" }
 )]
-/// A file that cannot be written.
 pub struct WriteError {
     /// Its name.
     pub path: PathBuf,

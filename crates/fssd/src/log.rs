@@ -276,7 +276,11 @@ impl Fssd {
             // As long as not all of it is written again it counts as it is.
             let (mut at, mut pieces) = (key.0, Vec::new());
             while at < run.to {
-                let Some((ppa, next)) = self.put_piece(c.id, at, run.to) else { return false };
+                let Some((ppa, next)) = self.put_piece(c.id, at, run.to) else {
+                    // No checkpoint has what is there of it by now.
+                    pieces.iter().for_each(|&(_, _, ppa)| self.space.count_meta(ppa, 1, false));
+                    return false;
+                };
                 pieces.push((at, next, ppa));
                 at = next;
             }

@@ -77,6 +77,16 @@ pub enum PartitionRule {
     GcShare,
 }
 
+/// What changes sides when the border between hot and cold moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartitionBy {
+    /// Strides of the drive, whole: those of lines from before stay as they are.
+    Strides,
+    /// LUNs, and the hot ones are divided into strides anew. Of strides from before two LUNs may be busy at once.
+    Luns,
+}
+
 /// Where the collector's data wait for the write thread when hot and cold are apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -147,7 +157,8 @@ pub struct FtlConfig {
     #[serde(default = "five_seconds")]
     pub user_idle: Span,
     /// Static wear levelling: when the erase counts of two lines differ by more than this, the line
-    /// erased least is moved. 0: off, as in pblk.
+    /// erased least is moved. 0: off, as in pblk. What is moved goes to the line that is open, among all else: a
+    /// spread of few erases makes many moves and evens out little.
     #[serde(default)]
     pub wear_spread: u32,
     /// How the collector chooses a victim.
@@ -212,6 +223,9 @@ pub struct FtlConfig {
     /// What the shares of hot and cold LUNs follow.
     #[serde(default = "balanced")]
     pub partition_rule: PartitionRule,
+    /// What changes sides when the border between hot and cold moves.
+    #[serde(default = "by_strides")]
+    pub partition_by: PartitionBy,
     /// Sectors written between two partitions of the LUNs.
     #[serde(default = "million")]
     pub partition_interval: u64,
@@ -282,6 +296,7 @@ impl FtlConfig {
             op_after_parity: true,
             hot_cold: false,
             partition_rule: PartitionRule::Balanced,
+            partition_by: PartitionBy::Strides,
             partition_interval: million(),
             cold_margin: ten(),
             gc_buffer: GcBuffer::Shared,
@@ -344,6 +359,9 @@ fn yes() -> bool {
 }
 fn thousand() -> u32 {
     1000
+}
+fn by_strides() -> PartitionBy {
+    PartitionBy::Strides
 }
 fn million() -> u64 {
     1_000_000

@@ -49,8 +49,8 @@ mod versions;
 mod write;
 
 pub use config::{
-    FtlConfig, GcBuffer, ParityPlace, PartitionRule, Placement, StrideLayout, Throttle,
-    VictimPolicy,
+    FtlConfig, GcBuffer, ParityPlace, PartitionBy, PartitionRule, Placement, StrideLayout,
+    Throttle, VictimPolicy,
 };
 pub use derived::{LineRoom, collector_marks, line_room};
 pub use line::{Group, LineState, Stream};
@@ -80,7 +80,6 @@ use rate::Rate;
 use rebuild::Rebuild;
 use ring::{Entry, NO_STRIPE, Ring};
 use std::collections::VecDeque;
-use stride::Strides;
 use wordline_base::{BadValue, Ctx, Kind, Lpn, Rng, Seed, Slab, Time};
 use wordline_nand::{Geometry, LineId, LunId, Outcome, Ppa};
 use wordline_translation::{Capacity, Command, Commands};
@@ -234,7 +233,7 @@ impl Ftl {
             rings: [Ring::new(plan.buffer, plan.back), Ring::new(plan.cold_buffer, plan.cold_back)],
             writers: [Writer::new(&g, config), Writer::new(&g, config)],
             gc: Gc::new(config, lines.count()),
-            locks: Locks::new(g.luns, Strides::new(g.luns, config), config.busy_race),
+            locks: Locks::new(g.luns, lines.strides(), config.busy_race),
             mostly: Mostly::new(config),
             rebuilds: Slab::with_capacity(64),
             partition: Partition::new(config),

@@ -59,18 +59,36 @@ pub(crate) struct Locks {
 
 impl Locks {
     pub fn new(luns: u32, strides: Option<Strides>, race: bool) -> Locks {
-        Locks {
+        let mut locks = Locks {
             luns: IdVec::filled(Lun::default(), luns),
             busy: BitMap::new(luns as usize),
-            strides,
-            holders: IdVec::filled(0, strides.map_or(0, |s| s.count)),
+            strides: None,
+            holders: IdVec::new(),
             race,
             took: [Span::ZERO; 2],
             deferred: 0,
+        };
+        locks.set_strides(strides);
+        locks
+    }
+    /// The strides of lines opened from now on; operations out count where their LUN is now.
+    pub fn set_strides(&mut self, strides: Option<Strides>) {
+        if self.strides == strides {
+            return;
+        }
+        self.strides = strides;
+        self.holders = IdVec::filled(0, strides.map_or(0, |s| s.count));
+        for lun in 0..self.luns.len() as u32 {
+            let stride = self.stride_of(lun);
+            let l = &mut self.luns[lun];
+            l.stride = stride.filter(|_| l.holds > 0);
+            if let Some(stride) = l.stride {
+                self.holders[stride] += 1;
+            }
         }
     }
     pub fn stride_of(&self, lun: LunId) -> Option<u32> {
-        self.strides.map(|s| s.of(lun))
+        self.strides.filter(|s| lun < s.luns).map(|s| s.of(lun))
     }
     #[inline]
     pub fn is_busy(&self, lun: LunId) -> bool {

@@ -122,7 +122,8 @@ impl Ftl {
         let stride = self.config.stride;
         let hot = Partition::hot_luns(p.rule, self.g.luns, stride, users, written);
         let hot = hot.max(least);
-        if hot.abs_diff(self.lines.hot) <= stride {
+        let width = stride.max(1);
+        if (hot / width).abs_diff(self.lines.hot / width) <= 1 {
             return;
         }
         // Free lines change sides: what is in the buffer must find room on the hot one.
@@ -136,6 +137,7 @@ impl Ftl {
         }
         self.partition.moves += 1;
         self.partition.moved = true;
+        self.locks.set_strides(self.lines.strides());
         self.rate_update();
     }
     /// The narrowest hot side whose free lines, as many as users are stopped at, still take what is in

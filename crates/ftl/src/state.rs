@@ -189,7 +189,8 @@ impl Ftl {
         }
         self.partition.set_counts(counts);
         let split = self.lines.is_split();
-        if hot == 0 || !split && hot != g.luns || split && hot == g.luns {
+        let least = if split { self.config.stride.max(1) } else { g.luns };
+        if hot < least || split && hot == g.luns {
             return damaged("the border of the LUNs is impossible");
         }
         let mut closing = [0; 2];
@@ -247,6 +248,10 @@ impl Ftl {
             let luns = r.up_to(g.luns, "a line's strides")?;
             if seq >= next_seq {
                 return damaged("a line is newer than the newest");
+            }
+            let by_luns = split && self.config.partition_by == crate::config::PartitionBy::Luns;
+            if luns > 0 && (luns < g.luns) != by_luns {
+                return Err(LoadError::OtherStrides);
             }
             let strides = match luns {
                 0 => None,
@@ -358,6 +363,7 @@ impl Ftl {
         r.words32(g.lines as usize, &mut opened)?;
         lines.set_times_opened(opened);
         self.gc.full = r.list(2 * count, count, "empty lines")?;
+        self.locks.set_strides(self.lines.strides());
         self.map_owners();
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::common::shrink::{quietly, shrink};
 use crate::common::world::*;
 use crate::common::*;
 use wordline_base::{Lpn, Rng, Seed};
-use wordline_ftl::{Ftl, FtlConfig, GcBuffer, PartitionRule, Placement, Throttle};
+use wordline_ftl::{Ftl, FtlConfig, GcBuffer, PartitionBy, PartitionRule, Placement, Throttle};
 use wordline_nand::Geometry;
 
 #[allow(clippy::disallowed_methods, reason = "what is tried, not what it does")]
@@ -111,6 +111,7 @@ fn random_commands_while_borders_move() {
         (c.stride, c.hot_cold) = (2, true);
         c.partition_rule = rng.pick(&[PartitionRule::Balanced, PartitionRule::GcShare]);
         c.gc_buffer = rng.pick(&[GcBuffer::Shared, GcBuffer::Own]);
+        c.partition_by = rng.pick(&[PartitionBy::Strides, PartitionBy::Luns]);
         c.partition_interval = 50 + rng.below(300);
         c.write_mostly_iops = rng.pick(&[0, 1000]);
         let rate = [0, 0, 1_000_000][seed as usize % 3];

@@ -390,6 +390,11 @@ impl Image {
         }
         superblock.config =
             String::from_utf8(config).map_err(|_| unusable(ImageFault::ProfileText))?;
+        // Images from before there was that setting.
+        if !superblock.config.contains("partition_by") {
+            let (before, is_set) = ("hot_cold = true\n", "partition_by = \"luns\"\n");
+            superblock.config = superblock.config.replacen(before, &format!("{before}{is_set}"), 1);
+        }
         let layout = Layout::of(&superblock);
         if about.len() != layout.end {
             return Err(unusable(ImageFault::Length { bytes: about.len(), due: layout.end }));

@@ -113,6 +113,13 @@ impl Listener {
                     let (place, fault) = (address.to_string(), ListenFault::NoSocket);
                     return Err(Error::Listen { place, fault });
                 }
+                // Another server that starts at the same time would take this one's socket for a dead one's.
+                let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+                let folder = std::fs::File::open(folder.unwrap_or(std::path::Path::new(".")));
+                let _alone = folder.ok().inspect(|folder| {
+                    // Where the file system has no locks it goes on without.
+                    let _ = rustix::fs::flock(folder, rustix::fs::FlockOperation::LockExclusive);
+                });
                 // What a killed server left behind answers nobody.
                 let refused = |e: std::io::Error| e.kind() == ErrorKind::ConnectionRefused;
                 if UnixStream::connect(path).is_err_and(refused) {

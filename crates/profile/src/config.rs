@@ -38,14 +38,14 @@ pub struct Config {
     pub stack_name: String,
     /// The testbed's profile.
     pub testbed_name: String,
-    /// Empty without a program.
+    /// The program's profile, empty without one.
     #[serde(default)]
     pub app_name: String,
-    /// The program's profile, empty without one.
-    pub nand: NandConfig,
     /// `[nand]`.
-    pub ftl: FtlConfig,
+    pub nand: NandConfig,
     /// `[ftl]`.
+    pub ftl: FtlConfig,
+    /// `[device]`.
     pub device: DeviceConfig,
     /// The drives behind it, if it is a bridge. `nand` and `ftl` are those of the first with flash.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

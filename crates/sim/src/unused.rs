@@ -157,8 +157,10 @@ fn of_ftl(key: &str, ftl: &FtlConfig, nand: &NandConfig) -> Option<&'static str>
             | "busy_race"
             | "cost.xor_sector"
     );
-    let of_parts =
-        matches!(key, "partition_rule" | "partition_interval" | "cold_margin" | "gc_buffer");
+    let of_parts = matches!(
+        key,
+        "partition_rule" | "partition_by" | "partition_interval" | "cold_margin" | "gc_buffer"
+    );
     match key {
         _ if of_strides && !has_strides(ftl) => Some(NO_STRIDES),
         // Lines of hot and of cold data have metadata of their own each.

@@ -112,6 +112,12 @@ pub enum LoadError {
     /// The file is of a drive that gave up lines at another number of bad blocks.
     #[error("min_good_luns is not that of the saved drive")]
     MinGoodLuns,
+    /// Hot and cold data are apart by LUNs in one of both, by strides in the other.
+    #[error(
+        "was saved with another ftl.partition_by, which was luns before there was that setting: set it so, or age the \
+         drive anew"
+    )]
+    OtherStrides,
     /// The settings make no FTL.
     #[error(transparent)]
     Config(#[from] BadValue),

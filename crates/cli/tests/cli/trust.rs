@@ -332,6 +332,7 @@ fn settings_without_effect_are_told() {
         &rail,
         &[
             "ftl.partition_rule=gc-share",
+            "ftl.partition_by=luns",
             "ftl.partition_interval=3000",
             "ftl.cold_margin=20",
             "ftl.gc_buffer=own",

@@ -121,6 +121,32 @@ fn zeroes_under_way_are_answered_before_the_end() {
     server.stop();
 }
 
+/// Of a gigabyte of zeroes a server that was told to stop writes 64 MiB more, and says that it ends. A question about
+/// allocation is answered for 256 MiB.
+#[test]
+fn what_would_take_long_does_not_hold_up_the_end_nor_others() {
+    let place = Place::new("--size 2G --device cnex-small --ftl pblk --time-scale 1");
+    let server = place.start();
+    let mut c = place.client("");
+    let extents = c.call(cmd::BLOCK_STATUS, 0, 1 << 20, 1 << 30, &[]).unwrap().extents;
+    assert_eq!(extents, [(256 << 20, 3)]);
+    // As many as are sent at once, and each is answered.
+    for cookie in 0..100 {
+        c.send(cmd::BLOCK_STATUS, 0, cookie, 0, 1 << 30, &[]).unwrap();
+    }
+    for _ in 0..100 {
+        assert_eq!(c.receive().unwrap().extents, [(256 << 20, 3)]);
+    }
+    let zeroes = std::thread::spawn(move || {
+        c.call(cmd::WRITE_ZEROES, cmd::FLAG_NO_HOLE, 0, 1 << 30, &[]).map(|reply| reply.error)
+    });
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    let (status, said) = server.stop();
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(zeroes.join().unwrap().unwrap(), errno::ESHUTDOWN, "{said}");
+    place.start().stop();
+}
+
 #[test]
 fn exports_errors_and_holes() {
     let place = Place::new(SMALL);

@@ -83,6 +83,8 @@ pub(crate) struct Jbd2 {
     checkpointing: bool,
     /// Where the commit under way moves the tail to.
     moves_to: Option<u64>,
+    /// The tail of the superblock that was sent last: the log keeps what it has until that is on the drive.
+    tail_sent: u64,
     /// When data go to their place (the mount option `data`).
     data: DataMode,
     /// Where the transaction that is being committed begins in the log.
@@ -106,6 +108,7 @@ impl Jbd2 {
             len: len - 1,
             checkpointing: false,
             moves_to: None,
+            tail_sent: 0,
             data: config.ext4.data,
             writes: 0,
         }
@@ -383,6 +386,8 @@ impl Fs {
                 if self.tasks[t].bios > 0 {
                     return Flow::Block(Wait::Bios);
                 }
+                let j = self.jbd2();
+                j.tail = j.tail.max(j.tail_sent);
                 self.go(t, 0);
                 Flow::Again
             }
@@ -484,7 +489,7 @@ impl Fs {
         if tail <= j.tail {
             return;
         }
-        j.tail = tail;
+        j.tail_sent = tail;
         let block = self.disk.log.find(0).0;
         let mut bio = self.bio(BioKind::Write, What::Tail, block, 1);
         (bio.preflush, bio.fua) = (flushes && self.config.barrier, self.config.barrier);
@@ -525,7 +530,9 @@ impl Fs {
                 if self.tasks[t].bios > 0 {
                     return Flow::Block(Wait::Bios);
                 }
-                self.jbd2().checkpointing = false;
+                let j = self.jbd2();
+                j.tail = j.tail.max(j.tail_sent);
+                j.checkpointing = false;
                 self.pop(t)
             }
         }

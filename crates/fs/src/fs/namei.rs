@@ -435,6 +435,9 @@ impl Fs {
                 // Blocks behind the end of a file that keeps its size go, too.
                 let shrinks = size <= self.inodes[ino].size;
                 if shrinks {
+                    if self.config.kind == FsKind::Ext4 {
+                        items.push(self.disk.orphans(&self.inodes[ino]));
+                    }
                     self.cut(t, ino, page, &mut items);
                 }
                 let inode = &mut self.inodes[ino];

@@ -1,6 +1,8 @@
 //! Which blocks a line has: the sides of a partition, and the numbers of lines.
 
+use crate::config::PartitionBy;
 use crate::line::{Line, LineState, Lines, NO_LINE, Stream};
+use crate::stride::Strides;
 use wordline_base::IdVec;
 use wordline_nand::{LineId, LunId};
 
@@ -71,8 +73,11 @@ impl Lines {
             good += u32::from(!self.is_block_bad(block, lun));
         }
         let opened = self.opened[block];
+        // They stay, wherever the border is when it is opened.
+        let strides = if stream == Stream::Cold { None } else { self.strides() };
         let l = &mut self.lines[line];
         (l.block, l.stream, l.good, l.opened) = (block, stream, good, opened);
+        l.strides = strides;
         self.plan(line);
     }
 
@@ -147,10 +152,24 @@ impl Lines {
         side.free_units = side.free_units + u64::from(now.1) - u64::from(before.1);
     }
 
-    /// The first strides are hot, as many as have `hot` LUNs or one stride more; the others are cold.
+    /// The first strides are hot: as many as `hot` LUNs make, wider ones too. By LUNs it is these.
     pub fn set_border(&mut self, hot: u32) {
-        self.hot_strides = hot / self.config.stride.max(1);
-        self.hot = (0..self.luns).filter(|&lun| self.is_on_side(Stream::Hot, lun)).count() as u32;
+        let strides = Strides::new(self.luns, &self.config);
+        let width = self.config.stride.max(1);
+        self.hot_luns.fill(0);
+        for lun in 0..self.luns {
+            let is_hot = match (self.config.partition_by, strides) {
+                (PartitionBy::Strides, Some(strides)) => strides.of(lun) < hot / width,
+                _ => lun < hot,
+            };
+            self.hot_luns[lun as usize / 64] |= u64::from(is_hot) << (lun % 64);
+        }
+        self.hot = self.hot_luns.iter().map(|word| word.count_ones()).sum();
+    }
+    /// The strides of lines opened from now on.
+    pub fn strides(&self) -> Option<Strides> {
+        let by_luns = self.is_split() && self.config.partition_by == PartitionBy::Luns;
+        Strides::new(if by_luns { self.hot } else { self.luns }, &self.config)
     }
     /// Moves the border between the sides.
     pub fn partition(&mut self, hot: u32) {

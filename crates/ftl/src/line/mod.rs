@@ -195,8 +195,8 @@ pub(crate) struct Lines {
     pub retired: u32,
     /// LUNs of the hot side; all of them if there is one side only.
     pub hot: u32,
-    /// Strides of the hot side.
-    hot_strides: u32,
+    /// The LUNs of the hot side.
+    hot_luns: Vec<u64>,
     /// With two sides: blocks that are in a line, by block id and LUN.
     taken: Vec<u64>,
     /// With two sides: unused line numbers.
@@ -325,7 +325,7 @@ impl Lines {
             write_errors: 0,
             retired: 0,
             hot: g.luns,
-            hot_strides: 0,
+            hot_luns: vec![0; words],
             taken: Vec::new(),
             unused: Vec::new(),
         };
@@ -435,23 +435,16 @@ impl Lines {
 
     /// The stream's lines may have this LUN.
     fn is_on_side(&self, stream: Stream, lun: LunId) -> bool {
-        let hot = || self.stride_of(lun) < self.hot_strides;
+        let hot = self.hot_luns[lun as usize / 64] >> (lun % 64) & 1 == 1;
         match stream {
             Stream::Mixed => true,
-            Stream::Hot => hot(),
-            Stream::Cold => !hot(),
+            Stream::Hot => hot,
+            Stream::Cold => !hot,
         }
-    }
-    /// The stride that a LUN is in, of all strides of the drive. Without strides each is one by itself.
-    fn stride_of(&self, lun: LunId) -> u32 {
-        Strides::new(self.luns, &self.config).map_or(lun, |s| s.of(lun))
     }
     /// Chooses the parity LUNs of a line of these blocks, and computes what data it can hold.
     fn plan(&mut self, line: LineId) {
-        let l = &mut self.lines[line];
-        let cold = l.stream == Stream::Cold;
-        let strides = if cold { None } else { Strides::new(self.luns, &self.config) };
-        l.strides = strides;
+        let strides = self.lines[line].strides;
         let first = line as usize * self.words;
         self.parity[first..first + self.words].fill(0);
         if let Some(strides) = strides {

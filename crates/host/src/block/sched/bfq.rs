@@ -1,4 +1,4 @@
-//! The core of bfq (block/bfq-iosched.c and bfq-wf2q.c of Linux 4.14): one queue a thread, and one a class and level
+//! The core of bfq (block/bfq-iosched.c and bfq-wf2q.c of Linux 4.14, as its stable releases have it from 4.14.155 on): one queue a thread, and one a class and level
 //! for what nobody waits for, whoever sends it, served one
 //! at a time for a budget of sectors, chosen by B-WF2Q+.
 //!
@@ -133,7 +133,8 @@ struct Queue {
     idle_since: Option<Time>,
     /// It gave way empty, with a part of its budget left (non_blocking_wait_rq).
     gave_way: bool,
-    /// When its last request came while it was not raised, or raising began or ended (last_wr_start_finish).
+    /// When its last request came or its turn ended while it was not raised, or raising began or ended
+    /// (last_wr_start_finish).
     came: Time,
     habits: Habits,
 }
@@ -560,6 +561,11 @@ impl Bfq {
         queue.sorted.remove(&(e.start, e.seq, rq));
         queue.fifo.remove(&(e.seq, rq));
         self.waiting -= 1;
+        let (q, empty) = (e.queue, queue.sorted.is_empty());
+        if empty && queue.busy && q != self.serving {
+            (queue.budget, queue.service) = (0, 0);
+            self.change(q, |queue| queue.busy = false);
+        }
     }
 
     /// bfq_symmetric_scenario: all queues of the tree of weights weigh the same, whatever their classes. One is in it
@@ -623,13 +629,19 @@ impl Bfq {
 
     /// bfq_bfqq_expire.
     fn expire(&mut self, why: Expiry, now: Time) {
+        self.expire_after(why, now, now);
+    }
+    /// The same; what it is charged for its time ends at `until`, where its next request began to be waited for.
+    fn expire_after(&mut self, why: Expiry, until: Time, now: Time) {
         let q = std::mem::replace(&mut self.serving, NONE);
         self.expirations[why as usize] += 1;
         self.idle_until = None;
         let class = usize::from(self.queues[q].class);
-        let until = if why == Expiry::TooIdle { self.idling_since } else { now };
         let charged = self.charge_of_time(&self.queues[q], until.since(self.served_since), why);
         let queue = &mut self.queues[q];
+        if queue.raised == 1 {
+            queue.came = now;
+        }
         let more = charged - queue.service;
         queue.budget = queue.budget.max(charged);
         queue.service = charged;
@@ -659,12 +671,8 @@ impl Bfq {
     fn recalculate_budget(&mut self, q: u32, why: Expiry) {
         let (most, least) = (self.config.max_budget, self.least_budget());
         let queue = &mut self.queues[q];
-        if queue.raised > 1 {
-            queue.max_budget = 2 * least;
-            return;
-        }
-        if !queue.sync {
-            queue.max_budget = most;
+        if !queue.sync || queue.raised > 1 {
+            queue.max_budget = if queue.sync { 2 * least } else { most };
             return;
         }
         let budget = queue.max_budget;
@@ -825,7 +833,7 @@ impl Bfq {
             return false;
         }
         let why = if self.timed_out(now) { Expiry::Timeout } else { Expiry::TooIdle };
-        self.expire(why, now);
+        self.expire_after(why, self.idling_since, now);
         true
     }
 }

@@ -54,7 +54,7 @@ impl<S: Source> Host<S> {
             }
             Added::To(s) => self.md_sync_begin(ctx, t, s),
             no @ (Added::NoStripe | Added::Overlap) => {
-                p.crowded = matches!(no, Added::NoStripe);
+                p.crowded |= matches!(no, Added::NoStripe);
                 p.raid.sync_later(row);
                 p.sleepers.push_back(t);
                 self.threads[t].set_step(Step::MdSync);

@@ -341,11 +341,17 @@ fn only_a_queue_that_is_raised_higher_preempts() {
 /// bfq_wr_min_inter_arr_async.
 #[test]
 fn what_nobody_waits_for_is_raised_once_it_hardly_gets_on() {
-    for (pause, raised) in [(500, 1), (501, 30)] {
+    for (pause, served, raised) in [(500, false, 1), (501, false, 30), (501, true, 1)] {
         let config = BfqConfig { low_latency: true, ..config() };
         let mut b = Bfq::new(&config, &[(1, 40)]);
         let background = |rq| Ask { sync: false, ..ask(rq, 0, u64::from(rq) << 20, 4096) };
         b.insert(&background(0), Time(0));
+        if served {
+            // Its turn ends in between, with a request left.
+            b.insert(&background(2), Time(0));
+            assert_eq!(b.dispatch(Time(0)), Some(0));
+            b.expire(Expiry::Timeout, Time(0) + Span::from_ms(400));
+        }
         b.insert(&background(1), Time(0) + Span::from_ms(pause));
         let q = b.entries[1].queue;
         assert_eq!(b.queues[q].raised, raised);
