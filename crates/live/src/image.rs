@@ -390,10 +390,8 @@ impl Image {
         }
         superblock.config =
             String::from_utf8(config).map_err(|_| unusable(ImageFault::ProfileText))?;
-        // Images from before there was that setting.
         if !superblock.config.contains("partition_by") {
-            let (before, is_set) = ("hot_cold = true\n", "partition_by = \"luns\"\n");
-            superblock.config = superblock.config.replacen(before, &format!("{before}{is_set}"), 1);
+            superblock.config = parted_by_luns(&superblock.config);
         }
         let layout = Layout::of(&superblock);
         if about.len() != layout.end {
@@ -682,9 +680,23 @@ impl Layout {
     }
 }
 
+/// The profile of an image from before `ftl.partition_by` was a setting: hot and cold data are apart by LUNs.
+fn parted_by_luns(config: &str) -> String {
+    let apart = "hot_cold = true\n";
+    config.replacen(apart, &format!("{apart}partition_by = \"luns\"\n"), 1)
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn images_from_before_that_setting_part_hot_and_cold_by_luns() {
+        let old = "[ftl]\nhot_cold = true\ncold_margin = 10.0\n";
+        let now = "[ftl]\nhot_cold = true\npartition_by = \"luns\"\ncold_margin = 10.0\n";
+        assert_eq!(parted_by_luns(old), now);
+        assert_eq!(parted_by_luns("[ftl]\nhot_cold = false\n"), "[ftl]\nhot_cold = false\n");
+    }
 
     pub(crate) fn superblock() -> Superblock {
         Superblock {

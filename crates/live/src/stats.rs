@@ -112,7 +112,8 @@ impl Stats {
     fn written(&self, machine: &Machine) -> [u64; 2] {
         let ftl = machine.controller.ftl().expect("a served drive has its FTL");
         let [now, then] = [ftl.counters(), &self.before].map(|c| {
-            [c.user_sectors, c.gc_sectors + c.pad_sectors + c.smeta_sectors + c.emeta_sectors]
+            let kept = c.pad_sectors + c.smeta_sectors + c.emeta_sectors;
+            [c.user_sectors, c.moved() + kept + c.resubmitted_sectors]
         });
         std::array::from_fn(|i| now[i] - then[i])
     }

@@ -370,8 +370,8 @@ impl Fs {
             FsKind::Ext4 | FsKind::Bdev => 8,
         }
     }
-    /// More is to be cut, by the phase behind the one that begins a handle: in the same handle if the log lets it grow (ext4_ext_truncate_extend_restart). XFS
-    /// rolls its transaction.
+    /// More is to be cut, by the phase behind `begin`, which begins a handle: in the same handle if the log lets it
+    /// grow (ext4_ext_truncate_extend_restart). XFS rolls its transaction.
     fn cut_more(&mut self, t: u32, begin: u8) -> Flow {
         if self.config.kind == FsKind::Ext4 && self.may_begin() {
             self.go(t, begin + 1);

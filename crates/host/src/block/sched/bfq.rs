@@ -1,6 +1,6 @@
-//! The core of bfq (block/bfq-iosched.c and bfq-wf2q.c of Linux 4.14, as its stable releases have it from 4.14.155 on): one queue a thread, and one a class and level
-//! for what nobody waits for, whoever sends it, served one
-//! at a time for a budget of sectors, chosen by B-WF2Q+.
+//! The core of bfq (block/bfq-iosched.c and bfq-wf2q.c of Linux 4.14, as its stable releases have it from 4.14.155
+//! on): one queue a thread, and one a class and level for what nobody waits for, whoever sends it. One is served at a
+//! time, for a budget of sectors, chosen by B-WF2Q+.
 //!
 //! - A queue's virtual finish time is its start plus budget over weight. Of the queues that are
 //!   eligible (start not after the virtual time) the one with the earliest finish is next; if none
@@ -47,9 +47,9 @@ const IDLE_CLASS: u8 = 2;
 const IDLE_CLASS_WAITS: Span = Span::from_ms(200);
 /// BFQ_MIN_TT: what is charged at least for time, and how long blocks far apart are waited for where nobody needs it.
 const MIN_THINK: Span = Span::from_ms(2);
-/// A raised queue is waited for at least so long.
+/// A raised queue is waited for at least so long (bfq_arm_slice_timer).
 const RAISED_WAIT: Span = Span::from_ms(20);
-/// A turn over so long tells how fast a queue is.
+/// A turn over so long tells how fast a queue is (bfq_bfqq_is_slow).
 const LONG_TURN: Span = Span::from_ms(20);
 /// bfq_wr_min_inter_arr_async.
 const WR_MIN_ASYNC: Span = Span::from_ms(500);

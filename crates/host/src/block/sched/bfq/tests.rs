@@ -271,6 +271,10 @@ fn who_is_slow_is_charged_for_time() {
         // Beyond 20 ms the rate tells: half of the largest budget is fast.
         (25 * ms, 100, false, Expiry::Exhausted, 1_024 * 25 / 125),
         (25 * ms, 512, true, Expiry::Exhausted, 512),
+        // Who was waited for until its time was over, with a third of its budget left.
+        (100 * ms, 560, false, Expiry::Timeout, 1_024 * 100 / 125),
+        (100 * ms, 610, false, Expiry::Timeout, 610),
+        (100 * ms, 560, false, Expiry::Exhausted, 560),
         // As in Linux 4.14, a turn of the whole time costs what it had.
         (125 * ms, 100, true, Expiry::Timeout, 100),
     ] {
