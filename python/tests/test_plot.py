@@ -86,6 +86,13 @@ def test_a_comparison_names_what_differs(mixed, other):
     assert [t.get_text() for t in same.axes[0].get_legend().get_texts()] == ["run (1)", "run (2)"]
 
 
+def test_jobs_that_differ_in_few_options_are_named_by_them():
+    jobs = {"rw": "randread", "number_ios": 100, "device": "z-ssd-small", "progress": False}
+    one, four = (wl.run(iodepth=depth, ioengine="libaio", **jobs) for depth in (1, 4))
+    legend = one.plot.compare(four).axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["iodepth=1", "iodepth=4"]
+
+
 def test_parts_of_a_bar_fill_it(mixed):
     axes = mixed.plot.breakdown("read").axes[0]
     ends = {}
@@ -124,6 +131,18 @@ def test_a_run_without_series_says_so():
     for draw in (result.plot.heatmap, result.plot.over_time):
         with pytest.raises(wl.InputError, match="over_time=True"):
             draw()
+
+
+def test_bytes_programmed_are_those_of_the_result():
+    result = wl.run(
+        rw="randwrite", bs="512", iodepth=16, ioengine="libaio", number_ios=5000, device="fssd-small", progress=False
+    )
+    axes = result.plot.over_time().axes[-1]
+    drawn = sum(
+        float((patch.get_data().values - patch.get_data().baseline) @ np.diff(patch.get_data().edges))
+        for patch in axes.patches
+    )
+    assert drawn * 1e6 == pytest.approx(result.machine["write_amplification"]["flash_bytes"], rel=0.01)
 
 
 @pytest.fixture(scope="module")

@@ -626,3 +626,28 @@ def test_what_was_not_kept_is_not_written(mixed, tmp_path):
         mixed.write_timeline(tmp_path / "t.json")
     assert not (tmp_path / "t.json").exists()
     assert "the three longest parts" in repr(mixed.breakdown("read"))
+
+
+def test_latencies_that_are_not_kept_are_no_zeros():
+    result = wl.run(rw="randread", number_ios=400, gtod_reduce=1, device="z-ssd-small", progress=False)
+    assert result.read.ios == 400 and result.latency("read") is None
+    assert result.metrics()["read_mean_ns"] is None and result.metrics()["read_max_ns"] is None
+    assert result.metrics()["read_iops"] > 0 and np.isnan(result.summary()["mean_ns"]).all()
+    assert result.series("read")["p50_ns"][0] > 5000
+    assert "p99" not in repr(result) and "–" in result._repr_html_()
+    for draw in (result.plot.cdf, lambda: result.plot.cdf(by="job"), lambda: result.plot.compare(result)):
+        with pytest.raises(wl.InputError, match="were not kept"):
+            draw()
+    result.plot.breakdown()
+    result.plot.over_time()
+
+
+@pytest.mark.parametrize("percent", [101, -1, float("nan"), "99", None, True])
+def test_a_percentage_is_a_number_up_to_100(mixed, percent):
+    for ask in (
+        mixed.read.latency.percentile_ns,
+        mixed.read.latency.percentile_or_none,
+        lambda p: mixed.series("read", percents=(p,)),
+    ):
+        with pytest.raises(wl.InputError, match="from 0 to 100"):
+            ask(percent)

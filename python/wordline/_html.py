@@ -186,14 +186,15 @@ def result_html(result: Result) -> str:
     rows = _row(["", "IOPS", "MB/s", "mean", "p50", "p99", "p99.9", "p99.99", "max"], "th")
     for one in result.directions:
         at = [told("_ns", one.latency.percentile_or_none(p)) for p in (50, 99, 99.9, 99.99)]
+        kept = one.latency.count > 0
         rows += _row(
             [
                 one.name,
                 f"{one.iops:,.0f}",
                 f"{one.bandwidth_bytes_per_s / 1e6:,.1f}",
-                duration(one.latency.mean_ns),
+                told("_ns", one.latency.mean_ns if kept else None),
                 *at,
-                duration(one.latency.max_ns),
+                told("_ns", one.latency.max_ns if kept else None),
             ]
         )
     factor = result.write_amplification

@@ -21,10 +21,19 @@ def midpoints_ns() -> NDArray[np.int64]:
     return values
 
 
+def checked_percent(percent: Any) -> float:
+    """A percentage."""
+    try:
+        if not isinstance(percent, (str, bool)) and 0 <= percent <= 100:
+            return float(percent)
+    except TypeError:
+        pass
+    raise InputError(f"percentile {percent!r}: must be a number from 0 to 100")
+
+
 def percentile_of_counts(counts: NDArray[Any], percent: float) -> int:
     """The bucket in which so many percent of all values are reached, by fio's rule."""
-    if isinstance(percent, str) or not 0 <= percent <= 100:
-        raise InputError(f"percentile {percent!r}: must be a number from 0 to 100")
+    checked_percent(percent)
     seen = np.cumsum(counts)
     if len(seen) == 0 or seen[-1] == 0:
         return 0
@@ -89,7 +98,7 @@ class Distribution:
     def percentile_or_none(self, percent: float) -> int | None:
         """The same as tables tell it: from ``min_ns`` to ``max_ns``, and none where less than one I/O lies beyond, which
         would be the slowest I/O."""
-        if not beyond(self.count, percent):
+        if not beyond(self.count, checked_percent(percent)):
             return None
         return min(max(self.percentile_ns(percent), self.min_ns), self.max_ns)
 

@@ -205,6 +205,10 @@ def _draw_cdf(axes: Any, lines: Sequence[_plotly.Curve], low: float, high: float
     _style(axes)
 
 
+def _not_kept(what: str) -> str:
+    return f"the latencies of {what} were not kept: run without disable_lat and gtod_reduce"
+
+
 class _Bar:
     """A row of a breakdown, under a name."""
 
@@ -275,8 +279,9 @@ class Plots:
         self._result = result
 
     def _some(self, direction: str | None) -> list[str]:
+        """The directions to draw: those that had I/Os."""
         if direction is not None:
-            if self._result.latency(direction) is None:
+            if not self._had(direction):
                 raise InputError(f"direction: the run has no {direction}s")
             return [direction]
         names = [one.name for one in self._result.directions]
@@ -284,19 +289,32 @@ class Plots:
             raise InputError("the run has no I/O: there is nothing to draw")
         return names
 
+    def _had(self, name: str) -> bool:
+        if self._result._main(name) == "sync":
+            return self._result.sync is not None
+        return self._result.direction(name) is not None
+
+    def _kept(self, direction: str | None) -> list[str]:
+        """Of these the ones with latencies."""
+        names = self._some(direction)
+        kept = [name for name in names if self._result.latency(name) is not None]
+        if not kept:
+            raise InputError(_not_kept(f"{names[0]}s"))
+        return kept
+
     def cdf(
         self, direction: str | None = None, by: str = "direction", *, backend: Backend = "matplotlib"
     ) -> Picture:
         """Latency by share of I/Os, the tail in nines; a curve for each direction, or ``by="job"`` for each job."""
         curves = []
         if by == "direction":
-            for name in self._some(direction):
+            for name in self._kept(direction):
                 of = self._result.latency(name)
                 assert of is not None
                 curves.append((name, of, DIRECTION_COLOURS[name]))
         elif by == "job":
             for job in dict.fromkeys(thread.name for thread in self._result.threads):
-                for name in self._some(direction):
+                for name in self._kept(direction):
                     of = self._result.latency(name, job)
                     if of is not None:
                         colour = COLOURS[len(curves) % len(COLOURS)]
@@ -373,7 +391,7 @@ class Plots:
             axes.set_ylabel(f"{name} latency")
         if programs.rows:
             axes = grid[-1]
-            edges, rates = _programmed(programs)
+            edges, rates = _programmed(programs, self._bytes_a_sector())
             base = np.zeros(programs.rows)
             for rate, cause, colour in rates:
                 axes.stairs(base + rate, edges, baseline=base, fill=True, color=colour, label=cause)
@@ -391,6 +409,12 @@ class Plots:
         figure.align_ylabels(list(grid))
         grid[0].set_title(self._result.label, loc="left", fontsize=10)
         return Picture(figure)
+
+    def _bytes_a_sector(self) -> float:
+        """Of drives with several sizes of sector it is their mean."""
+        of = self._result.machine["write_amplification"]
+        sectors = sum(n for cause, n in of.items() if cause.endswith("_sectors"))
+        return float(of["flash_bytes"]) / sectors if sectors else 0.0
 
     def _programmed_label(self) -> str:
         parity = self._result.machine["write_amplification"]["parity_sectors"]
@@ -415,7 +439,7 @@ class Plots:
             picture.axis(row, f"{name} latency", (min(values), max(values)) if values else None)
         picture.axis(1, "I/Os a second")
         if programs.rows:
-            edges, rates = _programmed(programs)
+            edges, rates = _programmed(programs, self._bytes_a_sector())
             for rate, cause, colour in rates:
                 picture.stairs(panels, edges, rate, cause, colour, lambda v: f"{v:.3g} MB/s", stacked=True)
             picture.axis(panels, self._programmed_label().replace("\n", " "))
@@ -471,12 +495,13 @@ class Plots:
         if labels is not None and len(labels) != len(results):
             raise InputError(f"labels: {len(labels)} for {len(results)} results: give one for each")
         names = list(labels or _labels(results))
-        name = self._some(direction)[0]
+        name = self._kept(direction)[0]
         curves, bars = [], []
         for i, (label, result) in enumerate(zip(names, results)):
             of = result.latency(name)
             if of is None:
-                raise InputError(f"direction: {label} has no {name}s")
+                had = Plots(result)._had(name)
+                raise InputError(_not_kept(f"{name}s of {label}") if had else f"direction: {label} has no {name}s")
             curves.append((label, of, COLOURS[i % len(COLOURS)]))
             parts = result.breakdown(name)
             if at not in parts.rows:
@@ -506,9 +531,17 @@ def _labels(results: Sequence[Result]) -> list[str]:
     abouts = [result.provenance for result in results]
     differing = [key for key in keys if len({str(about.get(key)) for about in abouts}) > 1]
 
+    said = [str(about.get("workload")).split() for about in abouts]
+    shared = set(said[0]).intersection(*said)
+    # A few options that differ tell more than the names of jobs.
+    own = {id(result): [w.lstrip("-") for w in words if w not in shared] for result, words in zip(results, said)}
+    few = all(0 < len(words) <= 3 for words in own.values())
+
     def word(key: str, result: Result) -> str:
         if key != "workload":
             return str(result.provenance.get(key))
+        if few:
+            return " ".join(own[id(result)])
         # Jobs may be given in any number of words, or as text.
         return ", ".join(dict.fromkeys(thread.name for thread in result.threads)) or str(result.provenance[key])
 
@@ -543,11 +576,13 @@ def _edges(series: Any) -> NDArray[np.float64]:
     return edges
 
 
-def _programmed(programs: Any) -> tuple[NDArray[np.float64], list[tuple[NDArray[np.float64], str, str]]]:
+def _programmed(
+    programs: Any, sector_bytes: float
+) -> tuple[NDArray[np.float64], list[tuple[NDArray[np.float64], str, str]]]:
     """Intervals, and what was programmed in them for each cause, in MB/s."""
     edges: NDArray[np.float64] = np.concatenate([[0.0], programs["end_s"]])
     width = np.maximum(np.diff(edges), 1e-12)
-    rates = [(programs[key] * 4096 / 1e6 / width, cause, colour) for key, cause, colour in CAUSES]
+    rates = [(programs[key] * sector_bytes / 1e6 / width, cause, colour) for key, cause, colour in CAUSES]
     return edges, [one for one in rates if one[0].any()]
 
 

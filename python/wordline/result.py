@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from . import _wordline
 from ._arguments import native_number, whole_number
-from .distribution import Distribution, beyond, percentile_of_counts
+from .distribution import Distribution, beyond, checked_percent, percentile_of_counts
 from .errors import FormatError, InputError, in_python, need
 
 if TYPE_CHECKING:
@@ -379,6 +379,8 @@ def _timed(name: str) -> str:
     return name
 
 
+# No latency is longer.
+_ANY = 1 << 63
 _EMPTY = {"count": 0, "min_ns": 0, "max_ns": 0, "mean_ns": 0.0, "stddev_ns": 0.0}
 
 
@@ -569,10 +571,11 @@ class Result:
         return self.latency("sync")
 
     def latency(self, name: str, job: str | None = None) -> Distribution | None:
-        """Total latency of all reads, writes, trims or syncs, of all jobs or of one; None without one."""
+        """Total latency of all reads, writes, trims or syncs, of all jobs or of one; None without one, and where jobs do not
+        keep it (``disable_lat``, ``gtod_reduce``)."""
         if _timed(name) != "sync":
             of = self.direction(name, job)
-            return None if of is None else of.latency
+            return None if of is None or of.latency.count == 0 else of.latency
         if job is not None:
             self._of(job)
         total: Distribution | None = None
@@ -658,6 +661,8 @@ class Result:
         than one of the interval's I/Os lies beyond. ``programs``: sectors programmed and why. ``host``: what cores did. ``energy``: joules by what they were for.
         """
         if of in TIMED:
+            for percent in percents:
+                checked_percent(percent)
             return self._latency_series(of, percents)
         if of == "programs":
             rows = self._document["machine"]["write_amplification"]["over_time"]
@@ -674,7 +679,7 @@ class Result:
     def _latency_series(self, name: str, percents: tuple[float, ...]) -> Series:
         matrix, step = self.latency_counts(name), self.interval_ns
         of = self.latency(name)
-        fastest, slowest = (0, 0) if of is None else (of.min_ns, of.max_ns)
+        fastest, slowest = (0, _ANY) if of is None else (of.min_ns, of.max_ns)
         begin = np.arange(len(matrix), dtype=np.int64) * step
         end = np.minimum(begin + step, self.simulated_ns)
         ios = matrix.sum(axis=1)
@@ -737,27 +742,27 @@ class Result:
             "ios": np.array([one.ios for one in rows]),
             "iops": np.array([one.iops for one in rows]),
             "bandwidth_bytes_per_s": np.array([one.bandwidth_bytes_per_s for one in rows]),
-            "mean_ns": np.array([one.latency.mean_ns for one in rows]),
+            "mean_ns": np.array([one.latency.mean_ns if one.latency.count else np.nan for one in rows]),
         }
         for p in _PERCENTS:
             told = [one.latency.percentile_or_none(p) for one in rows]
             columns[_column(p)] = np.array([np.nan if ns is None else ns for ns in told], dtype=float)
-        columns["max_ns"] = np.array([one.latency.max_ns for one in rows])
+        columns["max_ns"] = np.array([one.latency.max_ns if one.latency.count else np.nan for one in rows])
         return Series(columns)
 
     def metrics(self) -> dict[str, float | str | None]:
         """The numbers of the run by names, for tables of many runs. A percentile that less than one I/O lies beyond is
-        None: its place is the slowest I/O's. ``op_PROGRAM_OPERATION_...`` are operations of programs.
+        None: its place is the slowest I/O's. So is a latency that jobs do not keep. ``op_PROGRAM_OPERATION_...`` are operations of programs.
         ``write_amplification`` is with parity."""
         row: dict[str, float | str | None] = {}
         for one in self.directions:
             row[f"{one.name}_ios"] = one.ios
             row[f"{one.name}_iops"] = one.iops
             row[f"{one.name}_bytes_per_s"] = one.bandwidth_bytes_per_s
-            row[f"{one.name}_mean_ns"] = one.latency.mean_ns
+            row[f"{one.name}_mean_ns"] = one.latency.mean_ns if one.latency.count else None
             for p in _PERCENTS:
                 row[f"{one.name}_{_column(p)}"] = one.latency.percentile_or_none(p)
-            row[f"{one.name}_max_ns"] = one.latency.max_ns
+            row[f"{one.name}_max_ns"] = one.latency.max_ns if one.latency.count else None
         if self.sync is not None:
             row["syncs"] = self.sync.count
             row["sync_mean_ns"] = self.sync.mean_ns
@@ -882,9 +887,10 @@ class Result:
     def __repr__(self) -> str:
         parts = []
         for one in self.directions:
-            parts.append(
-                f"{one.name} {one.iops:,.0f} IOPS, p99 {one.latency.percentile_ns(99) / 1e3:,.0f} us"
-            )
+            part = f"{one.name} {one.iops:,.0f} IOPS"
+            if one.latency.count:
+                part += f", p99 {one.latency.percentile_ns(99) / 1e3:,.0f} us"
+            parts.append(part)
         state = "" if self.failure is None else f", {self.ended}"
         return f"Result({self.label}: {'; '.join(parts) or 'no I/O'}{state})"
 

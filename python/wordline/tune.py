@@ -347,7 +347,7 @@ class Tuned:
         if binding is not None and any(binding.excess(row) > 0 for row in self.rows):
             lines.append(f"of the constraints {binding.text} binds: most points that would be better miss it")
         for row in self.front:
-            lines.append(f"  {_words(self.point(row))}: {self._numbers(row)}")
+            lines.append("  " + self._told(row))
         for point, held, rows in self.verified:
             seeds = ", ".join(str(row.get("seed")) for row in rows)
             lines.append(f"under seeds {seeds}: {_words(point)} {'holds' if held else 'does not hold'}")
@@ -355,7 +355,7 @@ class Tuned:
         if self.best is not None and self.best_row is not None:
             warned = str(self.best_row.get("warned") or "").splitlines()
             lines += [f"warning, of the answer's run: {warning}" for warning in warned]
-            lines.append(f"answer: {_words(self.best)}: {self._numbers(self.best_row)}")
+            lines.append("answer: " + self._told(self.best_row))
         elif self.interrupted and any(self.keeps(row) for row in self.rows):
             lines.append("no answer: interrupted before the best were run under other seeds")
         else:
@@ -369,6 +369,10 @@ class Tuned:
     def _numbers(self, row: Row) -> str:
         names = [o.name for o in self.objectives] + [c.name for c in self.constraints]
         return ", ".join(f"{name} {told(name, row[name])}" for name in dict.fromkeys(names) if name not in self.names)
+
+    def _told(self, row: Row) -> str:
+        """A point, and its numbers that are no part of it."""
+        return ": ".join(filter(None, (_words(self.point(row)), self._numbers(row))))
 
     def plot(self, *, backend: Backend = "matplotlib") -> Picture:
         """The points tried, and the front: the trade-off between the objective and the constraint that binds, or

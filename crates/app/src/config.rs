@@ -277,7 +277,7 @@ fn within(wrong: &mut Vec<BadValue>, key: &'static str, value: u32, least: u32, 
 }
 
 /// Threads of one kind, and requests of one thread: as many as a run may have of jobs.
-const MOST_THREADS: u32 = 4096;
+pub(crate) const MOST_THREADS: u32 = 4096;
 /// Of a key or of a value.
 const MOST_BYTES: u32 = 1 << 30;
 

@@ -1,7 +1,7 @@
 //! Rounds over a graph that does not fit into memory: all edges are read in order, then the new ranks are
 //! written. Between the two, and before the next round, the threads wait for each other.
 
-use crate::config::{AppConfig, PageCost};
+use crate::config::{AppConfig, MOST_THREADS, PageCost};
 use crate::ops::Report;
 use crate::server::MOST_BYTES;
 use crate::shell::{Model, Shell, Step, Then, ThreadId};
@@ -36,7 +36,8 @@ impl PagerankConfig {
     pub(crate) fn check(&self) -> Vec<BadValue> {
         let mut wrong = Vec::new();
         let mut bad = |key, why: String| wrong.push(BadValue::new(key, why));
-        for (key, n, most) in [("threads", self.threads, 65_536), ("depth", self.depth, 4096)] {
+        for (key, n, most) in [("threads", self.threads, MOST_THREADS), ("depth", self.depth, 4096)]
+        {
             if !(1..=most).contains(&n) {
                 bad(key, format!("must be from 1 to {most}, not {n}"));
             }

@@ -2,7 +2,7 @@
 //! threads in order of arrival. What a request does is the server's kind: a web server's files, or the
 //! records of a key-value store.
 
-use crate::config::{AppConfig, PageCost};
+use crate::config::{AppConfig, MOST_THREADS, PageCost};
 use crate::ops::{Load, Report};
 use crate::shell::{Model, Shell, Step, Then, ThreadId};
 use crate::space::Extent;
@@ -80,8 +80,9 @@ fn load(wrong: &mut Vec<BadValue>, load: f64, threads: u32) {
         let why = format!("must be above 0 requests a second, 1e9 at most, not {load}");
         wrong.push(BadValue::new("load", why));
     }
-    if !(1..=65_536).contains(&threads) {
-        wrong.push(BadValue::new("threads", format!("must be from 1 to 65536, not {threads}")));
+    if !(1..=MOST_THREADS).contains(&threads) {
+        let why = format!("must be from 1 to {MOST_THREADS}, not {threads}");
+        wrong.push(BadValue::new("threads", why));
     }
 }
 

@@ -1,7 +1,7 @@
 //! A sort of more than memory holds: sorted runs are made of the input, then merged into the output. As
 //! much is written as is read.
 
-use crate::config::{AppConfig, PageCost};
+use crate::config::{AppConfig, MOST_THREADS, PageCost};
 use crate::ops::Report;
 use crate::pagerank::{share, work};
 use crate::server::MOST_BYTES;
@@ -34,7 +34,8 @@ impl SortConfig {
     pub(crate) fn check(&self) -> Vec<BadValue> {
         let mut wrong = Vec::new();
         let mut bad = |key, why: String| wrong.push(BadValue::new(key, why));
-        for (key, n, most) in [("threads", self.threads, 65_536), ("depth", self.depth, 4096)] {
+        for (key, n, most) in [("threads", self.threads, MOST_THREADS), ("depth", self.depth, 4096)]
+        {
             if !(1..=most).contains(&n) {
                 bad(key, format!("must be from 1 to {most}, not {n}"));
             }

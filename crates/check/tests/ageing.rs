@@ -462,6 +462,25 @@ fn levelling_beside_pages_of_the_map_makes_wear_no_worse() {
     assert!(with <= without.max(6), "{with} erasures apart with levelling, {without} without");
 }
 
+/// A block that cannot be used has no wear.
+#[test]
+fn bad_blocks_count_for_no_wear() {
+    let job =
+        "[a]\nioengine=libaio\nrw=randwrite\nbs=4k\niodepth=4\nnorandommap\nnumber_ios=9000\n";
+    let case = Case::new("intel-750-small", job).age(Age::Steady);
+    let case = case.set("ftl.over_provisioning=25").set("ftl.firmware.wear_spread=4");
+    let counted = |case: &Case| {
+        let machine = case.run().unwrap().result.machine;
+        let (wear, flash) = (&machine.totals.wear, &machine.flash[0]);
+        assert!(wear.erases_min > 0 && wear.erases_max - wear.erases_min <= 4 + 2, "{wear:?}");
+        assert!(flash.erases_mean.iter().all(|mean| *mean >= f64::from(wear.erases_min)));
+        flash.blocks_by_erases.iter().map(|(_, n)| n).sum::<u64>()
+    };
+    let all = counted(&case);
+    let good = counted(&case.set("nand.faults.bad_blocks_ppb=20000000"));
+    assert!(good < all && good > all * 9 / 10, "{good} of {all}");
+}
+
 /// Levelling frees nothing, so that a collector at rest does not wait for its end.
 #[test]
 fn ageing_ends_where_wear_is_levelled() {

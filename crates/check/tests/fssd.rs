@@ -555,11 +555,16 @@ fn a_collector_that_begins_too_late_is_told_of() {
         let start = format!("ftl.fssd.gc_start={start}");
         let o = run(job, Age::Steady, &[&start, SHORT]);
         assert!(counter(&o, "ftl.lines_freed") > 0);
-        let words = "is so near the 3 segments of the reserve";
+        let words = "segments that are free when it begins, the collector leaves so little room";
         o.result.notes.iter().find(|note| note.contains(words)).cloned()
     };
     let note = told(5).expect("two segments are too few");
-    assert!(note.contains("gc_start=5") && note.contains("from 7 on"), "{note}");
+    assert!(
+        note.contains("with 5 segments")
+            && note.contains("from 7 on")
+            && note.contains("ftl.fssd.gc_start"),
+        "{note}"
+    );
     assert_eq!(told(7), None);
 }
 

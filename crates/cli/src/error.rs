@@ -45,6 +45,8 @@ pub enum WordError {
          write_bw_log, write_iolog and their like out, or --repeat"
     )]
     LogsOfRepeats,
+    #[error("--repeat: after the seed {seed} there are no {times} seeds: take a smaller one")]
+    NoSeeds { seed: u64, times: u32 },
     #[error("--repeat: {} is no file, and can be read once: save it to one", .0.display())]
     RepeatsOfStream(PathBuf),
     #[error("--volume: one at a time, and not '{}' and '{}': without it all of them are replayed", .0[0], .0[1])]

@@ -47,11 +47,14 @@ fn under_seeds(
     if formats.contains(&Format::Terse) {
         return Err(WordError::TerseRepeats.into());
     }
+    let seed = common.seed;
+    let last = seed.checked_add(u64::from(times) - 1);
+    let last = last.ok_or(WordError::NoSeeds { seed, times })?;
     signals::install();
     let runs = Arc::new(Mutex::new(Vec::new()));
     let complete = || locked(&runs).len();
     let mut ended = None;
-    for seed in (0..u64::from(times)).map(|k| common.seed.wrapping_add(k)) {
+    for seed in seed..=last {
         let cut = move |complete: usize| WorkError::RepeatsCut { seed, complete, times };
         // To prepare the drive may take long, and there is something to report.
         let meanwhile = (complete() > 0).then(|| {

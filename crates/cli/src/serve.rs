@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use wordline::System;
+use wordline::translation::Translation;
 use wordline_device::DriveConfig;
 use wordline_fio::units::bytes;
 use wordline_frontend::{Machine, Parts, combine, from_text};
@@ -398,7 +399,7 @@ fn info(path: &Path) -> Result<(), Failure> {
     let recovered = recover(&image, &system.drive(), false).map_err(served)?;
     let s = &image.superblock;
     let (config, ftl) = (&system.config, &recovered.ftl);
-    let wear = recovered.nand.wear();
+    let wear = ftl.wear();
     let mapped = recovered.mapped();
     // Of what is closed only pblk keeps groups.
     let groups = ftl.pblk().map_or(String::new(), |ftl| {
@@ -439,7 +440,7 @@ fn info(path: &Path) -> Result<(), Failure> {
         wear.min,
         wear.max,
         wear.mean,
-        wear.rated,
+        recovered.nand.rated(),
         recovered.order - 1,
         image.state().synced,
         match recovered.damage.is_none() {

@@ -115,6 +115,8 @@ pub enum ValueError {
     TooSmall { text: String, least: i64 },
     #[error("'{text}' is too large{}", .most.map_or(String::new(), |most| format!(": at most {most}")))]
     TooLarge { text: String, most: Option<i64> },
+    #[error("'{text}' is too long: at most {seconds}s")]
+    TooLong { text: String, seconds: u32 },
     #[error("'{text}' is not between {low} and {high}")]
     Outside { text: String, low: f64, high: f64 },
     #[error("'{word}' is not one of {}{}", .known.join(", "), hint(*.near))]

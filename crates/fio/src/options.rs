@@ -28,8 +28,8 @@ pub enum Value {
     Int(i64, i64),
     /// Bytes or a percentage.
     Size,
-    /// One or two times.
-    Time(Unit),
+    /// One or two times, of at most so many seconds.
+    Time(Unit, u32),
     /// One to three ranges `a-b`.
     Range,
     /// Numbers between these bounds, separated by `:`.
@@ -97,8 +97,12 @@ const U32: Value = Value::Int(0, u32::MAX as i64);
 const ONE_U32: Value = Value::Int(1, u32::MAX as i64);
 const BYTES: Value = Value::Int(0, i64::MAX);
 const PERCENT: Value = Value::Int(0, 100);
-const MICROS: Value = Value::Time(Unit::Micros);
-const SECONDS: Value = Value::Time(Unit::Seconds);
+/// Sums of a few still fit a clock of nanoseconds; `runtime=999999999` is written for no end at all.
+const LONGEST: u32 = 1_000_000_000;
+const MICROS: Value = Value::Time(Unit::Micros, LONGEST);
+const SECONDS: Value = Value::Time(Unit::Seconds, LONGEST);
+/// A rate is kept of each second.
+const JUDGED: Value = Value::Time(Unit::Seconds, 1_000_000);
 
 const fn row(name: &'static str, alias: &'static str, value: Value, class: Class) -> OptionDef {
     OptionDef { name, alias, value, class }
@@ -463,7 +467,7 @@ pub const OPTIONS: &[OptionDef] = &[
         Class::Refused("flow control between jobs is not modelled: use rate_iops"),
     ),
     row("steadystate", "ss", Text, KEPT),
-    row("steadystate_duration", "ss_dur", SECONDS, KEPT),
+    row("steadystate_duration", "ss_dur", JUDGED, KEPT),
     row("steadystate_ramp_time", "ss_ramp", SECONDS, KEPT),
     // Options of the engines.
     row("hipri", "", Flag, KEPT),
@@ -672,9 +676,14 @@ impl OptionDef {
                 units::by_direction(text, |t| integer(t, kilo, low, high)).map(drop)
             }
             Value::Size => units::size(text, kb_base).map(drop),
-            Value::Time(unit) => {
-                units::by_direction(text, |t| integer(t, unit, 0, i64::MAX / 1_000)).map(drop)
-            }
+            Value::Time(unit, seconds) => units::by_direction(text, |t| {
+                let micros = integer(t, unit, 0, i64::MAX)?;
+                if micros > u64::from(seconds) * 1_000_000 {
+                    return Err(ValueError::TooLong { text: t.trim().into(), seconds });
+                }
+                Ok(micros)
+            })
+            .map(drop),
             Value::Range => ranges(text, kb_base).map(drop),
             Value::Floats(low, high) => floats(text, low, high).map(drop),
         }
@@ -748,6 +757,23 @@ pub fn choice<T: Choice>(text: &str) -> Result<(T, Option<&str>), ValueError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_an_end() {
+        let check = |name: &str, text: &str| find(name).expect("known").check(Some(text), 1024);
+        let told = |name: &str, text: &str| check(name, text).expect_err("too long").to_string();
+        for name in ["runtime", "startdelay", "ramp_time", "thinktime", "max_latency"] {
+            assert_eq!(check(name, "1000000000s"), Ok(()), "{name}");
+            let error = "'1000000001s' is too long: at most 1000000000s";
+            assert_eq!(told(name, "1000000001s"), error, "{name}");
+        }
+        assert_eq!(check("runtime", "999999999"), Ok(()));
+        assert_eq!(told("ss_dur", "1000001"), "'1000001' is too long: at most 1000000s");
+        assert_eq!(
+            told("runtime", "9223372036854"),
+            "'9223372036854' is too long: at most 1000000000s"
+        );
+    }
 
     #[test]
     fn names_are_unique_and_found() {

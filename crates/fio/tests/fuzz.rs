@@ -94,7 +94,7 @@ fn plausible(rng: &mut Rng, value: Value) -> String {
         Value::Flag | Value::Bool => rng.below(2).to_string(),
         Value::Int(low, _) => (low + rng.below(70) as i64).to_string(),
         Value::Size => format!("{}k", rng.below(2_000)),
-        Value::Time(_) => format!("{}ms", rng.below(50)),
+        Value::Time(..) => format!("{}ms", rng.below(50)),
         Value::Range => format!("{}-{}", 1 + rng.below(9_000), 1 + rng.below(9_000)),
         Value::Floats(..) => "0.5".to_string(),
     }

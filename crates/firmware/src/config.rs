@@ -133,6 +133,8 @@ pub(crate) struct Plan {
     pub start: u64,
     /// Free units at which it does twice what keeps their number.
     pub low: u64,
+    /// `start` is to be at least so many, or a superblock that is opened takes users' room before the pace makes some.
+    pub calm: u64,
     /// Free units up to which it works while the drive is idle.
     pub idle: u64,
     /// Sectors that the collector may owe.
@@ -325,14 +327,15 @@ impl Plan {
         let needed = (reserve + open + folds + maps + if made { 1 } else { 0 }) * block;
         // What is left in open superblocks of the collector and of the map is no users' room.
         let low = (reserve + kinds + maps) * block;
+        // Without capacitors users are let in only while what is in the buffer has a place beside what is left in open
+        // superblocks of the collector, one more of which is opened each time.
+        let opened = if c.protected { 0 } else { kinds - 1 + maps };
+        let above = low + (u64::from(moves.is_some()) + opened) * block;
+        // With that many users have theirs open in each group.
+        let range = folds.max(2 * kinds * groups) * block;
         let start = match c.gc_start {
             Some(blocks) => u64::from(blocks) * block,
-            // With that many users have theirs open in each group.
-            None => {
-                let more = if moves.is_some() { block } else { 0 };
-                let range = (folds.max(2 * kinds * groups) * block).max(spare / 20);
-                (low + more + range).min(spare)
-            }
+            None => (above + range.max(spare / 20)).min(spare),
         };
         let is_enough = || {
             if slc_lines > 0 && spare < needed && spare + lent >= needed {
@@ -429,6 +432,7 @@ impl Plan {
             kept: reserve * block,
             start,
             low,
+            calm: above + range,
             idle,
             lag: gc_lag * unit,
             tick,

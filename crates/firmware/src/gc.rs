@@ -3,7 +3,7 @@
 use crate::config::Victim;
 use crate::map::{NOBODY, Where};
 use crate::space::{State, Superblock, SuperblockId};
-use crate::write::{GC, HOST, MAPS, STREAMS, WARM};
+use crate::write::{GC, HOST, MAPS, STREAMS, Stream, WARM};
 use crate::{Firmware, Op};
 use std::collections::VecDeque;
 use wordline_nand::{BlockId, Class, LunId, Ppa};
@@ -193,6 +193,48 @@ impl Firmware {
     /// Nothing is under way that ageing could not take over.
     pub(crate) fn gc_rests(&self) -> bool {
         self.gc.drained.is_empty() && self.gc.victim.is_none_or(|v| v.reads == 0)
+    }
+    /// Users wait, and what the collector moved waits in units that nothing fills any more: the victim is over and no other
+    /// is begun before it is erased, or its next unit has no room beside them. The longer queue is padded.
+    pub(crate) fn pad_moved(&mut self) -> bool {
+        let unit = self.g.sectors_per_unit as usize;
+        if self.waiting.is_empty() {
+            return false;
+        }
+        let waits = |&own: &Stream| {
+            let stream = &self.streams[own];
+            (1..unit).contains(&stream.queue.len()) && !stream.pad
+        };
+        let partly = [GC, WARM].into_iter().filter(waits);
+        let Some(own) = partly.max_by_key(|&own| self.streams[own].queue.len()) else {
+            return false;
+        };
+        let rests = match &self.gc.victim {
+            None => !self.gc.drained.is_empty() && self.is_scarce() && !self.is_wanted(),
+            Some(v) => v.reads == 0 && self.is_owing() && self.lacks_slots(v),
+        };
+        if rests {
+            self.streams[own].pad = true;
+            self.counters.drains += 1;
+        }
+        rests
+    }
+    /// All slots of the collector wait in queues, and too few are left for the victim's next unit.
+    fn lacks_slots(&self, v: &Collecting) -> bool {
+        let free = self.free[1].len();
+        let queued = |own: Stream| {
+            let own_slot = |slot: &&u32| **slot >= self.plan.slots && !self.is_map_slot(**slot);
+            self.streams[own].queue.iter().filter(own_slot).count()
+        };
+        let waiting: usize = [GC, WARM, MAPS].into_iter().map(queued).sum();
+        if free + waiting < self.plan.gc_slots as usize
+            || v.next == self.space.places_of(v.superblock)
+        {
+            return false;
+        }
+        let (.., valid) =
+            self.used_run(self.space.first_of(self.space.unit_at(v.superblock, v.next)));
+        valid as usize > free
     }
     /// The victim's next unit has nothing in use.
     pub(crate) fn gc_pass(&mut self) {

@@ -277,6 +277,9 @@ impl Firmware {
             if fetched || admitted || erased || programmed || collected || self.erase_on_idle() {
                 continue;
             }
+            if self.pad_moved() {
+                continue;
+            }
             let waits = !self.waiting.is_empty()
                 || self.order.is_waited_for()
                 || self.cached.as_ref().is_some_and(|cached| !cached.rests());
@@ -563,6 +566,11 @@ impl Translation for Firmware {
         let line = f64::from(self.g.units_per_line());
         let reserve = f64::from(self.plan.reserve) / f64::from(groups);
         Some((self.space.free_count / groups, reserve, self.plan.start as f64 / line))
+    }
+    fn begins_late(&self) -> Option<[f64; 2]> {
+        let block = f64::from(self.space.places());
+        let late = self.config.paced && self.plan.start < self.plan.calm;
+        late.then(|| [self.plan.start, self.plan.calm].map(|units| units as f64 / block))
     }
     fn save(&self, to: &mut dyn std::io::Write) -> std::io::Result<()> {
         self.save_state(to)

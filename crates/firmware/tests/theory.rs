@@ -1,7 +1,8 @@
 //! Write amplification under uniform random writes against the closed form of greedy collection
 //! (docs/design/ftl.md), and what the settings of placement and collection do.
 
-use crate::common::{Drive, Times, ctx, geometry, greedy, with_slc};
+use crate::common::{Drive, Reading, Times, ctx, geometry, greedy, with_slc};
+use std::collections::VecDeque;
 use wordline_base::{Ctx, Lpn, Rng, Span, Time};
 use wordline_firmware::{Allocation, Firmware, FirmwareConfig, Victim};
 use wordline_nand::Geometry;
@@ -497,6 +498,10 @@ fn long_erasures_take_their_own_time_of_users_who_do_not_pause_and_no_more() {
 
 /// The longest of so many writes of a sector at random places, 32 at a time.
 fn longest_of_32(ftl: &mut Firmware, ctx: &mut Ctx, writes: u32) -> Span {
+    longest_beside(ftl, ctx, writes, false)
+}
+/// Beside reads, of which one at least is always under way.
+fn longest_beside(ftl: &mut Firmware, ctx: &mut Ctx, writes: u32, reads: bool) -> Span {
     let (g, sectors) = (*ftl.geometry(), ftl.sectors());
     let mut drive = Drive::new(&g, &vec![false; (g.lines * g.luns) as usize]);
     drive.adopt(ftl);
@@ -505,6 +510,7 @@ fn longest_of_32(ftl: &mut Firmware, ctx: &mut Ctx, writes: u32) -> Span {
     ftl.start(ctx);
     drive.drain(ftl, ctx.now);
     let (mut begun, mut most) = (std::collections::BTreeMap::new(), Span::ZERO);
+    let (mut reading, mut pieces) = (VecDeque::new(), Vec::new());
     for tag in 0..writes {
         begun.insert(tag, ctx.now);
         ftl.write(ctx, tag, Lpn(rng.below(sectors) as u32), 1, false, Source::Host);
@@ -516,6 +522,17 @@ fn longest_of_32(ftl: &mut Firmware, ctx: &mut Ctx, writes: u32) -> Span {
             }
             if begun.len() < 32 {
                 break;
+            }
+            if reads {
+                pieces.clear();
+                ftl.read(ctx, Lpn(rng.below(sectors) as u32), 1, &mut pieces);
+                reading.extend(Reading::of(&pieces));
+                if reading.len() > 8
+                    && let Some(first) = reading.pop_front()
+                {
+                    ftl.read_done(ctx, first.ppa, first.sectors);
+                }
+                drive.drain(ftl, ctx.now);
             }
             assert!(drive.tick(ftl, ctx, &mut rng), "write {tag} hangs");
         }
@@ -1110,4 +1127,42 @@ fn no_write_waits_longer_for_what_is_written_anew() {
     let lines = ftl.counters().lines_refreshed;
     println!("longest {most:?}, bound {bound:?}, {lines} lines written anew");
     assert!(lines > 3 && most <= bound);
+}
+
+/// The last sectors that are moved out of a superblock wait in a unit that is not full. Users need the superblock, and
+/// nothing else is moved before they have it: the unit is padded, whoever reads meanwhile.
+#[test]
+fn reads_do_not_keep_the_last_sectors_of_a_victim_in_memory() {
+    let g = geometry(4, 8, 200, 64, 8);
+    let d = FirmwareConfig::default;
+    for config in [
+        FirmwareConfig { paced: false, ..d() },
+        FirmwareConfig { gc_units: Some(2), hot_share: 60.0, ..d() },
+        FirmwareConfig { gc_units: Some(3), hot_share: 60.0, map_bytes: 16384, ..d() },
+    ] {
+        let (mut ftl, mut ctx, ..) = aged(&g, 28.0, config.clone(), 5);
+        let alone = longest_of_32(&mut ftl, &mut ctx, 100_000);
+        let (mut ftl, mut ctx, ..) = aged(&g, 28.0, config.clone(), 5);
+        let most = longest_beside(&mut ftl, &mut ctx, 100_000, true);
+        println!("longest {most:?} beside reads, {alone:?} without, {config:?}");
+        assert!(most < alone * 2, "{most:?} {alone:?}");
+    }
+}
+
+/// Without capacitors users are let in while what is in the buffer has a place on flash. That is so without a pause also
+/// where pages of the map and hot data have superblocks of their own.
+#[test]
+fn no_write_waits_for_a_whole_victim_without_capacitors() {
+    let g = geometry(4, 8, 200, 64, 8);
+    let d = || FirmwareConfig { protected: false, ..FirmwareConfig::default() };
+    for (hot_share, map_bytes) in [(0.0, 16384), (40.0, 0), (40.0, 16384)] {
+        let config = FirmwareConfig { hot_share, map_bytes, ..d() };
+        for seed in [5, 6] {
+            let (mut ftl, mut ctx, ..) = aged(&g, 35.0, config.clone(), seed);
+            let most = longest_of_32(&mut ftl, &mut ctx, 150_000);
+            let one = at_most(&ftl, 1);
+            println!("{hot_share} %, {map_bytes} bytes: longest {most:?}, one alone {one:?}");
+            assert!(most <= one * 32 / 8, "{most:?}");
+        }
+    }
 }

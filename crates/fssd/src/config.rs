@@ -271,6 +271,20 @@ pub fn victims_at_a_time(
     Ok(Plan::without_bad_blocks(g, over_provisioning, config)?.victims)
 }
 
+/// Sectors of checkpoints for each sector of users', where `checkpoint_sectors` sets how often one is written: no sooner than
+/// after as many sectors as it takes.
+pub fn checkpoints_written(
+    g: &Geometry,
+    over_provisioning: f64,
+    config: &FssdConfig,
+) -> Result<f64, BadValue> {
+    let plan = Plan::without_bad_blocks(g, over_provisioning, config)?;
+    let extents = g.sector.bytes_of(plan.sectors) / SECTOR;
+    let sectors = extents.div_ceil(plan.extents as u64);
+    let every = config.checkpoint_sectors.map(|every| every.max(sectors));
+    Ok(every.map_or(0.0, |every| sectors as f64 / every as f64))
+}
+
 /// Sectors that are no spare of closed segments while users write 4 KiB at random places.
 ///
 /// Halfway between where it begins and its reserve the collector makes as much space as users take. What is left of

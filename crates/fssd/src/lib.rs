@@ -23,7 +23,7 @@ mod tree;
 mod units;
 mod write;
 
-pub use config::{FssdConfig, Side, log_in_use, victims_at_a_time};
+pub use config::{FssdConfig, Side, checkpoints_written, log_in_use, victims_at_a_time};
 pub use log::{Holds, Meta, Spare};
 pub use recover::{KeptVersions, Media, Recovery};
 pub use tree::{Extent, Full, LOST, Tree};
@@ -581,6 +581,11 @@ impl Translation for Fssd {
     }
     fn gc_floor(&self) -> GcFloor {
         self.floor()
+    }
+    fn begins_late(&self) -> Option<[f64; 2]> {
+        let (_, reserve, start) = self.free_segments();
+        let least = reserve + self.config.above_reserve();
+        (start < least).then(|| [start.into(), least.into()])
     }
     fn lies_at(&self, lpn: Lpn) -> Option<(Ppa, bool)> {
         let e = self.tree.find(lpn.0).filter(|e| e.place != LOST)?;

@@ -60,7 +60,7 @@ pub use place::InPlace;
 pub use recover::{LineMedia, Media, RecoverError, Recovery, SmetaRecord, Written};
 pub use translator::{FtlKind, Translator};
 pub use wordline_firmware::{held_in_use, slc_buffer};
-pub use wordline_fssd::{KeptVersions, Side, log_in_use, victims_at_a_time};
+pub use wordline_fssd::{KeptVersions, Side, checkpoints_written, log_in_use, victims_at_a_time};
 pub use wordline_translation::{
     Action, AgeError, BlockState, Breach, Brings, Choose, Chooses, ClosedLine, Counters, End,
     FlashOp, FlashRead, GcFloor, GcOrder, GcPolicy, GcReport, GcShape, HeldUp, HostMemory, MOVE,

@@ -156,6 +156,9 @@ impl Ftl {
     fn gc_shape(&self) -> Option<GcShape> {
         None
     }
+    fn begins_late(&self) -> Option<[f64; 2]> {
+        None
+    }
     fn gc_floor(&self) -> GcFloor {
         GcFloor::default()
     }
@@ -278,6 +281,7 @@ hand_on! {
     fn ordered(&mut) -> Option<&mut dyn Ordered>;
     fn gc_shape(&) -> Option<GcShape>;
     fn gc_floor(&) -> GcFloor;
+    fn begins_late(&) -> Option<[f64; 2]>;
     fn slc_use(&) -> Option<SlcUse>;
     fn map_held(&) -> Option<MapHeld>;
     fn lies_at(&, lpn: Lpn) -> Option<(Ppa, bool)>;

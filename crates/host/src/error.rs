@@ -255,7 +255,7 @@ impl Queues {
                 return of_job(
                     job,
                     "sqthread_poll",
-                    "needs registered files, which fio does not give it: run it without --fs",
+                    "has a thread of the kernel call the file system, which is not modelled: run it without --fs",
                 );
             }
         }

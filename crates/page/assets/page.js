@@ -129,7 +129,7 @@ const nineName = (x) => {
 const curves = (of) => {
   const list = [];
   results.forEach((r, i) => {
-    for (const d of r.runs[0].wordline.latency) if (of(d)) list.push({ d, r, i });
+    for (const d of r.runs[0].wordline.latency) if (d.N > 0 && of(d)) list.push({ d, r, i });
   });
   return list;
 };
@@ -425,7 +425,7 @@ const charts = {
   "tail-by-seed": (args) => {
     const list = results[0].runs.map((run, i) => ({
       d: run.wordline.latency.find((d) => d.of === "all" && d.ddir === args.ddir), i, seed: run.wordline.provenance.seed,
-    })).filter((c) => c.d);
+    })).filter((c) => c.d?.N > 0);
     return tail(list, (c) => `seed ${c.seed}`, (c) => seriesColour(c.i));
   },
   layers: (args) => split(machine(pick(args)).layers.filter((t) => t.ddir === args.ddir).flatMap((t) => atOf(t).map((r) => ({ ...r, name: r.at })))),
@@ -617,7 +617,7 @@ charts["percentile-compared"] = (args) => overlay((r) => {
 charts["write-amplification-compared"] = () => overlay((r) => {
   const rows = machine(r).write_amplification.over_time;
   const sum = (x) => x.user_sectors + x.gc_sectors + x.padding_sectors + x.metadata_sectors + (x.folded_sectors || 0) + (x.map_sectors || 0)
-    + (x.parity_sectors || 0);
+    + (x.resubmitted_sectors || 0) + (x.parity_sectors || 0);
   return rows.length ? { ends: rows.map((x) => x.end_ns), values: rows.map((x) => (x.user_sectors > 0 ? sum(x) / x.user_sectors : null)) } : {};
 }, { label: "write amplification", format: (x) => digits(x, 3) });
 

@@ -61,7 +61,7 @@ pub fn what_ran(run: &Value) -> String {
     };
     let ran: Vec<String> =
         [some(programs.clone(), "program"), some(names, "job")].into_iter().flatten().collect();
-    if ran.is_empty() { "nothing".into() } else { and(&ran) }
+    if ran.is_empty() { "jobs that are not reported".into() } else { and(&ran) }
 }
 
 /// The layer that has the greatest part of a split, with that part and the whole.

@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::answer::{and, what_ran};
 use crate::html::{Cell, details, escape, figure, prose, put, section, table};
 use crate::number::{Better, Key, OPERATION, Unit, digits, directions, keys, plural, spread};
-use crate::one::{NINES, capital, data, has_intervals, strings, what_was_run};
+use crate::one::{NINES, capital, data, has_intervals, strings, what_was_run, why_none};
 use crate::shell::Shell;
 use serde_json::{Value, json};
 
@@ -60,8 +60,16 @@ fn differ(outcomes: &[Outcome]) -> Vec<&'static str> {
 /// What tells results apart: what of their origin differs, or else their files.
 pub fn labels(outcomes: &[Outcome]) -> Vec<String> {
     let differ = differ(outcomes);
+    // Of jobs in words those that not all have.
+    let said: Vec<String> = outcomes.iter().map(|o| origin(o, "workload")).collect();
+    let is_shared = |word: &str| said.iter().all(|text| text.split(' ').any(|own| own == word));
+    let told = |text: String| -> String {
+        let words = text.split(' ').filter(|word| !is_shared(word));
+        words.map(|word| word.trim_start_matches('-')).collect::<Vec<_>>().join(" ")
+    };
     let own = |o: &Outcome| {
         let parts = differ.iter().map(|key| match origin(o, key) {
+            text if *key == "workload" && text.starts_with("--") => told(text),
             text if text.is_empty() && *key == "overrides" => "nothing set".into(),
             text if text.is_empty() => format!("no {key}"),
             text => text,
@@ -108,7 +116,12 @@ pub fn page(outcomes: &[Outcome]) -> String {
     add("numbers", "Numbers", numbers(outcomes, &labels));
     let seeds = of_seeds(outcomes);
     let mut tails = String::new();
-    for ddir in &all {
+    let any = |of: &dyn Fn(&Value) -> &Value, ddir: &str| {
+        let has = |row: &Value| row["ddir"] == ddir && row["N"].as_u64() != Some(0);
+        let mut lists = runs.iter().filter_map(|run| of(&run["wordline"]).as_array());
+        lists.any(|list| list.iter().any(has))
+    };
+    for ddir in all.iter().filter(|ddir| any(&|w| &w["latency"], ddir)) {
         let title = format!("Latency of {}", plural(ddir));
         let note = format!("{NINES}{seeds}");
         tails += &figure(
@@ -121,7 +134,9 @@ pub fn page(outcomes: &[Outcome]) -> String {
     }
     add("latency", "Latency", tails);
     let mut layers = String::new();
-    for ddir in &all {
+    // With unified_rw_reporting the drive and the host still know reads from writes.
+    let kinds = ["read", "write", "trim", "sync"];
+    for ddir in kinds.iter().filter(|ddir| any(&|w| &w["machine"]["layers"], ddir)) {
         let title = format!("{}: where the time went", capital(&plural(ddir)));
         let note = format!(
             "On average, and at 99.9 % where an I/O lies beyond it: the mean of the I/Os in its bucket of the \
@@ -140,15 +155,13 @@ pub fn page(outcomes: &[Outcome]) -> String {
     let with_series: Vec<&&Value> = runs.iter().filter(|run| has_intervals(run)).collect();
     for (label, run) in labels.iter().zip(&runs) {
         if !has_intervals(run) {
-            put!(
-                over_time,
-                "<p>{} has no series: no I/O came back after the ramp of its job.</p>",
-                escape(label)
-            );
+            put!(over_time, "<p>{} has no series: {}.</p>", escape(label), why_none(run));
         }
     }
-    if with_series.len() == runs.len() {
-        for ddir in &all {
+    if !with_series.is_empty() {
+        for ddir in
+            kinds.iter().filter(|ddir| any(&|w| &w["machine"]["intervals"]["latency"], ddir))
+        {
             let s = plural(ddir);
             over_time += &figure(
                 &format!("rate-{ddir}"),
@@ -385,7 +398,8 @@ fn difference(first: &Outcome, o: &Outcome, key: &Key) -> Cell {
         return Cell::None;
     };
     if a.mean == 0.0 {
-        return Cell::None;
+        let text = if b.mean == 0.0 { "none" } else { "from 0" };
+        return Cell::number(text.into(), Some(b.mean), "");
     }
     let text = change(a.mean, b.mean);
     let by = b.mean - a.mean;

@@ -12,7 +12,7 @@ pub struct NoInterval;
 pub enum PageError {
     /// The text is not JSON.
     #[error(
-        "{name}: not a result in JSON ({why}): write one with --output-format json --output FILE"
+        "{name}: not a result in JSON ({why}): write one with --output-format json alone, and --output FILE"
     )]
     NotJson {
         /// The file.

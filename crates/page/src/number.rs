@@ -134,7 +134,8 @@ pub const PERCENTILES: [(&str, &str); 5] = [
 /// Directions in which I/Os came back.
 pub fn directions(run: &Value) -> Vec<String> {
     let all = run["wordline"]["latency"].as_array().into_iter().flatten();
-    let all = all.filter(|d| d["of"] == "all" && d["N"].as_u64() > Some(0));
+    let any = |d: &Value| ["N", "ios"].iter().any(|key| d[key].as_u64() > Some(0));
+    let all = all.filter(|d| d["of"] == "all" && any(d));
     all.filter_map(|d| d["ddir"].as_str().map(str::to_owned)).collect()
 }
 

@@ -162,8 +162,8 @@ fn seeds(outcome: &Outcome) -> String {
         );
     }
     out += &table("", &head, &rows.collect::<Vec<_>>());
-    for ddir in directions(outcome.first()) {
-        let name = format!("{} by seed", capital(&plural(&ddir)));
+    for ddir in directions(outcome.first()).iter().filter(|_| has_latencies(outcome.first())) {
+        let name = format!("{} by seed", capital(&plural(ddir)));
         out +=
             &figure(&format!("seeds-{ddir}"), "tail-by-seed", &json!({ "ddir": ddir }), &name, "");
     }
@@ -175,11 +175,26 @@ pub fn capital(text: &str) -> String {
     chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
 }
 
+/// The latency of an I/O was kept at least.
+fn has_latencies(run: &Value) -> bool {
+    let all = run["wordline"]["latency"].as_array();
+    all.is_some_and(|all| all.iter().any(|d| d["N"].as_u64() > Some(0)))
+}
+
+/// Why no latency was kept.
+pub fn why_none(run: &Value) -> &'static str {
+    let jobs = run["jobs"].as_array().is_some_and(|jobs| !jobs.is_empty());
+    match directions(run).is_empty() {
+        false => "the jobs keep none (disable_lat=1, or gtod_reduce=1)",
+        true if jobs => "no I/O came back after the ramp of its job; a longer run has some",
+        true => "no job is reported (stats=0)",
+    }
+}
+
 fn latency(run: &Value, repeated: bool) -> String {
     let all: Vec<&Value> = run["wordline"]["latency"].as_array().into_iter().flatten().collect();
-    if all.is_empty() {
-        return "<p>No I/O came back after the ramp of its job, so that there is no latency.</p>"
-            .into();
+    if !has_latencies(run) {
+        return format!("<p>There is no latency: {}.</p>", why_none(run));
     }
     let mut out = String::new();
     let title = if repeated { "Latency by direction, first seed" } else { "Latency by direction" };
@@ -207,7 +222,8 @@ fn latency(run: &Value, repeated: bool) -> String {
         let same = |o: &&&Value| o["of"] == "job" && o["ddir"] == d["ddir"];
         d["of"] == "job" && all.iter().filter(same).count() == 1
     };
-    let rows = all.iter().enumerate().filter(|(_, d)| !lone(d)).map(|(i, d)| {
+    let told = |d: &Value| d["N"].as_u64() > Some(0) && !lone(d);
+    let rows = all.iter().enumerate().filter(|(_, d)| told(d)).map(|(i, d)| {
         let at = |key: &str| format!("wordline.latency.{i}.{key}");
         let ddir = d["ddir"].as_str().unwrap_or("");
         let name = match d["of"].as_str() {
@@ -346,8 +362,7 @@ fn layers(run: &Value) -> String {
         out += &table(&format!("{} by layer, {unit}", capital(&plural(ddir))), &head, &body);
     }
     if out.is_empty() {
-        "<p>No I/O came back after the ramp of its job, so that no time was spent on one.</p>"
-            .into()
+        format!("<p>There are no times of I/Os: {}.</p>", why_none(run))
     } else {
         out
     }
@@ -383,7 +398,7 @@ fn over_time(run: &Value) -> String {
     let i = &m["intervals"];
     let mut out = String::new();
     if !has_intervals(run) {
-        out += "<p>There is no series: no I/O came back after the ramp of its job. A longer run has one.</p>";
+        put!(out, "<p>There is no series: {}.</p>", why_none(run));
     }
     let ends = i["end_ns"].as_array().map_or(0, Vec::len);
     if ends > 0 && ends < 4 && has_intervals(run) {
@@ -533,8 +548,11 @@ fn interval_table(m: &Value) -> String {
         head.push("write amplification".into());
     }
     let base = "wordline.machine.intervals";
+    let begin_of = |k: usize| if k == 0 { 0.0 } else { ends[k - 1] };
+    // The rate of a few microseconds at the end says nothing; pictures leave it out likewise.
+    let is_rest = |k: usize| k > 3 && k + 1 == ends.len() && ends[k] - ends[k - 1] < ends[0] / 4.0;
     let rows = ends.iter().enumerate().map(|(k, end)| {
-        let begin = if k == 0 { 0.0 } else { ends[k - 1] };
+        let begin = begin_of(k);
         let length = (end - begin) / 1e9;
         let mut row =
             vec![Cell::number(fixed(end / 1e9, 3), Some(*end), format!("{base}.end_ns.{k}"))];
@@ -542,7 +560,7 @@ fn interval_table(m: &Value) -> String {
             let without = uncounted(l).map(|[from, to]| (end.min(to) - begin.max(from)).max(0.0));
             let counted = (end - begin - without.sum::<f64>()) / 1e9;
             let rate = float(&l["ios"][k]) / counted.max(1e-9);
-            row.push(match counted > 0.0 {
+            row.push(match counted > 0.0 && !is_rest(k) {
                 true => Cell::number(fixed(rate, 0), Some(rate), ""),
                 false => Cell::None,
             });
@@ -730,12 +748,10 @@ fn cause_name(name: &str) -> String {
 fn slowest(run: &Value) -> String {
     let all: Vec<&Value> = run["wordline"]["slowest"].as_array().into_iter().flatten().collect();
     if all.is_empty() {
-        let nothing = run["wordline"]["latency"].as_array().is_none_or(Vec::is_empty);
-        return match nothing {
-            true => "<p>No I/O came back after the ramp of its job, so that none is the slowest.</p>",
-            false => "<p>The lives of the slowest I/Os were not kept: --slowest N or --report keeps them.</p>",
-        }
-        .into();
+        return match has_latencies(run) {
+            false => format!("<p>None is the slowest: {}.</p>", why_none(run)),
+            true => "<p>The lives of the slowest I/Os were not kept: --slowest N or --report keeps them.</p>".into(),
+        };
     }
     let mut out = figure("slowest-ios", "slowest", &json!({}), "From the call to the return", "");
     for (i, life) in all.iter().enumerate() {

@@ -6,7 +6,8 @@ use wordline_base::{SECTOR, SectorSize, Span};
 use wordline_device::config::{BridgeConfig, SasConfig};
 use wordline_device::{SataConfig, SataTimes};
 use wordline_ftl::{
-    LineRoom, Placement, Throttle, collector_marks, held_in_use, log_in_use, slc_buffer,
+    LineRoom, Placement, Throttle, checkpoints_written, collector_marks, held_in_use, log_in_use,
+    slc_buffer,
 };
 use wordline_nand::{ChannelOrder, Geometry};
 
@@ -727,8 +728,13 @@ impl Rates<'_> {
             _ => sectors as f64 / entries as f64,
         }
     }
-    /// Pages of a map that is in memory which are written for each sector of users', to tell of trims after a power cut.
+    /// Pages of a map that is in memory which are written for each sector of users', to tell of trims after a power cut;
+    /// and sectors of FSSD's checkpoints.
     fn map_written(&self) -> f64 {
+        if let Some(fssd) = &self.config.ftl.fssd {
+            let over_provisioning = self.config.ftl.over_provisioning;
+            return checkpoints_written(self.g, over_provisioning, fssd).unwrap_or(0.0);
+        }
         let pages = self.user_sectors.div_ceil(self.g.sector.bytes() / 4);
         let firmware = self.config.ftl.firmware.as_ref();
         let every = firmware.and_then(|firmware| firmware.checkpoint_sectors);

@@ -219,10 +219,12 @@ impl Lines {
         if d.map_written > 0.0 {
             // They are stale soon: a collector that takes what has least in use gains by them.
             let bound = if d.map_written > 0.5 { ". So many make it a bound" } else { "" };
-            let text = format!(
-                "times {:.2} with pages of the map that are written in turn (ftl.firmware.checkpoint_sectors){bound}",
-                1.0 + d.map_written
-            );
+            let what = match ftl.fssd {
+                Some(_) => "checkpoints of the map (ftl.fssd",
+                None => "pages of the map that are written in turn (ftl.firmware",
+            };
+            let more = 1.0 + d.map_written;
+            let text = format!("times {more:.2} with {what}.checkpoint_sectors){bound}");
             self.row("", text);
         }
         if d.parity_factor > 1.0 {

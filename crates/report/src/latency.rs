@@ -59,6 +59,10 @@ fn distribution(ddir: &str, of: &str, name: &str, h: &Histogram) -> Value {
         .zip(within(&TABLE))
         .map(|(percent, ns)| (format!("{percent:.6}"), ns.into()))
         .collect();
+    // I/Os whose latency is not kept (disable_lat, gtod_reduce).
+    if h.is_empty() {
+        return json!({ "ddir": ddir, "of": of, "name": name, "N": 0, "percentile": {}, "points_a_nine": POINTS, "ns": [] });
+    }
     json!({
         "ddir": ddir,
         "of": of,
@@ -100,6 +104,11 @@ pub fn latency_json(jobs: &[Job]) -> Value {
                 None => all.push((ddir, (**lat).clone())),
             }
             by_job.push(distribution(ddir, "job", job.name, lat));
+        }
+    }
+    for ddir in ["read", "write", "trim", "mixed"] {
+        if dirs_of(jobs, ddir).next().is_some() && all.iter().all(|(known, _)| *known != ddir) {
+            all.push((ddir, Histogram::default()));
         }
     }
     for job in jobs.iter().filter(|job| !job.sync.is_empty()) {

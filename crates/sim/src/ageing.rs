@@ -127,6 +127,10 @@ fn places(job: &Job) -> Job {
 /// I/Os in a row without a write or trim after which a job counts as one that does neither.
 const FRUITLESS: u64 = 100_000;
 
+/// Sectors that jobs which trim alone have at most for each sector written. With more the drive is as empty, but for a
+/// sixty-fifth of it, and one write would cost all of them.
+const TRIMS_A_WRITE: f64 = 64.0;
+
 /// Draws sectors as a plan's jobs write them, each with its share, and their trims among these: what ages a drive
 /// for the run.
 /// The order is not that of the run ([`Generator::ageing`]), but for the writes of a trace, which come in
@@ -184,6 +188,7 @@ struct Writer {
     /// The disk is an array, and the drive this member of it.
     array: Option<(Layout, u32)>,
     /// I/Os in a row that neither wrote to the drive nor trimmed there.
+    /// Of a job that writes its trims count, too.
     fruitless: u64,
     /// So many of them, and it counts as one that never does.
     patience: u64,
@@ -308,6 +313,16 @@ impl WriteSampler {
         for (writer, share) in self.writers.iter_mut().zip(shares.parts) {
             writer.share = share;
             writer.each = (WHOLE / share.max(1e-6)).round() as u64;
+        }
+        let speed = |overwrites: bool| -> f64 {
+            let of = self.writers.iter().filter(|writer| writer.overwrites == overwrites);
+            of.map(|writer| 1.0 / writer.each as f64).sum()
+        };
+        let more = speed(false) / (TRIMS_A_WRITE * speed(true));
+        if more > 1.0 && more.is_finite() {
+            for writer in self.writers.iter_mut().filter(|writer| !writer.overwrites) {
+                writer.each = (writer.each as f64 * more) as u64;
+            }
         }
         (self.estimated, self.apart) = (shares.estimated, shares.apart);
         self.line_up(vec![0; self.writers.len()]);
@@ -492,7 +507,9 @@ impl WriteSampler {
         }
         let whole = self.behind.as_ref().map_or(self.sectors, |(_, sectors)| *sectors);
         while let Some(&Reverse((.., next))) = self.line.peek() {
-            let Writer { writes, disk, array, fruitless, patience, .. } = &mut self.writers[next];
+            let writer = &mut self.writers[next];
+            let Writer { writes, disk, array, fruitless, patience, overwrites, .. } = writer;
+            let overwrites = *overwrites;
             *fruitless += 1;
             let tired = *fruitless >= *patience;
             let (run, trims_it) = match writes.next(*disk) {
@@ -519,14 +536,17 @@ impl WriteSampler {
                 if end > part.start {
                     let sectors = (end - part.start) as u32;
                     trims.push(Trim { before, lpn: part.start as u32, sectors });
-                    self.had(next, sectors.into());
+                    match tired && overwrites {
+                        true => self.leave(next),
+                        false => self.had(next, sectors.into(), true),
+                    }
                     continue;
                 }
             } else if let Some(run) = run {
                 self.run = self.sector.of(run.start)..self.sector.holding(run.end).min(whole);
                 let part = self.part_of(self.run.clone());
                 if let Some(sector) = self.next_of_run() {
-                    self.had(next, (part.end - part.start).max(1));
+                    self.had(next, (part.end - part.start).max(1), false);
                     return sector as u32;
                 }
             }
@@ -577,11 +597,14 @@ impl WriteSampler {
             self.line.clear();
         }
     }
-    /// The next one had so many sectors of the drive.
+    /// The next one had so many sectors of the drive. Who writes and has only trims for long writes no more: with
+    /// trimwrite over one block all I/Os after the first write are trims.
     #[inline]
-    fn had(&mut self, next: usize, sectors: u64) {
+    fn had(&mut self, next: usize, sectors: u64, trimmed: bool) {
         let writer = &mut self.writers[next];
-        writer.fruitless = 0;
+        if !(trimmed && writer.overwrites) {
+            writer.fruitless = 0;
+        }
         let units = sectors * writer.each;
         self.took_turn(units);
     }
@@ -679,6 +702,32 @@ mod tests {
             assert_eq!(writes(&first) == writes(&other), alike, "{to}");
             assert_eq!(drawn(&first) == drawn(&other), alike, "{to}");
         }
+    }
+    #[test]
+    fn trims_without_end_do_not_keep_a_drive_from_being_aged() {
+        // The generator writes the block once, and then trims it for ever.
+        let plan_of_one = plan("[w]\nrw=trimwrite\nbs=4k\nsize=4k\n");
+        let mut one = sampler(&plan_of_one);
+        let (mut lpns, mut trims) = (vec![0; 1000], Vec::new());
+        one.fill(&mut lpns, &mut trims);
+        assert!(!one.is_own() && lpns.iter().any(|lpn| *lpn > 1000), "uniform from there on");
+        assert!(trims.len() as u64 <= FRUITLESS + 1, "{}", trims.len());
+        // Ten writes a second, and trims as fast as they go.
+        let both = "[w]\nrw=write\nbs=4k\nrate_iops=10\nruntime=10\ntime_based\n\
+                    [t]\nrw=trim\nbs=1m\nruntime=10\ntime_based\n";
+        let mut both = sampler(&plan(both));
+        let mut trims = Vec::new();
+        both.fill(&mut lpns, &mut trims);
+        let sectors: u64 = trims.iter().map(|trim| u64::from(trim.sectors)).sum();
+        let least = TRIMS_A_WRITE as u64 * 1000 - 256;
+        assert!((least..least + 1000).contains(&sectors), "{sectors}");
+        // Where they are fewer they have their share.
+        let some = "[w]\nrw=write\nbs=4k\nrate_iops=1000\nruntime=9\ntime_based\n\
+                    [t]\nrw=trim\nbs=4k\nrate_iops=5000\nruntime=9\ntime_based\n";
+        let mut some = sampler(&plan(some));
+        let mut trims = Vec::new();
+        some.fill(&mut lpns, &mut trims);
+        assert!((4990..=5010).contains(&trims.len()), "{}", trims.len());
     }
     #[test]
     fn writes_that_are_alike_are_drawn_as_one_by_one() {

@@ -47,9 +47,6 @@ pub(crate) struct DriveSeat {
     pub map_held: Option<MapHeld>,
     /// Capacitors keep the FTL's buffer, and not the cache in front of it.
     pub keeps_buffer_alone: bool,
-    /// Where `gc_start` was set by hand: by so many segments it is to be above the reserve, or writes wait for whole
-    /// victims.
-    pub above_reserve: Option<u32>,
 }
 
 /// Sectors written by cause, and energy by state.
@@ -92,7 +89,7 @@ impl DriveSeat {
     }
 
     /// What its flash did, LUN by LUN.
-    pub fn flash(&self, now: Time) -> FlashUse {
+    pub fn flash(&self, now: Time, ftl: &Translator) -> FlashUse {
         let nand = self.controller.nand();
         let g = &nand.geometry;
         let elapsed = now.0.max(1) as f64;
@@ -107,15 +104,16 @@ impl DriveSeat {
             .enumerate()
             .map(|(i, name)| (name.to_string(), waits.iter().map(|by| by[i]).collect::<Vec<_>>()));
         let mut by_erases: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut erases_mean = Vec::new();
+        let mut erases_mean: Vec<f64> = Vec::new();
         if !g.in_place {
-            for lun in 0..g.luns {
-                let erases = (0..g.lines).map(|line| nand.erases(lun, line));
-                let all: Vec<u32> = erases.collect();
-                all.iter().for_each(|&n| *by_erases.entry(n).or_default() += 1);
-                let sum = all.iter().map(|&n| u64::from(n)).sum::<u64>();
-                erases_mean.push(sum as f64 / f64::from(g.lines.max(1)));
+            let mut of_luns = vec![(0u64, 0u32); g.luns as usize];
+            for block in ftl.media_state().filter(|block| !block.bad) {
+                *by_erases.entry(block.erases).or_default() += 1;
+                let (sum, blocks) = &mut of_luns[block.lun as usize];
+                (*sum, *blocks) = (*sum + u64::from(block.erases), *blocks + 1);
             }
+            let mean = |(sum, blocks)| sum as f64 / f64::from(u32::max(blocks, 1));
+            erases_mean = of_luns.into_iter().map(mean).collect();
         }
         FlashUse {
             drive: self.name.clone(),
@@ -143,11 +141,7 @@ impl DriveSeat {
         let device = &device;
         let nand = self.controller.nand();
         let flash = nand.counters();
-        let mut wear = nand.wear();
-        if nand.geometry.in_place {
-            let of_units = ftl.wear();
-            (wear.min, wear.mean, wear.max) = (of_units.min, of_units.mean, of_units.max);
-        }
+        let wear = ftl.wear();
         let c = ftl.counters();
         let b = &self.before;
         let host_bytes = on_host.map_or(device.bytes_taken, |p| p.write_bytes);
@@ -331,7 +325,7 @@ impl DriveSeat {
                     erases_min: wear.min,
                     erases_max: wear.max,
                     erases_mean: wear.mean,
-                    rated: wear.rated,
+                    rated: nand.rated(),
                     in_place: nand.geometry.in_place,
                 },
                 energy_j: parts.map(|(name, j)| (name.to_string(), j)).to_vec(),

@@ -10,6 +10,7 @@ use crate::store::Store;
 use crate::svg;
 use crate::table::{Table, shown_unit};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Curves that a panel has at most where the study does not say by what to split: so many have a colour each.
 const CURVES_OF_A_PANEL: usize = 8;
@@ -289,6 +290,8 @@ pub struct Layout {
     panel_axes: Vec<String>,
     /// The axes of `--vary`.
     varied: Vec<String>,
+    /// Values alone do not tell all points apart: names have their axes.
+    spelled: bool,
     curve_axes: Vec<String>,
     /// The places of the axis to the right.
     x: Option<String>,
@@ -341,6 +344,7 @@ impl Layout {
         let varied = study.spec.axis.iter().filter(|a| a.varied.is_some());
         let mut layout = Layout {
             varied: varied.map(|a| a.name.clone()).collect(),
+            spelled: false,
             panel_axes,
             curve_axes,
             x: chart.x.clone(),
@@ -352,6 +356,12 @@ impl Layout {
             columns: 1,
             ticks,
         };
+        // "a b" of one axis and "c" of another would be told as "a" and "b c" are.
+        let named: Vec<String> =
+            layout.panel_axes.iter().chain(&layout.curve_axes).cloned().collect();
+        let kinds: BTreeSet<String> = points.iter().map(|p| Layout::joined(&named, p)).collect();
+        let name = |p| (layout.panel_name(p), layout.curve_name(p));
+        layout.spelled = points.iter().map(name).collect::<BTreeSet<_>>().len() < kinds.len();
         for point in points {
             let (panel, curve) = (layout.panel_name(point), layout.curve_name(point));
             if !layout.panels.contains(&panel) {
@@ -369,13 +379,13 @@ impl Layout {
     }
 
     fn joined(axes: &[String], point: &Point) -> String {
-        axes.iter().filter_map(|a| point.value(a)).collect::<Vec<_>>().join(" ")
+        axes.iter().filter_map(|a| point.value(a)).collect::<Vec<_>>().join("\0")
     }
     fn panel_name(&self, point: &Point) -> String {
         let labelled = self.panel_axes.iter().filter_map(|a| {
             let value = point.value(a)?;
             // A number alone does not say what it is of.
-            Some(if self.varied.contains(a) {
+            Some(if self.spelled || self.varied.contains(a) {
                 format!("{a}={value}")
             } else if value.parse::<f64>().is_ok() {
                 format!("{} {value}", spaced(a))
@@ -388,7 +398,7 @@ impl Layout {
     fn curve_name(&self, point: &Point) -> String {
         let value = |a: &String| {
             let value = point.value(a)?;
-            Some(match self.varied.contains(a) {
+            Some(match self.spelled || self.varied.contains(a) {
                 true => format!("{a}={value}"),
                 false => value.to_owned(),
             })
@@ -450,14 +460,18 @@ fn spaced(name: &str) -> String {
 /// The axes, by position, that make panels, so that no panel has too many curves: as few axes as do, and of
 /// these the ones that leave the fewest curves. `sizes` are numbers of values.
 fn split(sizes: &[usize]) -> Vec<usize> {
-    let left = |chosen: u32| -> usize {
-        let stays = |i: &usize| chosen & (1 << i) == 0;
-        (0..sizes.len()).filter(stays).map(|i| sizes[i]).product()
+    // An axis of one value makes no curve. Of the rest the largest come first; without the largest the fewest curves
+    // are left, and of equally large axes the first one makes panels.
+    let mut by_size: Vec<usize> = (0..sizes.len()).filter(|&i| sizes[i] > 1).collect();
+    by_size.sort_by_key(|&i| (std::cmp::Reverse(sizes[i]), i));
+    let left = |chosen: usize| -> usize {
+        let rest = by_size[chosen..].iter();
+        rest.fold(1, |all, &i| all.saturating_mul(sizes[i]))
     };
-    // The first of equally good choices is taken.
-    let fits = (0..1u32 << sizes.len()).filter(|c| left(*c) <= CURVES_OF_A_PANEL);
-    let best = fits.min_by_key(|c| (c.count_ones(), left(*c), *c)).unwrap_or_default();
-    (0..sizes.len()).filter(|i| best & (1 << i) != 0).collect()
+    let enough = (0..=by_size.len()).find(|&n| left(n) <= CURVES_OF_A_PANEL);
+    let mut chosen = by_size[..enough.unwrap_or(by_size.len())].to_vec();
+    chosen.sort_unstable();
+    chosen
 }
 
 /// Panels in a row: the last axis' values, if they fit.
@@ -634,6 +648,10 @@ mod tests {
         ] {
             assert_eq!(split(sizes), wanted, "{sizes:?}");
         }
+        // Values of --vary are axes, too: there may be many.
+        let mut many = vec![1; 100];
+        many[40..44].fill(3);
+        assert_eq!(split(&many), [40, 41, 42]);
     }
 
     #[test]

@@ -165,6 +165,8 @@ impl From<wordline::Error> for PointError {
 pub enum FormulaError {
     #[error("a ')' is missing")]
     Open,
+    #[error("more than {most} parentheses and signs are in each other")]
+    Deep { most: usize },
     #[error("the formula ends too early")]
     End,
     #[error("unexpected '{0}'")]
@@ -186,6 +188,8 @@ pub enum PathError {
     Percent { path: String },
     #[error("{path}: no percentiles are kept there: use clat_ns, or lat_percentiles=1 in the job")]
     NoPercentiles { path: String },
+    #[error("{path}: no distribution is kept there: use clat_ns, or lat_percentiles=1 in the job")]
+    NoBins { path: String },
     #[error("{path}: percentiles are of a latency, as in clat_ns.p99")]
     NoLatency { path: String },
     /// `known`: the keys that there are, or how many elements.

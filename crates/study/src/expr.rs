@@ -13,10 +13,15 @@ pub fn names<'n>(text: &str, of: impl Iterator<Item = &'n str>) -> Vec<&'n str> 
     of.filter(|name| used.iter().any(|u| u == name)).collect()
 }
 
+/// What is in more than so many others is refused: each takes a part of the stack.
+const DEPTH: usize = 100;
+
 /// A recursive descent over the text; what a name is worth comes from outside.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    /// Parentheses, signs and powers that are in each other here.
+    depth: usize,
     value: &'a mut dyn FnMut(&str) -> Result<f64, FormulaError>,
 }
 
@@ -54,17 +59,30 @@ impl Parser<'_> {
     fn power(&mut self) -> Result<f64, FormulaError> {
         let base = self.atom()?;
         match self.take(&['^']) {
-            Some(_) => Ok(base.powf(self.power()?)),
+            Some(_) => Ok(base.powf(self.deeper(Parser::power)?)),
             None => Ok(base),
         }
     }
 
+    fn deeper(
+        &mut self,
+        part: fn(&mut Self) -> Result<f64, FormulaError>,
+    ) -> Result<f64, FormulaError> {
+        if self.depth == DEPTH {
+            return Err(FormulaError::Deep { most: DEPTH });
+        }
+        self.depth += 1;
+        let value = part(self)?;
+        self.depth -= 1;
+        Ok(value)
+    }
+
     fn atom(&mut self) -> Result<f64, FormulaError> {
         if self.take(&['-']).is_some() {
-            return Ok(-self.atom()?);
+            return Ok(-self.deeper(Parser::atom)?);
         }
         if self.take(&['(']).is_some() {
-            let inner = self.sum()?;
+            let inner = self.deeper(Parser::sum)?;
             return self.take(&[')']).map(|_| inner).ok_or(FormulaError::Open);
         }
         self.peek();
@@ -95,7 +113,7 @@ pub fn evaluate(
     text: &str,
     value: &mut dyn FnMut(&str) -> Result<f64, FormulaError>,
 ) -> Result<f64, FormulaError> {
-    let mut parser = Parser { text, at: 0, value };
+    let mut parser = Parser { text, at: 0, depth: 0, value };
     let result = parser.sum()?;
     match parser.peek() {
         None => Ok(result),
@@ -152,6 +170,11 @@ mod tests {
         ] {
             assert!(value(text).unwrap_err().to_string().contains(message), "{text}");
         }
+        for deep in ["(", "-", "2^"] {
+            let told = value(&deep.repeat(300_000)).unwrap_err().to_string();
+            assert!(told.contains("more than 100 "), "{told}");
+        }
+        assert_eq!(value(&format!("{}4{}", "(".repeat(99), ")".repeat(99))), Ok(4.0));
         let near = check("1/s_width", &["S_width"]).unwrap_err();
         assert!(near.to_string().contains("did you mean"), "{near}");
     }

@@ -104,15 +104,18 @@ pub fn write_tables(
     if table.plan.partial {
         stem += ".part";
     }
-    let mut files = vec![("csv", table.csv()), ("json", table.json())];
-    if let Some(chart) = &table.study.spec.chart {
-        files.push(("svg", chart::draw(table, chart, store)?));
-    }
     let mut written = Vec::new();
-    for (extension, text) in files {
+    let mut write = |extension: &str, text: String| {
         let path = out.join(format!("{stem}.{extension}"));
         store::write(&path, text.as_bytes())?;
         written.push(path);
+        Ok::<_, StoreError>(())
+    };
+    write("csv", table.csv())?;
+    write("json", table.json())?;
+    // A chart that cannot be drawn takes no table with it.
+    if let Some(chart) = &table.study.spec.chart {
+        write("svg", chart::draw(table, chart, store)?)?;
     }
     Ok(written)
 }

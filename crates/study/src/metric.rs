@@ -26,7 +26,8 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
             return Err(PathError::Percent { path: path.into() });
         }
         // Nothing was as long as that.
-        let of_latency = matches!(rest, "min" | "max" | "mean" | "stddev") || percent.is_some();
+        let of_latency =
+            matches!(rest, "min" | "max" | "mean" | "stddev" | "bins") || percent.is_some();
         if of_latency && value["N"] == 0 && value.get("mean").is_some() {
             return Ok(Found::NoneThere);
         }
@@ -80,6 +81,9 @@ pub fn value_at<'v>(result: &'v Value, path: &str) -> Result<Found<'v>, PathErro
             return Ok(Found::Value(value));
         }
         let Some(next) = next else {
+            if key == "bins" && value.get("N").is_some() {
+                return Err(PathError::NoBins { path: path.into() });
+            }
             let known = match value {
                 Value::Object(map) => map.keys().cloned().collect::<Vec<_>>().join(", "),
                 Value::Array(items) => format!("{} elements", items.len()),

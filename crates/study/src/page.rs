@@ -120,8 +120,12 @@ fn micro(text: &str) -> String {
             let before = rest[..at].chars().next_back().or(out.chars().next_back());
             let after = rest[at + 2..].chars().next();
             let word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-            let unit = i % 2 == 0 && !word(before) && !word(after);
+            let alone = i % 2 == 0 && !word(before) && !word(after);
             out += &rest[..at];
+            // "it gives us more" has no unit, "12 us" and "the time in us" have one.
+            let said = out.trim_end().rsplit(char::is_whitespace).next().unwrap_or_default();
+            let unit =
+                alone && (matches!(said, "in" | "of") || !said.ends_with(char::is_alphabetic));
             out += if unit { "\u{b5}s" } else { "us" };
             rest = &rest[at + 2..];
         }
@@ -170,6 +174,7 @@ mod tests {
             micro(text),
             "mean, \u{b5}s | 12 \u{b5}s (5 \u{b5}s) is thus of \u{b5}s: `us` and `50 us`, \u{b5}s"
         );
+        assert_eq!(micro("it gives us more, in us"), "it gives us more, in \u{b5}s");
         assert_eq!(sentence("reads beside writes"), "Reads beside writes.");
     }
 }

@@ -36,7 +36,7 @@ fn short(text: String) -> String {
 
 /// A mean and half of its interval, if it has one: two digits of that.
 pub fn with_half(mean: f64, half: Option<f64>) -> String {
-    let Some(half) = half else { return number(mean) };
+    let Some(half) = half.filter(|_| mean.is_finite()) else { return number(mean) };
     let half = match half.abs() {
         0.0 => "0".into(),
         a if a < 1e-5 => format!("{half:.1e}"),
@@ -487,6 +487,7 @@ mod tests {
             (1.0, Some(0.000123), "1 \u{b1} 0.00012"),
             (100.0, Some(1.14e-7), "100 \u{b1} 1.1e-7"),
             (96.0, None, "96"),
+            (f64::INFINITY, Some(0.0), "inf"),
         ] {
             assert_eq!(with_half(mean, half), text);
         }

@@ -581,6 +581,11 @@ pub trait Translation: Send {
     fn gc_floor(&self) -> GcFloor {
         GcFloor::default()
     }
+    /// Where it begins to collect so late that writes may wait longer than its pace allows: units that are free then, and
+    /// from how many on they do not, as superblocks or segments.
+    fn begins_late(&self) -> Option<[f64; 2]> {
+        None
+    }
     /// None without a buffer in SLC mode.
     fn slc_use(&self) -> Option<SlcUse> {
         None

@@ -268,7 +268,7 @@ pub struct CommonArgs {
         help_heading = "State of the drive"
     )]
     pub precondition: Prepare,
-    /// Seed of every random stream of the machine
+    /// Seed of every random stream of the machine; jobs draw their offsets by fio's own, unless they say randrepeat=0
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Keep the drive's state after preconditioning in a file

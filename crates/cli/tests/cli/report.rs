@@ -93,7 +93,7 @@ fn a_run_without_series_has_a_page_that_says_so() {
     let place = Place::new();
     place.run("run --name=a --rw=randread --number_ios=20 --ramp_time=5s --device z-ssd-small --report a.html").ok();
     let page = place.text("a.html");
-    for part in ["There is no series", "No I/O came back", "What was run"] {
+    for part in ["There is no series", "no I/O came back", "What was run"] {
         assert!(page.contains(part), "{part}");
     }
 }
@@ -227,4 +227,43 @@ fn the_last_of_several_programs_counts_and_the_others_are_told() {
 fn a_limit_of_a_timeline_needs_one() {
     let words = "run --name=a --rw=randread --number_ios=9 --timeline-limit 5";
     Place::new().run(words).fails(2, &["--timeline"]);
+}
+
+#[test]
+fn results_without_latencies_have_rates() {
+    let place = Place::new();
+    for (name, ios) in [("a", 400), ("b", 200)] {
+        let job = format!("--name=a --rw=randread --gtod_reduce=1 --number_ios={ios}");
+        let run = format!("run {job} --device z-ssd-small --output-format json");
+        place.run(&format!("{run} --output {name}.json --report {name}.html")).ok();
+    }
+    let page = place.text("a.html");
+    assert!(
+        page.contains("There is no latency: the jobs keep none (disable_lat=1, or gtod_reduce=1)")
+    );
+    assert!(page.contains("Reads: <b>") && !page.contains("No I/O came back"));
+    place.run("report a.json b.json -o both.html").ok();
+    let both = place.text("both.html");
+    assert!(both.contains("reads a second") && !both.contains("data-chart=\"tail-compared\""));
+    place.run(&format!("{JOB} --stats=0 --report none.html")).ok();
+    let page = place.text("none.html");
+    assert!(page.contains("There is no latency: no job is reported (stats=0)"), "{page}");
+    assert!(page.contains("Jobs that are not reported ran for"));
+}
+
+#[test]
+fn results_that_count_all_together_are_compared_by_what_they_have() {
+    let place = Place::new();
+    for (name, depth) in [("a", 1), ("b", 4)] {
+        let job = format!("{JOB} --unified_rw_reporting=1 --iodepth={depth} --output-format json");
+        place.run(&format!("{job} --output {name}.json")).ok();
+    }
+    place.run("report a.json b.json -o both.html").ok();
+    let page = place.text("both.html");
+    for part in ["tail-mixed", "layers-read", "layers-write", "rate-read", "rate-write"] {
+        assert!(page.contains(&format!("id=\"{part}\"")), "{part}");
+    }
+    for part in ["layers-mixed", "rate-mixed"] {
+        assert!(!page.contains(&format!("id=\"{part}\"")), "{part}");
+    }
 }

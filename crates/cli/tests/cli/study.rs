@@ -899,3 +899,54 @@ fn each_row_of_host_flash_follows_littles_law() {
         assert_eq!(seen, rows, "{name}");
     }
 }
+
+/// Two axes whose values run into each other, and points without a read.
+const NAMES: &str = r#"
+[study]
+title = "Names"
+shows = "a test"
+[base]
+device = "z-ssd-small"
+job = """
+[j]
+rw=${rw}
+bs=4k
+number_ios=200
+"""
+[[axis]]
+name = "kind"
+[[axis.value]]
+name = "a"
+vars = { rw = "randread" }
+[[axis.value]]
+name = "a b"
+vars = { rw = "randwrite" }
+[[axis]]
+name = "mode"
+[[axis.value]]
+name = "b c"
+[[axis.value]]
+name = "c"
+set = ["nand.t_read=30us"]
+[[metric]]
+name = "iops"
+path = "jobs.j.read.iops"
+"#;
+
+#[test]
+fn each_point_has_a_curve_of_its_own_and_no_reads_none() {
+    let place = Place::new();
+    let chart = "[chart]\nkind = \"slower\"\nbins = \"jobs.j.read.clat_ns.bins\"\npanels = []\n";
+    place.file("names.toml", &format!("{NAMES}{chart}"));
+    place.run("study run names.toml --out out --quiet").ok();
+    let drawn = place.text("out/names.svg");
+    for name in ["kind=a mode=b c", "kind=a mode=c", "kind=a b mode=b c", "kind=a b mode=c"] {
+        assert!(drawn.contains(&format!(">{name}<")), "{name}");
+    }
+    assert_eq!(place.text("out/names.csv").lines().count(), 5);
+    // Only asked for it is kept.
+    place.file("lat.toml", &format!("{NAMES}{}", chart.replace("clat", "lat")));
+    place
+        .run("study run lat.toml --out out --quiet")
+        .fails(2, &["lat_ns.bins", "lat_percentiles=1"]);
+}

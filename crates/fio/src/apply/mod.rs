@@ -443,7 +443,7 @@ mod tests {
                 (_, Value::Flag | Value::Bool) => "1",
                 (_, Value::Int(low, high)) => return Some(((low + 5).min(high)).to_string()),
                 (_, Value::Size) => "64k",
-                (_, Value::Time(_)) => "7",
+                (_, Value::Time(..)) => "7",
                 (_, Value::Range) => "1k-4k",
                 (_, Value::Floats(..)) => "0.5",
             }

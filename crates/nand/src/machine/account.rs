@@ -31,19 +31,6 @@ pub struct Counters {
     pub reads_blocked_by_transfer: u64,
 }
 
-/// Erase counts of all blocks against the rating.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Wear {
-    /// Erasures of the block with the fewest.
-    pub min: u32,
-    /// Erasures of the block with the most.
-    pub max: u32,
-    /// Erasures of a block on average.
-    pub mean: f64,
-    /// Cycles that blocks are made for.
-    pub rated: u32,
-}
-
 impl Nand {
     /// Energy in nanojoules: LUN array time and channel time, each times its power.
     pub fn energy_nj(&self) -> [(&'static str, u64); 4] {
@@ -214,15 +201,9 @@ impl Nand {
         held
     }
 
-    /// How often blocks were erased, over all blocks.
-    pub fn wear(&self) -> Wear {
-        let erases = || self.blocks.iter().map(|b| b.erases);
-        Wear {
-            min: erases().min().unwrap_or(0),
-            max: erases().max().unwrap_or(0),
-            mean: erases().map(f64::from).sum::<f64>() / self.blocks.len() as f64,
-            rated: self.config.endurance,
-        }
+    /// Cycles that blocks are made for.
+    pub fn rated(&self) -> u32 {
+        self.config.endurance
     }
 
     /// What reads that were done again were, where bit errors are modelled.

@@ -31,7 +31,7 @@ mod tests;
 pub(crate) use crate::class::SUSPENSION;
 pub use crate::class::{CLASSES, Class, HOLDERS, PerClass, WAITS};
 pub use crate::op::{Op, OpKind, Outcome, Record};
-pub use account::{Counters, Wear};
+pub use account::Counters;
 
 use crate::config::{NandConfig, SlcMode};
 use crate::decoder::Decoder;

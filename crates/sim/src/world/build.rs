@@ -157,11 +157,6 @@ impl World {
                 course: Vec::new(),
                 keeps_buffer_alone: of.device.cache.as_ref().is_some_and(|c| !c.capacitor)
                     && of.ftl.keeps_buffer(),
-                above_reserve: of
-                    .ftl
-                    .fssd
-                    .as_ref()
-                    .and_then(|fssd| fssd.gc_start.map(|_| fssd.above_reserve())),
             });
         }
 

@@ -591,14 +591,18 @@ impl World {
             })
         }));
         notes.extend(self.drives.iter().enumerate().filter_map(|(number, d)| {
-            let (ftl, least) = (self.ftl_of(number), d.above_reserve?);
-            let (_, reserve, start) = ftl.free_lines()?;
+            let ftl = self.ftl_of(number);
+            let [start, least] = ftl.begins_late()?;
             let collected = ftl.counters().lines_freed > d.before.lines_freed;
-            let least = reserve + f64::from(least);
-            (collected && start < least).then(|| {
+            let (of, parts) = match ftl.gc_shape().is_some() {
+                true => ("fssd", "segments"),
+                false => ("firmware", "superblocks"),
+            };
+            collected.then(|| {
                 format!(
-                    "{}: ftl.fssd.gc_start={start} is so near the {reserve} segments of the reserve that writes may wait \
-                     until a whole victim is empty, which beside reads takes seconds: from {least} on they do not",
+                    "{}: with {start} {parts} that are free when it begins, the collector leaves so little room that writes \
+                     may wait until a whole victim is empty, which beside reads takes seconds: from {least} on they do \
+                     not (ftl.{of}.gc_start; what is spare bounds it, ftl.over_provisioning)",
                     d.name
                 )
             })
@@ -748,7 +752,10 @@ impl World {
                 })
                 .collect(),
             intervals: self.intervals.result(self.uncounted()),
-            flash: self.drives.iter().map(|seat| seat.flash(now)).collect(),
+            flash: (0..)
+                .zip(&self.drives)
+                .map(|(d, seat)| seat.flash(now, self.ftl_of(d)))
+                .collect(),
         }
     }
 
