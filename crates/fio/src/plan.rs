@@ -497,10 +497,29 @@ mod tests {
             ("[a]\nrandom_distribution=zipf:1\n", "must differ from 1"),
             ("[a]\nrandom_distribution=zoned:50/10:40/20\n", "add up to 90"),
             ("[a]\nrate=1m\nrate_iops=5\n", "exclude each other"),
+            (
+                "[a]\nrw=randread\nrandom_distribution=gauss:5\n",
+                "dir/job.fio:3: option 'random_distribution': 'gauss' is not one of random, zipf, pareto, \
+                 normal",
+            ),
+            (
+                "[a]\nbs=4g\n",
+                "dir/job.fio:1: job 'a': a block of 4294967296 bytes is too large: at most 4294959104, \
+                 which is 4 GiB less 8 KiB: lower bs, bsrange or bssplit",
+            ),
+            ("[a]\nrw=trim\nbs=5g\nsize=5g\n", "a block of 5368709120 bytes is too large"),
+            ("[a]\nbs=4k,4k,5g\n", "a block of 5368709120 bytes is too large"),
+            ("[a]\nbs=4k,5g\n", "a block of 5368709120 bytes is too large"),
+            ("[a]\nbsrange=4k-5g\n", "a block of 5368709120 bytes is too large"),
+            ("[a]\nbsrange=5g-6g\n", "is too large"),
+            ("[a]\nbssplit=4k/50:5g/50\n", "a block of 5368709120 bytes is too large"),
+            ("[a]\nbs=4294959105\n", "is too large"),
         ] {
             let error = file(text).unwrap_err().to_string();
             assert!(error.contains(message), "{text:?}\n got  {error}\n want {message}");
         }
+        assert!(file("[a]\nbs=4294959104\n").is_ok());
+        assert!(file("[a]\nfile_service_type=gauss:5\n").is_ok());
     }
 
     #[test]

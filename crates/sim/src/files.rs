@@ -257,7 +257,7 @@ impl Files {
             before.push(Op::Open { file: id, create: true, write, advice, drop });
         }
         let offset = io.offset.saturating_sub(file.base);
-        let (len, direct) = (io.len as u32, self.direct);
+        let (len, direct) = (io.len32(), self.direct);
         let unsynced = &mut self.files[io.file].unsynced;
         let range = match io.ddir {
             Ddir::Write => {

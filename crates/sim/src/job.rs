@@ -373,7 +373,7 @@ impl JobSource {
             let call = match files::next(io.ddir, op, class) {
                 // fio reports the block that the name stood for.
                 Next::File { ddir, op, .. } if self.job.ioengine.is_by_name() => {
-                    Next::File { ddir, offset: 0, len: io.len as u32, op, class }
+                    Next::File { ddir, offset: 0, len: io.len32(), op, class }
                 }
                 call => call,
             };
@@ -396,10 +396,10 @@ impl JobSource {
     fn nothing(&mut self, io: Io, now: Time) -> Next {
         self.issue(io, now);
         if self.generator.heeds_completions() && !io.ddir.is_sync() {
-            self.calls.push(((io.ddir, 0, io.len as u32), (io.offset, io.len)));
+            self.calls.push(((io.ddir, 0, io.len32()), (io.offset, io.len)));
         }
         let class = io.prio.io_class().with_workload(self.job.workload());
-        Next::Nothing { ddir: io.ddir, len: io.len as u32, class }
+        Next::Nothing { ddir: io.ddir, len: io.len32(), class }
     }
 
     /// A call goes out.
@@ -442,7 +442,7 @@ impl JobSource {
                 return None;
             };
             (io.offset, io.len) = whole;
-            self.calls.push(((io.ddir, io.offset, io.len as u32), asked));
+            self.calls.push(((io.ddir, io.offset, io.len32()), asked));
             self.served_pass = self.generator.passes();
         }
         Some(self.issue(io, now))
@@ -472,7 +472,7 @@ impl JobSource {
             }
         }
         let class = io.prio.io_class().with_workload(self.job.workload());
-        Next::Io { ddir: io.ddir, offset, len: io.len as u32, class }
+        Next::Io { ddir: io.ddir, offset, len: io.len32(), class }
     }
 
     /// The end of the time in which an I/O needs no question but the generator's own.
@@ -587,7 +587,7 @@ impl Source for JobSource {
             return Next::Io {
                 ddir: io.ddir,
                 offset: io.offset,
-                len: io.len as u32,
+                len: io.len32(),
                 class: self.class,
             };
         }
