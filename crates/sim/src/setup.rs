@@ -187,8 +187,11 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         iops_interval: interval(logs.iops_avg),
         disable_lat: job.disable_lat,
         disable_clat: job.disable_clat,
-        // What an engine has done when its call returns was never queued, to fio.
-        disable_slat: job.disable_slat || engine == Engine::Pvsync2,
+        // What an engine has done when its call returns was never queued, to fio. Its null does that at
+        // depth 1.
+        disable_slat: job.disable_slat
+            || engine == Engine::Pvsync2
+            || engine == Engine::Null && job.iodepth == 1,
         calls_for_trims: matches!(engine, Engine::Libaio | Engine::IoUring),
         disable_bw: job.disable_bw,
         gtod_reduce: job.gtod_reduce,
