@@ -2,7 +2,8 @@
 //! pacer, and when to end.
 
 use crate::files::{self, Files};
-use crate::result::ErrorOf;
+use crate::iolog::Log;
+use crate::result::{ErrorOf, Iolog};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IoClass, Span, Time};
@@ -11,7 +12,7 @@ use wordline_fio::{Generator, HeldUp, Io, Job, LatencyTarget, Pacer, Step, Think
 use wordline_fs::Op;
 use wordline_host::source::{Next, Source};
 use wordline_host::{address, disk_of};
-use wordline_trace::{Request, Rounded};
+use wordline_trace::Rounded;
 
 /// Unix error numbers a job ends with.
 pub const EIO: i32 = 5;
@@ -94,7 +95,7 @@ pub struct JobSource {
     /// The generator's pass that an I/O last went out in.
     served_pass: u64,
     /// Every I/O issued, for `write_iolog`.
-    iolog: Option<Vec<Request>>,
+    iolog: Option<Log>,
     /// Set by `exitall` of another job, and at the end of a run.
     stop: Cell<bool>,
     /// The pause that it was told to make last: from when, until when.
@@ -153,7 +154,7 @@ impl JobSource {
             lba: 1,
             rounded: Rounded::default(),
             served_pass: 0,
-            iolog: job.write_iolog.as_ref().map(|_| Vec::new()),
+            iolog: job.write_iolog.as_ref().map(|_| Log::new()),
             stop: Cell::new(false),
             pause: None,
             ended: false,
@@ -168,6 +169,13 @@ impl JobSource {
     /// The job works on files of a file system.
     pub fn on_files(mut self, files: Files) -> JobSource {
         self.files = Some(files);
+        self
+    }
+    /// The drives that it is on, as `write_iolog` names them.
+    pub fn logged_on(mut self, drives: Vec<(u16, String)>) -> JobSource {
+        if let Some(log) = &mut self.iolog {
+            log.on_drives(drives);
+        }
         self
     }
     /// What generates its I/Os.
@@ -259,9 +267,10 @@ impl JobSource {
         Some(end_of_nap(from, until, now))
     }
 
-    /// The file of `write_iolog` and what belongs in it.
-    pub fn iolog(&self) -> Option<(&str, &[Request])> {
-        Some((self.job.write_iolog.as_deref()?, self.iolog.as_deref()?))
+    /// What belongs in the file of `write_iolog`.
+    pub fn iolog(&self) -> Option<Iolog> {
+        let files = self.files.as_ref().and_then(Files::names);
+        Some(self.iolog.as_ref()?.told(self.job.write_iolog.as_deref()?, files))
     }
 
     fn fail(&mut self, error: i32) {
@@ -450,9 +459,9 @@ impl JobSource {
 
     #[inline]
     fn issue(&mut self, io: Io, now: Time) -> Next {
-        if let Some(iolog) = &mut self.iolog {
-            let (op, offset, len) = (io.ddir, io.offset, io.len as u32);
-            iolog.push(Request { at: now, op, volume: 0, offset, len });
+        if let Some(log) = &mut self.iolog {
+            let in_file = self.files.as_ref().and_then(|files| files.begin_of(io.file));
+            log.push(now, &io, in_file, self.generator.region(io.file).0);
         }
         if self.files.is_none() {
             self.issued += 1;

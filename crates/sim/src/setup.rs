@@ -318,7 +318,8 @@ pub fn threads<E: From<JobError>>(
                     }
                     None => None,
                 };
-                let mut source = JobSource::new(generator, job);
+                let drives = disks.log_names(&placed);
+                let mut source = JobSource::new(generator, job).logged_on(drives);
                 if let Some(files) = files {
                     source = source.on_files(files);
                 }

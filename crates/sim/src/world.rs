@@ -142,7 +142,7 @@ impl ThreadSetup {
     /// The file that its I/Os are logged in, if `write_iolog` asks for one.
     pub fn write_iolog(&self) -> Option<&str> {
         match &self.source {
-            AnySource::Job(job) => job.iolog().map(|(path, _)| path),
+            AnySource::Job(job) => job.job().write_iolog.as_deref(),
             _ => None,
         }
     }
