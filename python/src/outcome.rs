@@ -180,13 +180,9 @@ fn write_logs(
     folder: &std::path::Path,
 ) -> Result<Vec<PathBuf>, wordline_frontend::Failure> {
     let mut written = Vec::new();
-    for (path, requests) in &result.iologs {
-        let path = folder.join(path);
-        files::write(&path, |w| {
-            let mut log = wordline_trace::IologWriter::new(w)?;
-            requests.iter().try_for_each(|request| log.write(request, "drive"))?;
-            log.finish().map(|_| ())
-        })?;
+    for log in &result.iologs {
+        let path = folder.join(&log.path);
+        files::write(&path, |w| log.write(w))?;
         written.push(path);
     }
     for (name, logs) in wordline_report::log_files(result) {

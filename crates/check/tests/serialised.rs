@@ -133,8 +133,9 @@ fn every_part_of_a_result_serialises() {
     let tracks = result.tracks.as_ref().expect("slices were kept");
     len(&json["tracks"]["slices"], tracks.slices.len(), "slices");
     assert_eq!(json["tracks"]["dropped"], tracks.dropped);
-    let (file, requests) = &result.iologs[0];
-    assert_eq!(json["iologs"][0][0], file.as_str());
-    len(&json["iologs"][0][1], requests.len(), "requests");
-    assert_eq!(json["iologs"][0][1][0]["len_bytes"], requests[0].len);
+    let (log, told) = (&result.iologs[0], &json["iologs"][0]);
+    assert_eq!(told["path"], log.path.as_str());
+    assert_eq!(told["names"], serde_json::json!(["drive"]));
+    len(&told["requests"], log.requests.len(), "requests");
+    assert_eq!(told["requests"][0]["len_bytes"], log.requests[0].len);
 }

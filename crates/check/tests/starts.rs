@@ -32,6 +32,57 @@ fn walls_and_delays_are_those_of_fio() {
     }
 }
 
+/// Whom `exitall` ends: fio 3.33 has these numbers, but for one I/O more or less. It is the run's, and
+/// `exit_what` is each job's. A job that waits to begin is ended with its group. `exit_what=stonewall` takes
+/// what runs, between the job's walls or not, and neither what waits nor what is in its ramp.
+#[test]
+fn exitall_ends_whom_fio_ends() {
+    const B_AND_C: &str = "[b]\nstartdelay=500ms\nnumber_ios=10\n[c]\nruntime=1\ntime_based\n";
+    const WALL: &str =
+        "[b]\nruntime=1\ntime_based\n[c]\nstonewall\nnumber_ios=10\n[d]\nruntime=1\ntime_based\n";
+    let a = |rest: &str, others: &str| format!("[a]\nnumber_ios=20\n{rest}\n{others}");
+    for (jobs, wanted) in [
+        (a("", "[b]\nexitall\nruntime=1\ntime_based\n"), vec![20, 20]),
+        (
+            "[a]\nnumber_ios=50\n[b]\nstartdelay=500ms\nnumber_ios=20\nexitall\nexit_what=all\n\
+             [c]\nruntime=2\ntime_based\n"
+                .to_string(),
+            vec![50, 0, 49],
+        ),
+        (format!("exit_what=stonewall\n{}", a("exitall", B_AND_C)), vec![20, 10, 20]),
+        (a("exitall", B_AND_C), vec![20, 0, 20]),
+        (format!("exit_what=all\n{}", a("exitall", B_AND_C)), vec![20, 0, 20]),
+        (format!("exit_what=group\n{}", a("exitall", WALL)), vec![20, 20, 10, 10]),
+        (format!("exit_what=stonewall\n{}", a("exitall", WALL)), vec![20, 20, 10, 10]),
+        (format!("exit_what=all\n{}", a("exitall", WALL)), vec![20, 20, 0, 0]),
+        // The third ends its group, though the first does not.
+        (a("exitall\nexit_what=stonewall", B_AND_C), vec![20, 0, 20]),
+        (
+            format!(
+                "exit_what=stonewall\n{}",
+                a("exitall", "[b]\nruntime=1\ntime_based\nramp_time=1\n")
+            ),
+            vec![20, 100],
+        ),
+        (
+            format!(
+                "exit_what=stonewall\n{}",
+                a(
+                    "exitall",
+                    "[w]\nstonewall\nstartdelay=10\nnumber_ios=3\n[c]\nruntime=1\ntime_based\n"
+                )
+            ),
+            vec![20, 3, 20],
+        ),
+    ] {
+        let job = format!("[global]\nioengine=null\nrw=read\nsize=16m\nrate_iops=100\n{jobs}");
+        let o = Case::new("z-ssd-small", &job).run().unwrap();
+        let ios: Vec<u64> = o.result.threads.iter().map(|t| t.dirs[0].total_ios).collect();
+        let near = ios.iter().zip(&wanted).all(|(ios, wanted)| ios.abs_diff(*wanted) <= 1);
+        assert!(near && ios.len() == wanted.len(), "{ios:?}, not {wanted:?}: {job}");
+    }
+}
+
 /// fio sleeps through a pause in naps of a second and a part of one, and sees between them that it is to end.
 #[test]
 fn a_job_that_pauses_ends_with_the_others() {

@@ -49,6 +49,19 @@ fn context_switches_count_from_the_end_of_the_ramp() {
     assert!(plain.abs_diff(ramped) <= 2, "{plain} without a ramp, {ramped} with one");
 }
 
+/// fio's null does an I/O in its call at depth 1, and queues it at any other.
+#[test]
+fn null_at_depth_one_has_no_submission_latency() {
+    for (depth, samples) in [(1, 0), (4, 100)] {
+        let job =
+            format!("[a]\nioengine=null\niodepth={depth}\nrw=read\nsize=1m\nnumber_ios=100\n");
+        let outcome = Case::new("z-ssd-small", &job).run().unwrap();
+        let read = json(&outcome, 0)["read"].clone();
+        assert_eq!(read["slat_ns"]["N"], samples, "iodepth={depth}");
+        assert_eq!((&read["clat_ns"]["N"], &read["lat_ns"]["N"]), (&100.into(), &100.into()));
+    }
+}
+
 /// fio 3.33 counts one I/O sent and one back for each call of an engine that commits nothing, and no time of
 /// submission.
 #[test]

@@ -61,15 +61,8 @@ pub fn note(failures: &mut Vec<Failure>, written: Result<(), Failure>) {
 pub fn write(result: &RunResult, args: &CommonArgs) -> Result<(), Failure> {
     let text = text(result, args);
     let mut failures = Vec::new();
-    for (path, requests) in &result.iologs {
-        note(
-            &mut failures,
-            files::write(&PathBuf::from(path), |w| {
-                let mut log = wordline_trace::IologWriter::new(w)?;
-                requests.iter().try_for_each(|request| log.write(request, "drive"))?;
-                log.finish().map(|_| ())
-            }),
-        );
+    for log in &result.iologs {
+        note(&mut failures, files::write(&PathBuf::from(&log.path), |w| log.write(w)));
     }
     for (name, logs) in report::log_files(result) {
         let write = |w: &mut dyn Write| logs.iter().try_for_each(|log| report::write_log(log, w));

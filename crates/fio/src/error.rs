@@ -178,8 +178,11 @@ pub enum ExpressionError {
 pub enum Clash {
     #[error("numjobs=0 runs nothing: at least 1")]
     NoThreads,
-    #[error("a block of {bytes} bytes is too large: at most 1t")]
-    BlockTooLarge { bytes: u64 },
+    #[error(
+        "a block of {bytes} bytes is too large: at most {most}, which is 4 GiB less 8 KiB: lower bs, bsrange \
+         or bssplit"
+    )]
+    BlockTooLarge { bytes: u64, most: u64 },
     #[error("size={size} is less than one block of {block} bytes")]
     SizeBelowBlock { size: u64, block: u64 },
     #[error("cpuio needs a load: cpuload=, in percent")]

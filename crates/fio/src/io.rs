@@ -41,6 +41,15 @@ impl Io {
             check: Check::None,
         }
     }
+    /// Its length for the host and the drive, whose lengths have 32 bits.
+    ///
+    /// # Panics
+    ///
+    /// With 4 GiB or more, which no job that was parsed has for a block.
+    #[inline]
+    pub fn len32(&self) -> u32 {
+        u32::try_from(self.len).expect("a block is less than 4 GiB")
+    }
 }
 
 /// Which part of `verify=` an I/O is.

@@ -214,7 +214,7 @@ choices! {
     CpusPolicy { Shared = "shared", Split = "split" }
 }
 choices! {
-    /// Which jobs `exitall` ends.
+    /// Which jobs `exitall` ends: those of the same group, those that run, or all.
     ExitWhat { Group = "group", Stonewall = "stonewall", All = "all" }
 }
 choices! {
@@ -627,9 +627,9 @@ pub struct Job {
     /// What ends the job once its rate is steady.
     pub steadystate: Option<SteadyState>,
 
-    /// The job ends others when it ends.
+    /// The job ends others when it ends. In a plan it is the same for all jobs.
     pub exitall: bool,
-    /// Which others.
+    /// Which others: each job's own.
     pub exit_what: ExitWhat,
     /// It does so only if it failed.
     pub exitall_on_error: bool,

@@ -212,7 +212,7 @@ pub const OPTIONS: &[OptionDef] = &[
     row(
         "random_distribution",
         "",
-        Words(&["random", "zipf", "pareto", "normal", "gauss", "zoned", "zoned_abs"]),
+        Words(&["random", "zipf", "pareto", "normal", "zoned", "zoned_abs"]),
         SHAPES,
     ),
     row("percentage_random", "", PERCENT, SHAPES),

@@ -263,6 +263,11 @@ impl Builder {
             }
             self.note(name, &raw.place, idle.to_string());
         }
+        if name == "exitall" && value.is_some_and(|value| value.trim() == "0") {
+            let text = "exitall=0 is taken as exitall=1, as fio 3.33 does: leave it out to let each job \
+                        go on";
+            self.note(name, &raw.place, text.to_string());
+        }
         job.options.push((name.to_string(), value.unwrap_or("").to_string()));
         Ok(())
     }
@@ -295,6 +300,10 @@ impl Builder {
                     return fail(&job.place, ParseFault::WaitsFor { job: name, other, found });
                 }
             }
+        }
+        // fio has it once for a whole run, whichever section says it.
+        if self.global.0.exitall || self.plan.jobs.iter().any(|job| job.exitall) {
+            self.plan.jobs.iter_mut().for_each(|job| job.exitall = true);
         }
         self.note_what_never_happens();
         self.note_what_a_log_has();
@@ -488,10 +497,29 @@ mod tests {
             ("[a]\nrandom_distribution=zipf:1\n", "must differ from 1"),
             ("[a]\nrandom_distribution=zoned:50/10:40/20\n", "add up to 90"),
             ("[a]\nrate=1m\nrate_iops=5\n", "exclude each other"),
+            (
+                "[a]\nrw=randread\nrandom_distribution=gauss:5\n",
+                "dir/job.fio:3: option 'random_distribution': 'gauss' is not one of random, zipf, pareto, \
+                 normal",
+            ),
+            (
+                "[a]\nbs=4g\n",
+                "dir/job.fio:1: job 'a': a block of 4294967296 bytes is too large: at most 4294959104, \
+                 which is 4 GiB less 8 KiB: lower bs, bsrange or bssplit",
+            ),
+            ("[a]\nrw=trim\nbs=5g\nsize=5g\n", "a block of 5368709120 bytes is too large"),
+            ("[a]\nbs=4k,4k,5g\n", "a block of 5368709120 bytes is too large"),
+            ("[a]\nbs=4k,5g\n", "a block of 5368709120 bytes is too large"),
+            ("[a]\nbsrange=4k-5g\n", "a block of 5368709120 bytes is too large"),
+            ("[a]\nbsrange=5g-6g\n", "is too large"),
+            ("[a]\nbssplit=4k/50:5g/50\n", "a block of 5368709120 bytes is too large"),
+            ("[a]\nbs=4294959105\n", "is too large"),
         ] {
             let error = file(text).unwrap_err().to_string();
             assert!(error.contains(message), "{text:?}\n got  {error}\n want {message}");
         }
+        assert!(file("[a]\nbs=4294959104\n").is_ok());
+        assert!(file("[a]\nfile_service_type=gauss:5\n").is_ok());
     }
 
     #[test]
@@ -540,6 +568,29 @@ mod tests {
             [(0, 0, 0, 1, 0), (0, 1, 2, 2, 0), (0, 2, 1, 3, 0), (1, 0, 0, 4, 1), (1, 1, 1, 5, 1)]
         );
         assert_eq!(plan.jobs[0].file_name(2, 0), "a.2.0");
+    }
+
+    /// fio 3.33 keeps `exitall` for the whole run and looks at no value of it.
+    #[test]
+    fn exitall_of_one_section_is_that_of_all() {
+        let exitall = |text: &str| -> Vec<bool> {
+            file(text).expect("a plan").jobs.iter().map(|job| job.exitall).collect()
+        };
+        assert_eq!(exitall("[a]\n[b]\n"), [false, false]);
+        assert_eq!(exitall("[a]\n[b]\nexitall\n[c]\n"), [true, true, true]);
+        assert_eq!(exitall("[global]\nexitall\n[a]\n[b]\n"), [true, true]);
+        assert_eq!(exitall("[a]\n[global]\nexitall=1\n[b]\n"), [true, true]);
+        assert_eq!(exitall("[a]\n[b]\nexitall=0\n"), [true, true]);
+        let noted = |text: &str| -> Vec<String> {
+            file(text).expect("a plan").notes.into_iter().map(|note| note.text).collect()
+        };
+        assert_eq!(noted("[a]\n[b]\nexitall=1\n"), [""; 0]);
+        assert_eq!(
+            noted("[a]\nexitall=0\n"),
+            [
+                "exitall=0 is taken as exitall=1, as fio 3.33 does: leave it out to let each job go on"
+            ]
+        );
     }
 
     #[test]

@@ -28,28 +28,40 @@ pub fn writes(plan: &Plan) -> (String, bool) {
             stops.push((Stop::of(job, None), format!("{} {reads} {places:?}", thread.subjob)));
         }
         if job.read_iolog.is_some() {
-            claims.push(Claim::of(job));
+            claims.push(Claim::of(job).ending_all(ends_all(plan, &thread)));
             traces = true;
             continue;
         }
         if !job.changes() {
             continue;
         }
-        claims.push(Claim::of(job));
+        claims.push(Claim::of(job).ending_all(ends_all(plan, &thread)));
         text += &format!("{} {} {:?}\n", thread.thread_number, thread.subjob, places(job));
     }
     let (key, by_speed) = shares::key(&claims, &stops, traces);
     (text + &key, by_speed)
 }
 
+/// What writes, as far as its options say.
+fn may_write(job: &Job) -> bool {
+    job.changes() || job.read_iolog.is_some()
+}
+
+/// Whether `exitall` of this thread ends all others that write.
+fn ends_all(plan: &Plan, thread: &Thread) -> bool {
+    let job = plan.job_of(thread);
+    let ends = |t: &Thread| match job.exit_what {
+        ExitWhat::All => true,
+        ExitWhat::Group => t.group == thread.group,
+        // Whoever begins later may not run by then.
+        ExitWhat::Stonewall => plan.job_of(t).startdelay.1 <= job.startdelay.0,
+    };
+    job.exitall && plan.threads().iter().filter(|t| may_write(plan.job_of(t))).all(ends)
+}
+
 /// A thread that reads and ends all that write with itself.
 fn is_stop(plan: &Plan, thread: &Thread) -> bool {
-    let writes = |job: &Job| job.changes() || job.read_iolog.is_some();
-    let job = plan.job_of(thread);
-    let of_others = |t: &Thread| !writes(plan.job_of(t)) || t.group == thread.group;
-    job.exitall
-        && !writes(job)
-        && (job.exit_what != ExitWhat::Group || plan.threads().iter().all(of_others))
+    !may_write(plan.job_of(thread)) && ends_all(plan, thread)
 }
 
 /// What it reads is on a drive: it takes time for that.
@@ -386,7 +398,7 @@ impl WriteSampler {
             let files = here.len() as f64 / placed.disks.len() as f64 / sampler.drives() as f64;
             let (of, members) = part_of_member(&disk);
             let part = files * of as f64 / members as f64;
-            let claim = Claim::of(job);
+            let claim = Claim::of(job).ending_all(ends_all(plan, &thread));
             if job.read_iolog.is_some() {
                 match traces.get(&(thread.job as usize)) {
                     Some(recorded) => {

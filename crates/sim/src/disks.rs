@@ -7,6 +7,9 @@ use wordline_fio::{Job, Plan, Space, job};
 use wordline_host::address;
 use wordline_md::Layout;
 
+/// The drive of a machine with no other, in logs of I/Os.
+pub(crate) const ALONE: &str = "drive";
+
 /// What drives go by of the class of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Heeds {
@@ -219,6 +222,15 @@ impl JobDisks {
             disks.truncate(1);
         }
         Ok(Placed { host, disks })
+    }
+
+    /// How `write_iolog` names a job's disks: as `filename` does, where there are several to tell apart.
+    pub(crate) fn log_names(&self, placed: &Placed) -> Vec<(u16, String)> {
+        let name = |d: &JobDisk| match self.alone {
+            true => ALONE.into(),
+            false => format!("/dev/{}", d.name),
+        };
+        placed.disks.iter().map(|d| (d.disk, name(d))).collect()
     }
 
     /// A device in a job's `filename`, if it cannot be meant to say on which host the job is.

@@ -164,6 +164,16 @@ impl Files {
         })
     }
 
+    /// As a log of I/Os names them. It cannot hold blanks. None: they are the device.
+    pub fn names(&self) -> Option<Vec<String>> {
+        let name = |file: &OneFile| file.name.replace(char::is_whitespace, "_");
+        (!self.device).then(|| self.files.iter().map(name).collect())
+    }
+    /// A file's number, and where the generator has its first byte. None: it is the device.
+    pub fn begin_of(&self, file: u32) -> Option<(u32, u64)> {
+        (!self.device).then(|| (file, self.files[file].base))
+    }
+
     /// Makes the job's files on the file system, or finds those that another job made. `names` are
     /// the directories and files so far.
     pub fn lay_out(&mut self, fs: &mut Fs, names: &mut Names) -> Result<(), BuildError> {
@@ -257,7 +267,7 @@ impl Files {
             before.push(Op::Open { file: id, create: true, write, advice, drop });
         }
         let offset = io.offset.saturating_sub(file.base);
-        let (len, direct) = (io.len as u32, self.direct);
+        let (len, direct) = (io.len32(), self.direct);
         let unsynced = &mut self.files[io.file].unsynced;
         let range = match io.ddir {
             Ddir::Write => {

@@ -2,7 +2,8 @@
 //! pacer, and when to end.
 
 use crate::files::{self, Files};
-use crate::result::ErrorOf;
+use crate::iolog::Log;
+use crate::result::{ErrorOf, Iolog};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use wordline_base::{Ddir, IoClass, Span, Time};
@@ -11,7 +12,7 @@ use wordline_fio::{Generator, HeldUp, Io, Job, LatencyTarget, Pacer, Step, Think
 use wordline_fs::Op;
 use wordline_host::source::{Next, Source};
 use wordline_host::{address, disk_of};
-use wordline_trace::{Request, Rounded};
+use wordline_trace::Rounded;
 
 /// Unix error numbers a job ends with.
 pub const EIO: i32 = 5;
@@ -94,7 +95,7 @@ pub struct JobSource {
     /// The generator's pass that an I/O last went out in.
     served_pass: u64,
     /// Every I/O issued, for `write_iolog`.
-    iolog: Option<Vec<Request>>,
+    iolog: Option<Log>,
     /// Set by `exitall` of another job, and at the end of a run.
     stop: Cell<bool>,
     /// The pause that it was told to make last: from when, until when.
@@ -153,7 +154,7 @@ impl JobSource {
             lba: 1,
             rounded: Rounded::default(),
             served_pass: 0,
-            iolog: job.write_iolog.as_ref().map(|_| Vec::new()),
+            iolog: job.write_iolog.as_ref().map(|_| Log::new()),
             stop: Cell::new(false),
             pause: None,
             ended: false,
@@ -168,6 +169,13 @@ impl JobSource {
     /// The job works on files of a file system.
     pub fn on_files(mut self, files: Files) -> JobSource {
         self.files = Some(files);
+        self
+    }
+    /// The drives that it is on, as `write_iolog` names them.
+    pub fn logged_on(mut self, drives: Vec<(u16, String)>) -> JobSource {
+        if let Some(log) = &mut self.iolog {
+            log.on_drives(drives);
+        }
         self
     }
     /// What generates its I/Os.
@@ -259,9 +267,10 @@ impl JobSource {
         Some(end_of_nap(from, until, now))
     }
 
-    /// The file of `write_iolog` and what belongs in it.
-    pub fn iolog(&self) -> Option<(&str, &[Request])> {
-        Some((self.job.write_iolog.as_deref()?, self.iolog.as_deref()?))
+    /// What belongs in the file of `write_iolog`.
+    pub fn iolog(&self) -> Option<Iolog> {
+        let files = self.files.as_ref().and_then(Files::names);
+        Some(self.iolog.as_ref()?.told(self.job.write_iolog.as_deref()?, files))
     }
 
     fn fail(&mut self, error: i32) {
@@ -373,7 +382,7 @@ impl JobSource {
             let call = match files::next(io.ddir, op, class) {
                 // fio reports the block that the name stood for.
                 Next::File { ddir, op, .. } if self.job.ioengine.is_by_name() => {
-                    Next::File { ddir, offset: 0, len: io.len as u32, op, class }
+                    Next::File { ddir, offset: 0, len: io.len32(), op, class }
                 }
                 call => call,
             };
@@ -396,10 +405,10 @@ impl JobSource {
     fn nothing(&mut self, io: Io, now: Time) -> Next {
         self.issue(io, now);
         if self.generator.heeds_completions() && !io.ddir.is_sync() {
-            self.calls.push(((io.ddir, 0, io.len as u32), (io.offset, io.len)));
+            self.calls.push(((io.ddir, 0, io.len32()), (io.offset, io.len)));
         }
         let class = io.prio.io_class().with_workload(self.job.workload());
-        Next::Nothing { ddir: io.ddir, len: io.len as u32, class }
+        Next::Nothing { ddir: io.ddir, len: io.len32(), class }
     }
 
     /// A call goes out.
@@ -442,7 +451,7 @@ impl JobSource {
                 return None;
             };
             (io.offset, io.len) = whole;
-            self.calls.push(((io.ddir, io.offset, io.len as u32), asked));
+            self.calls.push(((io.ddir, io.offset, io.len32()), asked));
             self.served_pass = self.generator.passes();
         }
         Some(self.issue(io, now))
@@ -450,9 +459,9 @@ impl JobSource {
 
     #[inline]
     fn issue(&mut self, io: Io, now: Time) -> Next {
-        if let Some(iolog) = &mut self.iolog {
-            let (op, offset, len) = (io.ddir, io.offset, io.len as u32);
-            iolog.push(Request { at: now, op, volume: 0, offset, len });
+        if let Some(log) = &mut self.iolog {
+            let in_file = self.files.as_ref().and_then(|files| files.begin_of(io.file));
+            log.push(now, &io, in_file, self.generator.region(io.file).0);
         }
         if self.files.is_none() {
             self.issued += 1;
@@ -472,7 +481,7 @@ impl JobSource {
             }
         }
         let class = io.prio.io_class().with_workload(self.job.workload());
-        Next::Io { ddir: io.ddir, offset, len: io.len as u32, class }
+        Next::Io { ddir: io.ddir, offset, len: io.len32(), class }
     }
 
     /// The end of the time in which an I/O needs no question but the generator's own.
@@ -587,7 +596,7 @@ impl Source for JobSource {
             return Next::Io {
                 ddir: io.ddir,
                 offset: io.offset,
-                len: io.len as u32,
+                len: io.len32(),
                 class: self.class,
             };
         }

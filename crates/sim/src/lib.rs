@@ -15,6 +15,7 @@ mod error;
 mod files;
 pub mod host;
 mod interval;
+mod iolog;
 pub mod job;
 mod net;
 pub mod notes;

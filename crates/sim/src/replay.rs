@@ -62,6 +62,8 @@ pub struct TraceSource {
     clock: Clock,
     /// Disks that it goes to, and how its requests are made to fit each.
     fits: Vec<(u16, Fit)>,
+    /// As jobs name these.
+    names: Vec<String>,
     /// Volumes that came up, and the last of them.
     seen: (BTreeSet<u32>, Option<u32>),
     /// The place in that list of the disk of each volume so far.
@@ -99,12 +101,14 @@ struct OfJob {
 }
 
 impl TraceSource {
-    /// A trace on these disks: its volumes go to them in turn, in the order in which they come up.
+    /// A trace on these disks. A volume that has the name of one goes there. The others go to them in turn,
+    /// in the order in which they come up.
     pub fn new(reader: Reader, clock: Clock, wrap: Wrap, disks: &[JobDisk]) -> TraceSource {
         TraceSource {
             reader,
             clock,
             fits: disks.iter().map(|d| (d.disk, Fit::new(wrap, d.bytes))).collect(),
+            names: disks.iter().map(|d| d.name.clone()).collect(),
             seen: (BTreeSet::new(), None),
             volumes: BTreeMap::new(),
             shift: Shift::NONE,
@@ -249,8 +253,15 @@ impl TraceSource {
         if self.fits.len() == 1 {
             return 0;
         }
-        let next = self.volumes.len() % self.fits.len();
-        *self.volumes.entry(volume).or_insert(next)
+        if let Some(&known) = self.volumes.get(&volume) {
+            return known;
+        }
+        let name = self.reader.volume_name(volume);
+        let bare = name.strip_prefix("/dev/").unwrap_or(&name);
+        let named = self.names.iter().position(|disk| disk == bare);
+        let at = named.unwrap_or(self.volumes.len() % self.fits.len());
+        self.volumes.insert(volume, at);
+        at
     }
     /// Volumes that came up so far, and the disks that they are on.
     pub fn spread(&self) -> (usize, usize) {

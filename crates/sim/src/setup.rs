@@ -17,7 +17,7 @@ use std::rc::Rc;
 use wordline_app::{App, AppConfig, ThreadShape};
 use wordline_base::{IoClass, Priority, QueuePriority, Seed, Span, Time, Workload};
 use wordline_fio::job::{ExitWhat, SyncMode, UnifiedRw};
-use wordline_fio::{Generator, GeneratorError, Job, JobId, Plan, Thread, ZetanCache, job};
+use wordline_fio::{Generator, GeneratorError, Job, Plan, Thread, ZetanCache, job};
 use wordline_fs::FsKind;
 use wordline_host::source::ThreadSpec;
 use wordline_host::{Engine, StackConfig};
@@ -187,8 +187,11 @@ fn thread_plan(plan: &Plan, job: &Job, thread: &Thread, stack: &StackConfig) -> 
         iops_interval: interval(logs.iops_avg),
         disable_lat: job.disable_lat,
         disable_clat: job.disable_clat,
-        // What an engine has done when its call returns was never queued, to fio.
-        disable_slat: job.disable_slat || engine == Engine::Pvsync2,
+        // What an engine has done when its call returns was never queued, to fio. Its null does that at
+        // depth 1.
+        disable_slat: job.disable_slat
+            || engine == Engine::Pvsync2
+            || engine == Engine::Null && job.iodepth == 1,
         calls_for_trims: matches!(engine, Engine::Libaio | Engine::IoUring),
         disable_bw: job.disable_bw,
         gtod_reduce: job.gtod_reduce,
@@ -223,18 +226,14 @@ fn exit_rule(plan: &Plan, threads: &[Thread], index: usize) -> ExitRule {
     if !job.exitall && !job.exitall_on_error {
         return ExitRule::default();
     }
-    let Thread { group, job: of, .. } = threads[index];
-    // Between the wall before this job and the one after it.
-    let is_wall = |j: &JobId| plan.jobs[*j].stonewall;
-    let first = (0..=of).rfind(is_wall).unwrap_or(0);
-    let end = (of + 1..plan.jobs.count()).find(is_wall).unwrap_or(plan.jobs.count());
-    let same = |t: &Thread| match job.exit_what {
-        ExitWhat::All => true,
-        ExitWhat::Group => t.group == group,
-        ExitWhat::Stonewall => (first..end).contains(&t.job),
-    };
+    let group = threads[index].group;
+    let same = |t: &Thread| job.exit_what != ExitWhat::Group || t.group == group;
     let stops = (0..threads.len()).filter(|&i| i != index && same(&threads[i]));
-    ExitRule { stops: stops.map(|i| i as u32).collect(), on_error_only: !job.exitall }
+    ExitRule {
+        stops: stops.map(|i| i as u32).collect(),
+        running_only: job.exit_what == ExitWhat::Stonewall,
+        on_error_only: !job.exitall,
+    }
 }
 
 /// How jobs that replay a log are fed: the caller opens the file. It is replayed on these disks.
@@ -262,8 +261,8 @@ pub fn replay_source(job: &Job, reader: Reader, disks: &[JobDisk]) -> TraceSourc
 }
 
 /// A job of cpuio, which somebody must end.
-fn computing(plan: &Plan, job: &Job) -> Result<AnySource, JobError> {
-    if job.runtime == Span::ZERO && !job.exit_on_io_done && !plan.jobs.iter().any(|j| j.exitall) {
+fn computing(job: &Job) -> Result<AnySource, JobError> {
+    if job.runtime == Span::ZERO && !job.exit_on_io_done && !job.exitall {
         return Err(JobError::new(job, JobFault::NeverEnds));
     }
     Ok(AnySource::Cpu(CpuSource::new(job)))
@@ -302,7 +301,7 @@ pub fn threads<E: From<JobError>>(
                 plan: thread_plan(plan, job, thread, stack),
                 spec,
                 by_interrupt: None,
-                source: computing(plan, job)?,
+                source: computing(job)?,
                 start: start_rule(plan, &threads, index, entropy),
                 exit: exit_rule(plan, &threads, index),
             });
@@ -319,7 +318,8 @@ pub fn threads<E: From<JobError>>(
                     }
                     None => None,
                 };
-                let mut source = JobSource::new(generator, job);
+                let drives = disks.log_names(&placed);
+                let mut source = JobSource::new(generator, job).logged_on(drives);
                 if let Some(files) = files {
                     source = source.on_files(files);
                 }
@@ -404,7 +404,7 @@ pub fn app_threads(
             spec,
             source: AnySource::App(Box::new(AppSource::new(app.clone(), t as u32, beside))),
             start: Start::At(Time::ZERO),
-            exit: ExitRule { stops: stops.clone(), on_error_only: false },
+            exit: ExitRule { stops: stops.clone(), ..ExitRule::default() },
         });
     }
 }

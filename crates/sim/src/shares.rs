@@ -78,8 +78,8 @@ struct Times {
     length: Option<f64>,
     /// It is over with its amount, if that comes first.
     amount: Option<Amount>,
-    /// With it all are over.
-    exitall: bool,
+    /// With it all that write are over.
+    ends_all: bool,
 }
 
 /// What a job's amount depends on beside its files.
@@ -142,9 +142,13 @@ impl Claim {
                 length: (job.runtime > Span::ZERO)
                     .then(|| (job.runtime + job.ramp_time).as_secs_f64()),
                 amount: (!job.time_based).then_some(amount),
-                exitall: job.exitall,
+                ends_all: job.exitall,
             },
         }
+    }
+    /// The same where `exitall` with the job's `exit_what` ends all that write, or where it does not.
+    pub fn ending_all(self, ends_all: bool) -> Claim {
+        Claim { times: Times { ends_all, ..self.times }, ..self }
     }
     /// The same of one that replays a trace, which writes so many bytes at a time, and so many a second if its times
     /// count.
@@ -360,7 +364,7 @@ fn in_a_run(parts: &[Part], stop: f64, speeds: &Speeds) -> Rates {
             // By its own time, not by what is done: late in a run a small amount is less than the time's last digit.
             // What ends together does so but for the last digits.
             over[i] = *ends <= until * (1.0 + 1e-9);
-            all_end |= over[i] && parts[i].claim.times.exitall;
+            all_end |= over[i] && parts[i].claim.times.ends_all;
         }
         now = until;
         if all_end || now >= stop {
@@ -526,11 +530,14 @@ mod tests {
             let shares = of(&format!("{jobs}{reads}"));
             assert!((shares.parts[0] - first).abs() < 1e-3, "{reads}: {shares:?}");
         }
-        // Amounts that are not come to.
+        // Amounts that are not come to: with exitall the writer that is over first ends the other, too.
         let rated = "rw=randwrite\nrate_iops=1000\n";
-        let amounts = format!("[a]\n{rated}number_ios=1000\n[b]\n{rated}number_ios=4000\n");
+        let amounts =
+            format!("[a]\n{rated}number_ios=1000\n[b]\n{rated}number_ios=4000\nstartdelay=250ms\n");
+        let reads =
+            |runtime: &str| format!("[r]\nrw=read\ntime_based\nruntime={runtime}\nexitall\n");
         for (reads, first) in
-            [("", 0.2), ("[r]\nrw=read\ntime_based\nruntime=2\nexitall\n", 1.0 / 3.0)]
+            [(String::new(), 0.2), (reads("500ms"), 2.0 / 3.0), (reads("2"), 4.0 / 7.0)]
         {
             let shares = of_passes(&format!("{amounts}{reads}"));
             assert!((shares.parts[0] - first).abs() < 1e-3, "{reads}: {shares:?}");

@@ -114,6 +114,8 @@ impl Start {
 pub struct ExitRule {
     /// Threads stopped when this one ends.
     pub stops: Vec<u32>,
+    /// Those of them that run: not what has yet to begin, and not what is in its ramp.
+    pub running_only: bool,
     /// They are stopped only if it failed.
     pub on_error_only: bool,
 }
@@ -140,7 +142,7 @@ impl ThreadSetup {
     /// The file that its I/Os are logged in, if `write_iolog` asks for one.
     pub fn write_iolog(&self) -> Option<&str> {
         match &self.source {
-            AnySource::Job(job) => job.iolog().map(|(path, _)| path),
+            AnySource::Job(job) => job.job().write_iolog.as_deref(),
             _ => None,
         }
     }
@@ -775,7 +777,17 @@ impl World {
             _ => false,
         };
         if failed || !exit.on_error_only && !goes_on {
+            let now = self.ctx.now;
             for other in exit.stops {
+                let begun = match self.starts[other] {
+                    Start::At(at) if at <= now => Some(at),
+                    _ => None,
+                };
+                // To fio a job runs from TD_RUNNING on, which is behind TD_RAMP.
+                let runs = begun.is_some_and(|at| now >= at + self.plans[other].ramp);
+                if exit.running_only && !runs {
+                    continue;
+                }
                 let (h, t) = self.places[other];
                 match self.source(other) {
                     Some(AnySource::Job(_)) => self.stop_job(other),
@@ -787,9 +799,7 @@ impl World {
                     _ => continue,
                 }
                 // What has not begun begins now, to end at once.
-                let now = self.ctx.now;
-                let has_begun = matches!(self.starts[other], Start::At(at) if at <= now);
-                if !self.ended[other] && !has_begun {
+                if !self.ended[other] && begun.is_none() {
                     self.begin(other, now);
                 }
             }

@@ -18,6 +18,7 @@ use crate::request::{Request, Stamp};
 use crate::sink::Sink;
 use crate::summary::Reason;
 use crate::text::{Fault, Field, words};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use wordline_base::Ddir;
 
@@ -160,8 +161,10 @@ impl Parser {
 /// Writes a fio log of version 3. Times are cut to microseconds, which is what the format holds.
 pub struct IologWriter<W: Write> {
     out: W,
-    /// Volumes already added, in order: by number of the volume.
-    open: Vec<(u32, String)>,
+    /// Names of the volumes that were added, in order.
+    open: Vec<String>,
+    /// The place there of each volume.
+    places: BTreeMap<u32, usize>,
     last_us: u64,
 }
 
@@ -169,16 +172,15 @@ impl<W: Write> IologWriter<W> {
     /// Begins a log; its first line says version 3.
     pub fn new(mut out: W) -> io::Result<IologWriter<W>> {
         writeln!(out, "fio version 3 iolog")?;
-        Ok(IologWriter { out, open: Vec::new(), last_us: 0 })
+        Ok(IologWriter { out, open: Vec::new(), places: BTreeMap::new(), last_us: 0 })
     }
 
     /// Writes a request on the file or device `name`, which is added and opened the first time. A
     /// volume keeps the name it came with first.
     pub fn write(&mut self, request: &Request, name: &str) -> io::Result<()> {
         let us = request.at.0 / 1_000;
-        let known = self.open.iter().position(|(v, _)| *v == request.volume);
-        let known = match known {
-            Some(known) => known,
+        let known = match self.places.get(&request.volume) {
+            Some(&known) => known,
             None => {
                 if name.is_empty() || name.len() > 255 || name.contains(char::is_whitespace) {
                     let message = format!(
@@ -188,11 +190,12 @@ impl<W: Write> IologWriter<W> {
                     return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
                 }
                 writeln!(self.out, "{us} {name} add\n{us} {name} open")?;
-                self.open.push((request.volume, name.to_owned()));
+                self.open.push(name.to_owned());
+                self.places.insert(request.volume, self.open.len() - 1);
                 self.open.len() - 1
             }
         };
-        let file = &self.open[known].1;
+        let file = &self.open[known];
         let (op, offset, len) = (request.op.name(), request.offset, request.len);
         writeln!(self.out, "{us} {file} {op} {offset} {len}")?;
         self.last_us = us;
@@ -206,7 +209,7 @@ impl<W: Write> IologWriter<W> {
 
     /// Closes the files and gives the writer back.
     pub fn finish(mut self) -> io::Result<W> {
-        for (_, file) in &self.open {
+        for file in &self.open {
             writeln!(self.out, "{} {file} close", self.last_us)?;
         }
         self.out.flush()?;

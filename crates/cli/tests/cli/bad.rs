@@ -439,7 +439,12 @@ fn jobs_beyond_the_drive_are_refused_or_cut() {
     place
         .run(&format!("{JOB} --offset=900g"))
         .fails(2, &["offset=966367641600 is not before the end of the drive, 6251323392 bytes"]);
-    place.run(&format!("{JOB} --bs=100g")).fails(2, &["less than one block"]);
+    place.run(&format!("{JOB} --scale 1/4 --bs=3g")).fails(2, &["less than one block"]);
+    for bs in ["--bs=100g", "--bs=4k,4k,4g", "--bssplit=4k/50:4g/50", "--bsrange=4k-4g"] {
+        place
+            .run(&format!("{JOB} {bs}"))
+            .fails(2, &["job 'a'", "is too large: at most 4294959104"]);
+    }
     // As fio does with a block device, size is cut at the end of the drive, which is told.
     let notes = |size: &str| {
         let job = format!("{JOB} --rw=read --{size} --number_ios=10 --output-format=json");

@@ -668,3 +668,90 @@ fn requests_beyond_the_drive_are_left_out_where_that_is_asked_for() {
     let both = place.run(&format!("replay far.csv {small} --skip-beyond --wrap"));
     both.fails(2, &["cannot be used with"]);
 }
+
+/// The log of `write_iolog` has the drive of each I/O and its offset there, so that it comes back to the same
+/// places.
+#[test]
+fn a_log_of_jobs_on_several_drives_replays_on_these() {
+    let place = Place::new();
+    let job = "--rw=randrw --bs=4k --size=16m --number_ios=60 --fsync=7 --write_iolog=log \
+               --device z-ssd-small --precondition fill --drives 2 --ioengine=libaio";
+    let run = |words: &str| {
+        let json = place.json(words);
+        let drives = json["wordline"]["machine"]["drives"].as_array().expect("drives").clone();
+        let of = |d: &Value| {
+            (d["write_amplification"]["host_bytes"].clone(), d["integrity"]["checked"].clone())
+        };
+        let moved: Vec<_> = drives.iter().map(of).collect();
+        (moved, place.text("log"))
+    };
+    let ops = |log: &str, drive: &str| -> Vec<String> {
+        let of_drive = |line: &&str| line.split(' ').nth(1) == Some(drive);
+        let ops = log.lines().filter(of_drive).map(|line| line.split_once(' ').expect("a time").1);
+        ops.filter(|op| op.split(' ').count() == 4).map(|op| op.replace(drive, "drive")).collect()
+    };
+    let (first, log) = run(&format!("--name=a {job} --filename=/dev/nvme0n1"));
+    let wanted = ops(&log, "/dev/nvme0n1");
+    assert_eq!(wanted.len(), 60 + wanted.iter().filter(|op| op.contains("sync")).count());
+    let (second, log) = run(&format!("--name=a {job} --filename=/dev/nvme1n1"));
+    assert_eq!(ops(&log, "/dev/nvme1n1"), wanted);
+    assert_eq!((&first[0], &first[1]), (&second[1], &second[0]));
+    assert!(log.contains(" /dev/nvme1n1 add\n") && !log.contains("nvme0n1"), "{log}");
+    let replay = "--name=r --read_iolog=log --device z-ssd-small --precondition fill --drives 2";
+    assert_eq!(run(&format!("{replay} --filename=/dev/nvme1n1")).0, second);
+    // The first I/O is on the second drive, and the job that reads the log names them the other way round.
+    let (both, log) =
+        run(&format!("--name=a {job} --filename=/dev/nvme1n1:/dev/nvme0n1 --rw=write"));
+    let (far, near) = (ops(&log, "/dev/nvme1n1"), ops(&log, "/dev/nvme0n1"));
+    assert!(far.len() > 29 && near.len() > 29 && both[0].0 != 0 && both[1].0 != 0, "{log}");
+    assert!(log.lines().nth(1).is_some_and(|line| line.ends_with(" /dev/nvme1n1 add")), "{log}");
+    let offset = |op: &String| op.split(' ').nth(2).and_then(|n| n.parse::<u64>().ok()).expect(op);
+    assert!(far.iter().chain(&near).all(|op| offset(op) < 16 << 20), "{log}");
+    assert_eq!(run(&format!("{replay} --filename=/dev/nvme0n1:/dev/nvme1n1")).0, both);
+    // A machine with one drive has one name for it.
+    let alone = "--name=a --rw=write --number_ios=5 --write_iolog=log --device z-ssd-small";
+    place.run(&format!("run {alone} --filename=/dev/nvme0n1")).ok();
+    assert_eq!(ops(&place.text("log"), "drive").len(), 5);
+}
+
+/// fio 3.33 logs a job's files with their own offsets, and a sync with that of the I/O before it and no
+/// length.
+#[test]
+fn a_log_of_jobs_on_files_has_their_own_offsets() {
+    let place = Place::new();
+    let job = "--rw=write --bs=4k --size=64k --nrfiles=2 --directory=/mnt --number_ios=6 --fsync=3 \
+               --direct=1 --device z-ssd-small --fs ext4";
+    place.run(&format!("run --name=a {job} --write_iolog=log")).ok();
+    let log = place.text("log");
+    let io = |line: &str| line.split_once(' ').expect("a time").1.to_string();
+    let ios: Vec<String> =
+        log.lines().skip(1).map(io).filter(|l| l.split(' ').count() == 4).collect();
+    assert_eq!(
+        ios,
+        [
+            "/mnt/a.0.0 write 0 4096",
+            "/mnt/a.0.1 write 0 4096",
+            "/mnt/a.0.0 write 4096 4096",
+            "/mnt/a.0.1 sync 4096 0",
+            "/mnt/a.0.0 write 8192 4096",
+            "/mnt/a.0.1 write 4096 4096",
+            "/mnt/a.0.0 write 12288 4096",
+        ],
+        "{log}"
+    );
+    // No name in a log holds a blank.
+    place
+        .run_words(&[
+            "run",
+            "--name=a b",
+            "--rw=write",
+            "--size=8k",
+            "--fs",
+            "ext4",
+            "--device",
+            "z-ssd-small",
+            "--write_iolog=log",
+        ])
+        .ok();
+    assert!(place.text("log").contains(" a_b.0.0 write 4096 4096\n"));
+}

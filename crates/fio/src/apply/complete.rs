@@ -12,6 +12,10 @@ pub struct Remark {
     pub text: &'static str,
 }
 
+/// Lengths have 32 bits in the host and in the drive. An I/O that is made whole blocks of 4 KiB grows by less
+/// than two of them.
+const BLOCK_MAX: u64 = (4 << 30) - (8 << 10);
+
 /// What fio settles once a section is complete.
 pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<Remark>, Clash> {
     let mut notes = Vec::new();
@@ -29,8 +33,9 @@ pub fn complete(job: &mut Job, draft: &Draft) -> Result<Vec<Remark>, Clash> {
         if job.ba[i] == 0 || !job.rw.is_random() {
             job.ba[i] = job.min_bs[i];
         }
-        if job.max_bs[i] > 1 << 40 {
-            return Err(Clash::BlockTooLarge { bytes: job.max_bs[i] });
+        let bytes = job.min_bs[i].max(job.max_bs[i]);
+        if bytes > BLOCK_MAX {
+            return Err(Clash::BlockTooLarge { bytes, most: BLOCK_MAX });
         }
     }
     if job.ba != job.min_bs && !job.norandommap {

@@ -257,7 +257,8 @@ pub fn apply(
         "cpus_allowed_policy" => job.cpus_policy = v.choice()?,
         "end_fsync" => job.end_fsync = v.flag()?,
         "fsync_on_close" => job.fsync_on_close = v.flag()?,
-        "exitall" => job.exitall = v.flag()?,
+        // Whatever its value, as for fio 3.33.
+        "exitall" => job.exitall = true,
         "exit_what" => job.exit_what = v.choice()?,
         "exitall_on_error" => job.exitall_on_error = v.flag()?,
         "stonewall" => job.stonewall = v.flag()?,

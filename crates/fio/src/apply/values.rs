@@ -222,7 +222,7 @@ pub(super) fn distribution(v: &Input) -> Result<Distribution, ValueError> {
             let (h, center) = pareto(rest)?;
             Distribution::Pareto { h, center }
         }
-        "normal" | "gauss" => {
+        "normal" => {
             let (percent, center) = normal(rest)?;
             Distribution::Normal { percent, center }
         }

@@ -5,6 +5,7 @@ mod cache;
 mod direction;
 mod drive;
 mod host;
+mod iolog;
 mod machine;
 mod thread;
 mod written;
@@ -22,6 +23,7 @@ pub(crate) use drive::{a_sector, add_named};
 pub use host::{
     CoreUse, CpuCore, CpuOwner, FunctionUse, HOST_SERIES, HostReport, HostRow, IdleUse, MemoryOwner,
 };
+pub use iolog::Iolog;
 pub use machine::{DirectionOverTime, FreeLines, Intervals, Machine};
 use serde::{Serialize, Serializer};
 pub use thread::{
@@ -31,7 +33,7 @@ pub use thread::{
 use wordline_base::{Life, Tracks};
 pub use wordline_host::function::CPU_OWNERS;
 pub use wordline_host::stats::MEMORY_OWNERS;
-use wordline_trace::{Request, TraceError};
+use wordline_trace::TraceError;
 pub use written::{CAUSES, Cause, PartialWrites, Trend, WriteAmplification};
 
 /// No room for a write.
@@ -193,8 +195,8 @@ pub struct RunResult {
     pub latency_over_time: Option<LatencyOverTime>,
     /// Slices for drawing, if asked for.
     pub tracks: Option<Box<Tracks>>,
-    /// What `write_iolog` asked for: file, and the requests as they were issued.
-    pub iologs: Vec<(String, Vec<Request>)>,
+    /// What `write_iolog` asked for.
+    pub iologs: Vec<Iolog>,
     /// How the drive came to be as the run found it, in a line.
     pub prepared: String,
     /// What may mislead a reader of the numbers; reports show it above them.

@@ -21,7 +21,6 @@ use wordline_ftl::Translation;
 use wordline_host::config::{IdleConfig, PowerConfig};
 use wordline_host::{ArrayStats, HostStats};
 use wordline_nand::Class;
-use wordline_trace::Request;
 
 impl World {
     /// Some job may write, or a program or a trace, of which that is not known.
@@ -352,18 +351,18 @@ impl World {
     }
 
     /// The logs of `write_iolog`: threads that name one file share it, in order of time.
-    pub(super) fn iologs(&self) -> Vec<(String, Vec<Request>)> {
-        let mut logs: Vec<(String, Vec<Request>)> = Vec::new();
+    pub(super) fn iologs(&self) -> Vec<Iolog> {
+        let mut logs: Vec<Iolog> = Vec::new();
         for source in self.sources() {
             let AnySource::Job(job) = source else { continue };
-            let Some((path, requests)) = job.iolog() else { continue };
-            match logs.iter_mut().find(|(p, _)| p == path) {
-                Some((_, log)) => log.extend(requests),
-                None => logs.push((path.to_string(), requests.to_vec())),
+            let Some(own) = job.iolog() else { continue };
+            match logs.iter_mut().find(|log| log.path == own.path) {
+                Some(log) => log.add(own),
+                None => logs.push(own),
             }
         }
-        for (_, log) in &mut logs {
-            log.sort_by_key(|r| r.at);
+        for log in &mut logs {
+            log.requests.sort_by_key(|r| r.at);
         }
         logs
     }
