@@ -195,17 +195,14 @@ impl Firmware {
         self.gc.drained.is_empty() && self.gc.victim.is_none_or(|v| v.reads == 0)
     }
     /// Users wait, and what the collector moved waits in units that nothing fills any more: the victim is over and no other
-    /// is begun before it is erased, or its next unit has no room beside them. The longer queue is padded.
+    /// is begun before it is erased, or its next unit has no room beside them. The longest queue is padded.
     pub(crate) fn pad_moved(&mut self) -> bool {
         let unit = self.g.sectors_per_unit as usize;
-        if self.waiting.is_empty() {
-            return false;
-        }
         let waits = |&own: &Stream| {
             let stream = &self.streams[own];
             (1..unit).contains(&stream.queue.len()) && !stream.pad
         };
-        let partly = [GC, WARM].into_iter().filter(waits);
+        let partly = [GC, WARM, MAPS].into_iter().filter(waits);
         let Some(own) = partly.max_by_key(|&own| self.streams[own].queue.len()) else {
             return false;
         };

@@ -277,12 +277,12 @@ impl Firmware {
             if fetched || admitted || erased || programmed || collected || self.erase_on_idle() {
                 continue;
             }
-            if self.pad_moved() {
-                continue;
-            }
             let waits = !self.waiting.is_empty()
                 || self.order.is_waited_for()
                 || self.cached.as_ref().is_some_and(|cached| !cached.rests());
+            if waits && self.pad_moved() {
+                continue;
+            }
             let stuck = waits && self.ops.is_empty() && self.reads == 0;
             if !stuck || !self.unstick() {
                 break;

@@ -67,9 +67,11 @@ pub fn labels(outcomes: &[Outcome]) -> Vec<String> {
         let words = text.split(' ').filter(|word| !is_shared(word));
         words.map(|word| word.trim_start_matches('-')).collect::<Vec<_>>().join(" ")
     };
+    // Their order, and how often a word comes, may be all that differs.
+    let tells = said.iter().all(|text| text.starts_with("--") && !told(text.clone()).is_empty());
     let own = |o: &Outcome| {
         let parts = differ.iter().map(|key| match origin(o, key) {
-            text if *key == "workload" && text.starts_with("--") => told(text),
+            text if *key == "workload" && tells => told(text),
             text if text.is_empty() && *key == "overrides" => "nothing set".into(),
             text if text.is_empty() => format!("no {key}"),
             text => text,

@@ -153,6 +153,11 @@ pub fn too_few(runs: &[&Value]) -> Vec<String> {
     let mut all: Vec<String> = runs.iter().flat_map(|run| directions(run)).collect();
     all.sort_unstable();
     all.dedup();
+    // Latencies that jobs do not keep need no longer run.
+    let kept = |run: &&Value, ddir: &str| {
+        distribution(run, ddir).is_none_or(|d| d["N"].as_u64() > Some(0))
+    };
+    all.retain(|ddir| runs.iter().all(|run| kept(run, ddir)));
     let line = |ddir: String| {
         let n = fewest(&ddir)?;
         let lacks = |p: &&(&str, &str)| {

@@ -186,7 +186,7 @@ pub fn why_none(run: &Value) -> &'static str {
     let jobs = run["jobs"].as_array().is_some_and(|jobs| !jobs.is_empty());
     match directions(run).is_empty() {
         false => "the jobs keep none (disable_lat=1, or gtod_reduce=1)",
-        true if jobs => "no I/O came back after the ramp of its job; a longer run has some",
+        true if jobs => "no I/O came back after the ramp of its job",
         true => "no job is reported (stats=0)",
     }
 }

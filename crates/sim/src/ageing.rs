@@ -139,8 +139,10 @@ fn places(job: &Job) -> Job {
 /// I/Os in a row without a write or trim after which a job counts as one that does neither.
 const FRUITLESS: u64 = 100_000;
 
-/// Sectors that jobs which trim alone have at most for each sector written. With more the drive is as empty, but for a
-/// sixty-fifth of it, and one write would cost all of them.
+/// Units of shares up to which writers are counted before all are lowered, and those of one turn at most.
+const MOST_UNITS: u64 = 1 << 61;
+/// Sectors that jobs which trim alone have at most for each sector written. With more of them the drive is as empty, but for
+/// a sixty-fifth of it, and to draw one write would take all these trims.
 const TRIMS_A_WRITE: f64 = 64.0;
 
 /// Draws sectors as a plan's jobs write them, each with its share, and their trims among these: what ages a drive
@@ -200,7 +202,7 @@ struct Writer {
     /// The disk is an array, and the drive this member of it.
     array: Option<(Layout, u32)>,
     /// I/Os in a row that neither wrote to the drive nor trimmed there.
-    /// Of a job that writes its trims count, too.
+    /// Trims of a job that also writes count, too.
     fruitless: u64,
     /// So many of them, and it counts as one that never does.
     patience: u64,
@@ -320,11 +322,19 @@ impl WriteSampler {
     }
     /// Gives each writer its share.
     fn share_out(&mut self, shares: Shares) {
-        /// What a sector is to a writer that has all.
-        const WHOLE: f64 = (1u64 << 20) as f64;
         for (writer, share) in self.writers.iter_mut().zip(shares.parts) {
             writer.share = share;
-            writer.each = (WHOLE / share.max(1e-6)).round() as u64;
+        }
+        self.set_each();
+        (self.estimated, self.apart) = (shares.estimated, shares.apart);
+        self.line_up(vec![0; self.writers.len()]);
+    }
+    /// What a sector is to each in units of its share.
+    fn set_each(&mut self) {
+        /// To a writer that has all.
+        const WHOLE: f64 = (1u64 << 20) as f64;
+        for writer in &mut self.writers {
+            writer.each = (WHOLE / writer.share.max(1e-6)).round() as u64;
         }
         let speed = |overwrites: bool| -> f64 {
             let of = self.writers.iter().filter(|writer| writer.overwrites == overwrites);
@@ -336,8 +346,6 @@ impl WriteSampler {
                 writer.each = (writer.each as f64 * more) as u64;
             }
         }
-        (self.estimated, self.apart) = (shares.estimated, shares.apart);
-        self.line_up(vec![0; self.writers.len()]);
     }
     /// The share of each job in what is written and trimmed, in the order of the jobs, and whether these are estimated.
     pub fn shares(&self) -> (Vec<(&str, f64)>, bool) {
@@ -592,6 +600,12 @@ impl WriteSampler {
             *since = self.turns;
         }
         self.turns += 1;
+        // It is what they had more than others that counts.
+        let least = self.line.peek().map_or(0, |Reverse((had, ..))| *had);
+        if least >= MOST_UNITS {
+            let less = |Reverse((had, since, i))| Reverse((had - least, since, i));
+            self.line = self.line.drain().map(less).collect();
+        }
     }
     fn leave(&mut self, next: usize) {
         self.writers.remove(next);
@@ -599,6 +613,7 @@ impl WriteSampler {
             self.line.drain().map(|Reverse((had, _, i))| (i, had)).collect();
         had.sort_unstable();
         had.remove(next);
+        self.set_each();
         self.line_up(had.into_iter().map(|(_, had)| had).collect());
         self.drop_trims_alone();
     }
@@ -617,7 +632,7 @@ impl WriteSampler {
         if !(trimmed && writer.overwrites) {
             writer.fruitless = 0;
         }
-        let units = sectors * writer.each;
+        let units = sectors.saturating_mul(writer.each).min(MOST_UNITS);
         self.took_turn(units);
     }
     /// The drive's part of sectors in a row.
@@ -733,12 +748,29 @@ mod tests {
         let sectors: u64 = trims.iter().map(|trim| u64::from(trim.sectors)).sum();
         let least = TRIMS_A_WRITE as u64 * 1000 - 256;
         assert!((least..least + 1000).contains(&sectors), "{sectors}");
+        // The same beside one that leaves, and where units of shares come to their end.
+        let mut lpns = vec![0; 3000];
+        let three = "[w]\nrw=write\nbs=4k\nrate_iops=10\nruntime=10\ntime_based\n\
+                     [l]\nrw=trimwrite\nbs=4k\nsize=4k\nruntime=10\ntime_based\n\
+                     [t]\nrw=trim\nbs=1m\nruntime=10\ntime_based\n";
+        let mut three = sampler(&plan(three));
+        let mut trims = Vec::new();
+        three.writers[1].patience = 100;
+        three.fill(&mut lpns, &mut trims);
+        assert_eq!(three.writers.len(), 2);
+        let (before, each) = (trims.len(), three.writers[0].each);
+        three.line_up(vec![MOST_UNITS - each, MOST_UNITS - each]);
+        three.fill(&mut lpns, &mut trims);
+        let sectors: u64 = trims[before..].iter().map(|trim| u64::from(trim.sectors)).sum();
+        let all = TRIMS_A_WRITE as u64 * 3000;
+        assert!((all - 512..all + 512).contains(&sectors), "{sectors} of {all}");
+        let lpns = &mut lpns[..1000];
         // Where they are fewer they have their share.
         let some = "[w]\nrw=write\nbs=4k\nrate_iops=1000\nruntime=9\ntime_based\n\
                     [t]\nrw=trim\nbs=4k\nrate_iops=5000\nruntime=9\ntime_based\n";
         let mut some = sampler(&plan(some));
         let mut trims = Vec::new();
-        some.fill(&mut lpns, &mut trims);
+        some.fill(lpns, &mut trims);
         assert!((4990..=5010).contains(&trims.len()), "{}", trims.len());
     }
     #[test]

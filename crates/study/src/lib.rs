@@ -113,9 +113,12 @@ pub fn write_tables(
     };
     write("csv", table.csv())?;
     write("json", table.json())?;
-    // A chart that cannot be drawn takes no table with it.
+    // A chart that cannot be drawn takes no table with it, and leaves none of older tables.
     if let Some(chart) = &table.study.spec.chart {
-        write("svg", chart::draw(table, chart, store)?)?;
+        let drawn = chart::draw(table, chart, store).inspect_err(|_| {
+            let _ = std::fs::remove_file(out.join(format!("{stem}.svg")));
+        });
+        write("svg", drawn?)?;
     }
     Ok(written)
 }

@@ -124,8 +124,9 @@ fn micro(text: &str) -> String {
             out += &rest[..at];
             // "it gives us more" has no unit, "12 us" and "the time in us" have one.
             let said = out.trim_end().rsplit(char::is_whitespace).next().unwrap_or_default();
-            let unit =
-                alone && (matches!(said, "in" | "of") || !said.ends_with(char::is_alphabetic));
+            let unit = alone
+                && (matches!(said, "in" | "of" | "few" | "to" | "and" | "or" | "per")
+                    || !said.ends_with(char::is_alphabetic));
             out += if unit { "\u{b5}s" } else { "us" };
             rest = &rest[at + 2..];
         }

@@ -241,7 +241,7 @@ fn results_without_latencies_have_rates() {
     assert!(
         page.contains("There is no latency: the jobs keep none (disable_lat=1, or gtod_reduce=1)")
     );
-    assert!(page.contains("Reads: <b>") && !page.contains("No I/O came back"));
+    assert!(page.contains("Reads: <b>") && !page.contains("no I/O came back"));
     place.run("report a.json b.json -o both.html").ok();
     let both = place.text("both.html");
     assert!(both.contains("reads a second") && !both.contains("data-chart=\"tail-compared\""));

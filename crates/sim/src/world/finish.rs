@@ -600,7 +600,7 @@ impl World {
             collected.then(|| {
                 format!(
                     "{}: with {start} {parts} that are free when it begins, the collector leaves so little room that writes \
-                     may wait until a whole victim is empty, which beside reads takes seconds: from {least} on they do \
+                     may wait until a whole victim is empty, which beside reads may take seconds: from {least} on they do \
                      not (ftl.{of}.gc_start; what is spare bounds it, ftl.over_provisioning)",
                     d.name
                 )
