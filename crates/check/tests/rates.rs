@@ -346,6 +346,23 @@ fn a_map_that_is_written_often_takes_the_programs_that_are_derived() {
     }
 }
 
+/// FSSD's checkpoints take programs likewise, and what they leave is collected.
+#[test]
+fn checkpoints_take_the_programs_that_are_derived() {
+    let job = writes("randwrite", "4k", 40_000);
+    for every in [5000, 20_000] {
+        let case = Case::new("fssd-small", &job).age(Age::Steady).set("ftl.over_provisioning=30");
+        let case = case.set(&format!("ftl.fssd.checkpoint_sectors={every}"));
+        let derived = derive(&case.config().unwrap()).uniform_wa.unwrap();
+        let o = case.run().unwrap().result;
+        let wa = &o.machine.totals.write_amplification;
+        let found = wa.factor.unwrap();
+        let written = wa.metadata_sectors as f64 / wa.user_sectors as f64;
+        println!("{every}: {found:.3} of {derived:.3}, {written:.3} of checkpoints");
+        assert!((found / derived - 1.0).abs() < 0.125, "{every}: {found} of {derived}");
+    }
+}
+
 /// Decoders that are slower than the flash: reads wait for them long before all of them are busy.
 #[test]
 fn reads_of_slow_decoders_have_the_rates_that_are_derived() {
