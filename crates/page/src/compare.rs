@@ -430,3 +430,55 @@ fn difference(first: &Outcome, o: &Outcome, key: &Key) -> Cell {
     };
     Cell::number(text, Some(by), "")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(name: &str, device: &str, workload: &str) -> Outcome {
+        let provenance = json!({ "device": device, "workload": workload });
+        let run = json!({ "wordline": { "provenance": provenance } });
+        Outcome { name: name.into(), runs: vec![run], ended: None }
+    }
+
+    #[test]
+    fn results_are_named_by_what_differs() {
+        let named = |all: &[(&str, &str)]| {
+            let all = (1..).zip(all).map(|(i, of)| result(&format!("r{i}.json"), of.0, of.1));
+            labels(&all.collect::<Vec<_>>())
+        };
+        let job = |more: &str| format!("--name=a --rw=randread{more}");
+        let (one, four) = (job(" --iodepth=1"), job(" --iodepth=4"));
+        assert_eq!(named(&[("z", &one), ("z", &four)]), ["iodepth=1", "iodepth=4"]);
+        assert_eq!(named(&[("z", &one), ("i", &four)]), ["z, iodepth=1", "i, iodepth=4"]);
+        assert_eq!(named(&[("z", &one), ("i", &one)]), ["z", "i"]);
+        // Where words do not tell all apart the whole texts do, if they are short.
+        let none = job("");
+        assert_eq!(named(&[("z", &four), ("z", &none)]), [four, none]);
+        let (x, y) = ("--name=x --bs=4k --name=y --bs=8k", "--name=x --bs=8k --name=y --bs=4k");
+        assert_eq!(named(&[("z", x), ("z", y)]), [x, y]);
+        let long = |text: &str| format!("{text} --filename=/dev/nvme0n1");
+        assert_eq!(named(&[("z", &long(x)), ("z", &long(y))]), ["r1", "r2"]);
+    }
+
+    #[test]
+    fn a_change_from_zero_is_no_missing_number() {
+        let waited = |n: u64| {
+            let machine = json!({ "user_flash_reads": 100, "user_reads_waited": n });
+            let run = json!({ "wordline": { "machine": machine } });
+            Outcome { name: "r".into(), runs: vec![run], ended: None }
+        };
+        let key = Key {
+            id: "reads_waited".into(),
+            what: String::new(),
+            unit: Unit::Share,
+            better: Better::Less,
+        };
+        let told = |from, to| match difference(&waited(from), &waited(to), &key) {
+            Cell::Number { text, .. } => text,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((told(0, 40), told(0, 0)), ("from 0".into(), "none".into()));
+        assert!(told(20, 40).contains('%'));
+    }
+}
