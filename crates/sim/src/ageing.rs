@@ -21,21 +21,22 @@ use wordline_md::Layout;
 pub fn writes(plan: &Plan) -> (String, bool) {
     let mut text = String::new();
     let (mut claims, mut stops, mut traces) = (Vec::new(), Vec::new(), false);
-    for thread in plan.threads() {
-        let job = plan.job_of(&thread);
-        if is_stop(plan, &thread) {
+    let threads = plan.threads();
+    for thread in &threads {
+        let job = plan.job_of(thread);
+        if is_stop(plan, &threads, thread) {
             let (reads, places) = (reads_a_drive(job), places(job));
             stops.push((Stop::of(job, None), format!("{} {reads} {places:?}", thread.subjob)));
         }
         if job.read_iolog.is_some() {
-            claims.push(Claim::of(job).ending_all(ends_all(plan, &thread)));
+            claims.push(Claim::of(job).ending_all(ends_all(plan, &threads, thread)));
             traces = true;
             continue;
         }
         if !job.changes() {
             continue;
         }
-        claims.push(Claim::of(job).ending_all(ends_all(plan, &thread)));
+        claims.push(Claim::of(job).ending_all(ends_all(plan, &threads, thread)));
         text += &format!("{} {} {:?}\n", thread.thread_number, thread.subjob, places(job));
     }
     let (key, by_speed) = shares::key(&claims, &stops, traces);
@@ -48,7 +49,7 @@ fn may_write(job: &Job) -> bool {
 }
 
 /// Whether `exitall` of this thread ends all others that write.
-fn ends_all(plan: &Plan, thread: &Thread) -> bool {
+fn ends_all(plan: &Plan, threads: &[Thread], thread: &Thread) -> bool {
     let job = plan.job_of(thread);
     let ends = |t: &Thread| match job.exit_what {
         ExitWhat::All => true,
@@ -56,12 +57,12 @@ fn ends_all(plan: &Plan, thread: &Thread) -> bool {
         // Whoever begins later may not run by then.
         ExitWhat::Stonewall => plan.job_of(t).startdelay.1 <= job.startdelay.0,
     };
-    job.exitall && plan.threads().iter().filter(|t| may_write(plan.job_of(t))).all(ends)
+    job.exitall && threads.iter().filter(|t| may_write(plan.job_of(t))).all(ends)
 }
 
 /// A thread that reads and ends all that write with itself.
-fn is_stop(plan: &Plan, thread: &Thread) -> bool {
-    !may_write(plan.job_of(thread)) && ends_all(plan, thread)
+fn is_stop(plan: &Plan, threads: &[Thread], thread: &Thread) -> bool {
+    !may_write(plan.job_of(thread)) && ends_all(plan, threads, thread)
 }
 
 /// What it reads is on a drive: it takes time for that.
@@ -383,11 +384,12 @@ impl WriteSampler {
         let mut sampler = WriteSampler { rate: Some(0), ..uniform };
         let mut bytes = Some(0u64);
         let (mut parts, mut stops) = (Vec::new(), Vec::new());
-        for thread in plan.threads() {
-            let job = plan.job_of(&thread);
+        let threads = plan.threads();
+        for thread in &threads {
+            let job = plan.job_of(thread);
             let placed = disks.place(job)?;
             let failed = |error| JobError::Generator { place: job.place.clone(), error };
-            if is_stop(plan, &thread) {
+            if is_stop(plan, &threads, thread) {
                 let pass = match reads_a_drive(job) {
                     true => {
                         let (space, at) = (placed.space(), &thread);
@@ -406,7 +408,7 @@ impl WriteSampler {
             let files = here.len() as f64 / placed.disks.len() as f64 / sampler.drives() as f64;
             let (of, members) = part_of_member(&disk);
             let part = files * of as f64 / members as f64;
-            let claim = Claim::of(job).ending_all(ends_all(plan, &thread));
+            let claim = Claim::of(job).ending_all(ends_all(plan, &threads, thread));
             if job.read_iolog.is_some() {
                 match traces.get(&(thread.job as usize)) {
                     Some(recorded) => {
@@ -427,7 +429,7 @@ impl WriteSampler {
                 continue;
             }
             let space = placed.space();
-            let generator = Generator::ageing(job, &thread, &space, entropy, draws, cache);
+            let generator = Generator::ageing(job, thread, &space, entropy, draws, cache);
             let array = disk.array.as_ref().map(|(_, layout)| (layout.clone(), member as u32));
             let generator = generator.map_err(failed)?;
             parts.push(Part { total: claim.total(generator.amount()), claim, part });
