@@ -88,7 +88,7 @@ impl FssdConfig {
     /// By so many segments `gc_start` is to be above the reserve, or writes may wait until a whole victim is empty. The
     /// drive rests halfway. Users cannot open what a victim is emptied of, nor what is left of segments that are open,
     /// of which they open one of each group after each other.
-    pub fn above_reserve(&self) -> u32 {
+    pub(crate) fn above_reserve(&self) -> u32 {
         self.append_points + 3
     }
 }

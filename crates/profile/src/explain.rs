@@ -217,8 +217,10 @@ impl Lines {
         };
         self.row("", text);
         if d.map_written > 0.0 {
-            // They are stale soon: a collector that takes what has least in use gains by them.
-            let bound = if d.map_written > 0.5 { ". So many make it a bound" } else { "" };
+            // Pages written in turn are stale soon: a collector that takes what has least in use gains by them. FSSD's
+            // checkpoints take the room of its log besides, and runs come to somewhat more.
+            let gains = d.map_written > 0.5 && ftl.fssd.is_none();
+            let bound = if gains { ". So many make it a bound" } else { "" };
             let what = match ftl.fssd {
                 Some(_) => "checkpoints of the map (ftl.fssd",
                 None => "pages of the map that are written in turn (ftl.firmware",

@@ -171,6 +171,24 @@ fn fifo_write_amplification_solves_its_equation() {
     assert!(fifo_write_amplification(1.0).is_finite());
 }
 
+/// Pages of a map that are written often are a gain for the collector, FSSD's checkpoints are none.
+#[test]
+fn only_pages_that_are_soon_stale_make_a_bound() {
+    for (device, set, bound) in [
+        ("intel-750-small", "ftl.firmware.checkpoint_sectors=3000", true),
+        ("intel-750-small", "ftl.firmware.checkpoint_sectors=100000", false),
+        ("fssd-small", "ftl.fssd.checkpoint_sectors=5000", false),
+    ] {
+        let (config, derived) = preset(device, &["ftl.over_provisioning=30", set]);
+        let text = explain(&config);
+        assert!(
+            derived.map_written > 0.0 && text.contains(set.split('=').next().unwrap()),
+            "{set}"
+        );
+        assert_eq!(text.contains("make it a bound"), bound, "{set}: {}", derived.map_written);
+    }
+}
+
 #[test]
 fn explanations_have_all_their_parts() {
     for device in ["cnex-westlake", "z-ssd-800g", "intel-750-400g"] {

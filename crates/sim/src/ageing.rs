@@ -143,7 +143,7 @@ const FRUITLESS: u64 = 100_000;
 /// Units of shares up to which writers are counted before all are lowered, and those of one turn at most.
 const MOST_UNITS: u64 = 1 << 61;
 /// Sectors that jobs which trim alone have at most for each sector written. With more of them the drive is as empty, but for
-/// a sixty-fifth of it, and to draw one write would take all these trims.
+/// a sixty-fifth of it, and to draw one write would take all these trims. Chosen.
 const TRIMS_A_WRITE: f64 = 64.0;
 
 /// Draws sectors as a plan's jobs write them, each with its share, and their trims among these: what ages a drive
